@@ -1,34 +1,41 @@
 """Write runs made here into one file that others can merge, with the golden losses of this machine.
 
-RUN is the folder of a run, or a folder of runs, of which those are taken that others can use. The file has
-their records, test outputs and environments, and checksums of it all. Failed runs and scale smoke are no
-evidence and stay here.
+A run is named as for `open`, a folder of runs by its path. The file has their records, test outputs and
+environments, and checksums of it all. What is no evidence for others, such as failed runs, is left out.
 """
 
 import sys
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.record_arguments import NAMES, named_runs
 from adanorm.config.errors import one_line
 from adanorm.config.paths import choices
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
-from adanorm.records import contribution, reader
+from adanorm.records.contribution import checked, written
 from adanorm.records.environment import describe
 from adanorm.records.folder import shown
 
 USAGE = Usage(
-    name="RUN...",
-    fewest=1,
-    most=100_000,
+    **NAMES,
     keys={"output": Key("file to write", "contribution.jsonl.gz")},
-    examples=("runs", "results/runs/rt/adanorm/paper-seed31-0a1b2c3d output=mine.jsonl.gz"),
+    examples=("runs", "runs/rt/adanorm/paper-seed31-0a1b2c3d output=mine.jsonl.gz"),
 )
 
 
 def main(arguments: Arguments) -> None:
-    """Write the records in the folders that the command line names."""
-    records = [one for name in arguments.names for one in _records(Path(name).resolve())]
+    """Write the runs that the command line names."""
+    records, left = [], []
+    for one, _ in named_runs(arguments.names):
+        try:
+            records.append(checked(one.folder.name, one.contents()))
+        except ValueError as error:
+            left.append(f"{shown(one.folder)}: {one_line(error)}")
+    if not records:
+        raise ValueError(left[0])
+    for line in left:
+        print(f"left out: {line}", file=sys.stderr)
     import torch
 
     from adanorm.runs.golden import losses_of
@@ -36,27 +43,6 @@ def main(arguments: Arguments) -> None:
     pairs = {(one.folder.parts[-3], norm) for one in records for norm in (one.folder.parts[-2], "layernorm")}
     golden = losses_of(f"{task}/{norm}" for task, norm in sorted(pairs) if norm in choices("norm"))
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
-    content = contribution.written(records, machine, golden)
-    count = len(contribution.read(content).records)  # as whoever merges it will
-    path = Path(arguments.keys["output"])
+    path, content = Path(arguments.keys["output"]), written(records, machine, golden)
     write_whole(path, content)
-    print(f"{shown(path)}: {counted(count, 'run')}, {len(content):,} bytes")
-
-
-def _records(folder: Path) -> list[reader.Record]:
-    """Return the runs in a folder that others can use; raises ValueError where there is none."""
-    named, taken = reader.record(folder), list[reader.Record]()
-    is_run = named.has("result.json")
-    for one in [named] if is_run else reader.records(folder):
-        try:
-            if one.contribution:
-                raise ValueError("it was made elsewhere")
-            taken.append(contribution.checked(one.folder.name, one.contents()))
-        except ValueError as error:
-            problem = f"{shown(one.folder)}: {one_line(error)}"
-            if is_run:
-                raise ValueError(problem) from None
-            print(f"left out: {problem}", file=sys.stderr)
-    if not taken:
-        raise ValueError(f"{shown(folder)}: has no finished run that others can use")
-    return taken
+    print(f"{shown(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

@@ -45,11 +45,12 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     if result.status == "done":
         ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
     one = reader.record(folder)
-    origin = (
-        f"contributed, {one.contribution}" if one.contribution else "committed here" if one.line else "here"
-    )
+    origin = "contributed" if one.contribution else "committed here" if one.line else "here, not committed"
     lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}", f"  made     {origin}"]
-    lines += [f"  repeated elsewhere: {elsewhere(one, other)}" for other in reader.repeats(folder)]
+    for other in reader.repeats(folder):
+        lines += textwrap.wrap(
+            f"  repeated elsewhere: {elsewhere(one, other)}", 80, subsequent_indent=" " * 11
+        )
     environment = one.environment
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""

@@ -62,7 +62,7 @@ def read(content: bytes, runs: str | None = None) -> Contribution:
 
 
 def _read(content: bytes, runs: str | None) -> Contribution:
-    text = check.unpacked(content, "it") if content.startswith(b"\x1f\x8b") else content
+    text = check.unpacked(content, "gzip") if content.startswith(b"\x1f\x8b") else content
     if len(text) > check.LARGEST or text.count(b"\n") > MOST:
         raise ValueError(f"has more than {check.LARGEST:,} bytes or {MOST:,} lines")
     first, _, body = text.partition(b"\n")
@@ -75,7 +75,7 @@ def _read(content: bytes, runs: str | None) -> Contribution:
     group, texts = b"", dict[str, str]()  # the lines of a record, of which its own is the last
     for number, line in enumerate(body.split(b"\n")[:-1], 2):
         try:
-            values = check.json_object("it", line)
+            values = check.json_object("its record", line)
             group += line + b"\n"
             if "files" not in values:
                 texts |= values

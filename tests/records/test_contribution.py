@@ -1,0 +1,254 @@
+"""A contribution adds runs of another machine whole or not at all; what is wrong with one refuses it."""
+
+import gzip
+import hashlib
+import json
+import re
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adanorm.cli.command import dispatch
+from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import Experiment
+from adanorm.files import with_checksum
+from adanorm.records import contribution, reader, store
+from adanorm.reporting.tables.formats import table_markdown
+from adanorm.reporting.tables.table import Table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import Study
+from tests import commands
+from tests.reporting.records import record, said, seal
+
+MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {"torch": "2"}}
+OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
+Contents = dict[str, bytes]
+
+
+def made(runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=adanorm") -> Experiment:
+    run = compose_experiment(["task=rt", norm, "scale=mini", f"seed={seed}", f"runs={runs}"])
+    right = OF_32[seed] if right is None else right
+    record(run, counted={"accuracy": [[int(n < right)] for n in range(32)]}, seconds=1.0)
+    (run.folder() / "environment.json").write_text(json.dumps(MACHINE))
+    seal(run.folder(), said(run.folder()))
+    return run
+
+
+def given(*runs: Experiment) -> list[reader.Record]:
+    return [reader.record(run.folder()) for run in runs]
+
+
+def write(path: Path, *runs: Experiment) -> str:
+    path.write_bytes(contribution.written(given(*runs), MACHINE, {}))
+    return str(path)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def merge(*arguments: object) -> None:
+    dispatch(["merge", *map(str, arguments)])
+
+
+def test_the_table_of_another_clone_has_contributed_runs_and_marks_them_and_what_was_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    file = write(tmp_path / "file", made(there, 1), made(there, 2), made(there, 3))
+    made(here, 1, right=22)
+    made(here, 2)
+    before = files_in(tmp_path)
+    merge(file, f"runs={here}", "add=false")
+    assert files_in(tmp_path) == before
+    merge(file, f"runs={here}")
+    told = capsys.readouterr().out
+    assert "repeated elsewhere, 68.75 here, +6.25 on Another (TM) CPU" in " ".join(told.split())
+    assert "new, 81.25 beside" in told
+    study = Study(title="T", rows=["adanorm"], columns=["rt"], scale="mini", seeds=[1, 2, 3])
+    table = Table(study, study_grid(study, runs=str(here)))
+    cell = table.cells["adanorm", "rt"]
+    assert cell is not None
+    assert cell.scores == [100 * right / 32 for right in (22, 25, 26)], "a repetition is no seed"
+    assert table.ours("adanorm", "rt").endswith("[1 contributed, 1 repeated elsewhere]")
+    note = "Repeated elsewhere, which is no further seed: RT AdaNorm seed 1, 68.75 here, +6.25 on"
+    assert f"{note} Another (TM) CPU beside ± 6.51 of seeds: within" in table_markdown(table)
+    (folder,) = (tmp_path / "here-contributed").iterdir()
+    assert len(store.lines(folder / "rt" / "adanorm.jsonl")) == 2
+    merged = files_in(tmp_path)
+    merge(file, f"runs={here}")
+    assert files_in(tmp_path) == merged, "merged again it adds nothing"
+    assert [one.identity["seed"] for one in reader.records(here)] == [1, 2, 3]
+
+
+def test_a_norm_from_outside_is_merged_without_its_code_being_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "untold.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.chdir(tmp_path / "mine")
+    run = made(tmp_path / "there", norm="norm.path=untold:Norm")
+    (run.folder() / "code").mkdir()
+    (run.folder() / "code" / "untold.py").write_bytes((tmp_path / "mine" / "untold.py").read_bytes())
+    file = write(tmp_path / "file", run)
+    monkeypatch.chdir(tmp_path)
+    merge(file, f"runs={tmp_path / 'here'}")
+    (one,) = reader.records(tmp_path / "here")
+    assert one.has("code/untold.py")
+    assert one.contribution
+
+
+def test_a_merge_that_is_killed_leaves_what_was_there_and_the_next_completes_it(tmp_path: Path) -> None:
+    file = write(tmp_path / "file", made(tmp_path / "there"))
+
+    def killed(folder: Path, moment: str) -> int:
+        folder.mkdir()
+        order = (str(folder / "moments"), moment, "1", "merge", file, f"runs={folder / 'runs'}")
+        return commands.run("tests.killed", *order).returncode
+
+    assert killed(tmp_path / "whole", "never") == 0
+    moments = (tmp_path / "whole" / "moments").read_text().splitlines()
+    assert len(moments) == 10
+    for number, moment in enumerate(moments):
+        broken = tmp_path / str(number)
+        assert killed(broken, moment) == -signal.SIGKILL
+        assert not [*reader.records(broken / "runs")], moment
+        merge(file, f"runs={broken / 'runs'}")
+        assert len([*reader.records(broken / "runs")]) == 1
+        assert {*files_in(broken)} == {*files_in(tmp_path / "whole")}
+
+
+def resealed(contents: Contents, **result: Any) -> Contents:
+    """Contents with a result that says something else, with checksums that are true."""
+    values = {**json.loads(contents["result.json"]), **result}
+    sums = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name in values["files"]}
+    values |= {"files": {**sums, **result.get("files", {})}}
+    values = {key: value for key, value in values.items() if key != "checksum"}
+    return {**contents, "result.json": json.dumps(with_checksum(values)).encode()}
+
+
+def replaced(name: str, old: bytes, new: bytes) -> Callable[[Contents], Contents]:
+    def edit(contents: Contents) -> Contents:
+        assert old in contents[name]
+        return resealed({**contents, name: contents[name].replace(old, new)})
+
+    return edit
+
+
+def added(name: str, content: bytes = b"x = 1\n") -> Callable[[Contents], Contents]:
+    return lambda contents: {**contents, name: content}
+
+
+BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (98 + n, 98 + n, b",".join([b"*%c" % (97 + n)] * 9)) for n in range(12)
+)
+# A run whose files are other ones, under checksums that are true.
+RUNS: Mapping[str, Callable[[Contents], Contents]] = {
+    "an edited score": lambda of: resealed(of, test={"accuracy": 90.0}),
+    "a score that cannot be": lambda of: resealed(of, test={"accuracy": 190.0}),
+    "a score that is no number": lambda of: resealed(of, test={"accuracy": float("nan")}),
+    "an edited score, not counted": lambda of: resealed(
+        {name: content for name, content in of.items() if name != "test_counts.json"}, test={"accuracy": 90.0}
+    ),
+    "an edited validation score": lambda of: resealed(of, valid={"accuracy": 90.0}),
+    "another seed": lambda of: resealed(of, seed=2),
+    "another norm": lambda of: resealed(of, norm="layernorm"),
+    "another task": lambda of: resealed(of, task="sst5"),
+    "a task that is a path": lambda of: resealed(of, task="../../../rt"),
+    "a norm that is a path": lambda of: resealed(of, norm="../adanorm"),
+    "a norm that is a file of the store": lambda of: resealed(of, norm="adanorm.outputs"),
+    "a task that is none": lambda of: resealed(of, task=["rt"]),
+    "own data": lambda of: resealed(of, own_data=True),
+    "a newer record": lambda of: resealed(of, schema=2),
+    "a run that failed": lambda of: resealed(of, status="failed"),
+    "a dry run": lambda of: resealed(of, dry_run={"peak_memory": 1}),
+    "an analysis": lambda of: resealed(of, analysis="gradients"),
+    "other settings": replaced("config.yaml", b"lr: 0.001", b"lr: 0.002"),
+    "an alias": replaced("config.yaml", b"seed: 1", b"a: &a [1]\nb: *a\nseed: 1"),
+    "a bomb of aliases": replaced("config.yaml", b"seed: 1", BOMB + b"seed: 1"),
+    "a call": replaced("config.yaml", b"seed: 1", b"a: !!python/object/apply:os.system [id]\nseed: 1"),
+    "a tag": replaced("config.yaml", b"seed: 1", b"seed: !!int 1"),
+    "deep settings": replaced("config.yaml", b"seed: 1", b"a: " + b"[" * 9999 + b"]" * 9999 + b"\nseed: 1"),
+    "an environment that is none": lambda of: resealed({**of, "environment.json": b"[]"}),
+    "an environment without a device": lambda of: resealed({**of, "environment.json": b"{}"}),
+    "what moves a cursor": replaced("environment.json", b"Another", b"\\u001b[2J"),
+    "fewer rows": lambda of: resealed({**of, "metrics.jsonl": b""}),
+    "more outputs": lambda of: resealed({**of, "predictions.txt.gz": gzip.compress(b"0\n" * 33, mtime=0)}),
+    "a file without a checksum": lambda of: {**of, "changes.patch": b""},
+    "code": added("code/evil.py"),
+    "a module beside": added("evil.py"),
+    "a path upwards": added("../../evil.py"),
+    "a path from the root": added("/tmp/evil.py"),
+    "weights": added("checkpoint.pt"),
+}
+
+
+def headed(**facts: Any) -> Callable[[bytes], bytes]:
+    """An edit of a file: another head, whose checksum is true."""
+
+    def edit(text: bytes) -> bytes:
+        head, _, body = text.partition(b"\n")
+        values = {key: value for key, value in json.loads(head).items() if key != "checksum"}
+        return json.dumps(with_checksum(values | facts)).encode() + b"\n" + body
+
+    return edit
+
+
+def bodied(edit: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """An edit of a file's other lines, of which its head has the true SHA-256."""
+
+    def edited(text: bytes) -> bytes:
+        head, _, body = text.partition(b"\n")
+        body = edit(body)
+        return headed(content=hashlib.sha256(body).hexdigest())(head + b"\n" + body)
+
+    return edited
+
+
+FILES: Mapping[str, Callable[[bytes], bytes]] = {
+    "nothing": lambda text: b"",
+    "a file cut short": lambda text: text[:-100],
+    "a line less": bodied(lambda body: body.partition(b"\n")[2]),
+    "a line twice": bodied(lambda body: body.partition(b"\n")[0] + b"\n" + body),
+    "a run twice": bodied(lambda body: 2 * body),
+    "no run": bodied(lambda body: b""),
+    "a digit": lambda text: text.replace(b"75.0", b"76.0"),
+    "a digit in its record": bodied(lambda body: body.replace(b"75.0", b"76.0")),
+    "a key twice": bodied(lambda body: body.replace(b'{"run"', b'{"run": "x", "run"')),
+    "a million lines": bodied(lambda body: b"{}\n" * 1_000_000),
+    "a huge line": bodied(lambda body: b'{"x": "' + b"x" * 20_000_000 + b'"}\n' + body),
+    "a deep line": bodied(lambda body: b"[" * 500_000 + b"]" * 500_000 + b"\n" + body),
+    "lines that are no records": bodied(lambda body: b'{"files": 7, "run": 7}\n[]\nnull\n'),
+    "a bomb": lambda text: gzip.compress(bytes(300 << 20), 1),
+    "half of a gzip": lambda text: gzip.compress(text)[:-20],
+    "a pickle": lambda text: b"\x80\x04cos\nsystem\n(S'id'\ntR.",
+    "a program": lambda text: b"import os\nos.system('id')\n",
+    "a newer schema": headed(schema=2),
+    "a schema that is none": headed(schema="x" * 999_999),
+    "golden losses of what is not there": headed(golden={"../x": [1.0]}),
+    "golden losses that are none": headed(golden={"rt/adanorm": [float("nan"), "1"]}),
+    "a head of a machine that is none": headed(environment=[]),
+}
+
+
+NAMES = {"another's digest": "mini-seed1-00000000", "a path": "../../../evil", "none": "", "long": "x" * 999}
+
+
+@pytest.mark.parametrize("how", [*RUNS, *FILES, *NAMES])
+def test_a_hostile_contribution_is_refused_in_one_line_and_nothing_is_written(
+    tmp_path: Path, how: str
+) -> None:
+    (one,) = given(run := made(tmp_path / "there"))
+    contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
+    named = run.folder().parent / NAMES.get(how, run.folder().name)
+    text = contribution.written([reader.Record(named, given=contents)], MACHINE, {})
+    (tmp_path / "file").write_bytes(FILES[how](gzip.decompress(text)) if how in FILES else text)
+    before = files_in(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(f"{tmp_path / 'file'}: ")) as refused:
+        merge(tmp_path / "file", f"runs={tmp_path / 'here'}")
+    assert re.fullmatch(".{,400}", str(refused.value))
+    assert files_in(tmp_path) == before
