@@ -45,7 +45,7 @@ def test_ray_gets_the_gpus_that_there_are_and_room_for_its_workers_unless_it_run
     ("facts", "message"),
     [
         ("plugin: hydra_plugins.nowhere", "launcher mine: not installed"),
-        ("requires: no-such-program", "launcher mine: there is no no-such-program here"),
+        ("requires: no-such-program", "launcher mine: no no-such-program here"),
         ("remote: true", r"conf/launcher/mine.yaml: launcher.remote=True: extra inputs"),
     ],
 )

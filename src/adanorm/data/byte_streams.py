@@ -77,9 +77,7 @@ class Corpus:
     def inspection(self) -> Inspection:
         """What the text says: of its lines of `LINE` bytes or more, which are in two splits."""
         parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
-        lines = {
-            split: [line for line in part.split(b"\n") if len(line) >= LINE] for split, part in parts.items()
-        }
+        lines = {of: [line for line in part.split(b"\n") if len(line) >= LINE] for of, part in parts.items()}
         counts = {**count_overlaps(lines), "lines": {split: len(part) for split, part in lines.items()}}
         if not self.own:
             return Inspection(counts)

@@ -86,10 +86,7 @@ class TextExamples:
         return len(self.targets)
 
     def order(self, random: np.random.Generator | None) -> list[Indices]:
-        """Return the examples of each batch: sentences of about one length, in random order.
-
-        Padding counts as tokens; a sentence longer than `batch_tokens` is a batch of its own.
-        """
+        """Return the examples of each batch: sentences of about one length, padding counted."""
         lengths = np.array([len(sentence) for sentence in self.sentences])
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         indices = indices[np.argsort(lengths[indices], kind="stable")]

@@ -72,10 +72,7 @@ _LEAF = re.compile(r"\(\d ([^()\s]+)\)")
 
 
 def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
-    """Return the whole sentences of the Stanford Sentiment Treebank's splits, and the file's checksum.
-
-    The label is the tree's root, 0 (very negative) to 4; brackets are written as in plain text.
-    """
+    """Return SST's whole sentences by split, labelled 0 to 4 by the tree's root, and the file's checksum."""
     corpora, digest = {}, hashlib.sha256()
     names = ["trees/train.txt", "trees/dev.txt", "trees/test.txt"]
     members = packed.zip_members(path, names, digest.update)
@@ -90,10 +87,7 @@ def _plain(leaf: str) -> str:
 
 
 def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
-    """Return the sentences as token ids; labels are sorted, words by falling count, then by name.
-
-    A sentence that would lose all its words keeps them.
-    """
+    """Return sentences as token ids; labels are sorted, words by falling count. None loses all its words."""
 
     def chosen(words: list[str]) -> list[str]:
         if data.words == "alphanumeric":

@@ -14,10 +14,7 @@ Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 def images(*, train: int, test: int, shape: tuple[int, ...]) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return training images (N, *shape) and labels (N,), then test images and labels.
-
-    A class is a bright square of its own place, and colour if there are colours, under noise.
-    """
+    """Return images (N, *shape) and labels (N,) to train and test: a bright square per class, in noise."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, train + test).astype(np.uint8)
     pixels = random.integers(0, 100, (train + test, *shape)).astype(np.uint8)

@@ -28,10 +28,7 @@ DRIVER = Path("/sys/module/nvidia/version")
 def describe(
     *, device: torch.device, precision: str, processes: int, threads: int, **of_norm: str | int
 ) -> dict[str, Any]:
-    """Return commit, versions and hardware as plain values; no path and no host name.
-
-    `of_norm` are `norm_backend` and `numerics_version`, where there are norms.
-    """
+    """Return commit, versions and hardware as plain values, without path or host name; `of_norm` of norms."""
     import torch
 
     return {

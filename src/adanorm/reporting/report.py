@@ -39,10 +39,7 @@ def report_page(
     columns: Sequence[Agreement] = (),
     answers: Sequence[TaskAnswer] = (),
 ) -> str:
-    """Return the report as HTML that needs no other file than the figures, which it links.
-
-    `figures` are captions by the figures' names.
-    """
+    """Return the report as HTML that needs no file but the figures, whose captions are in `figures`."""
     begun = {name: table for name, table in tables.items() if formats.tasks_with_runs(table)}
     groups = RunGroups(begun.values())
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])

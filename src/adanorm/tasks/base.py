@@ -11,10 +11,7 @@ from adanorm.models.norm_sites import PlacedNorms
 
 
 class Loss(NamedTuple):
-    """A sum in nats and the number of units it sums over: means need no special case.
-
-    `carried` is what the next batch's loss starts from, such as a memory, one row per stream.
-    """
+    """A sum in nats, the units it is over, and what the next batch's loss starts from: a row per stream."""
 
     total: Tensor
     units: int
@@ -41,10 +38,7 @@ class Batches(Protocol):
 
 
 class TrainingTask(ABC):
-    """A kind of task with its data loaded. It holds no state of a run: the loop does.
-
-    A subclass takes an Experiment and sets `checksums` and `sizes`.
-    """
+    """A kind of task with its data loaded; it sets `checksums` and `sizes`, and holds no state of a run."""
 
     checksums: dict[str, str]  # SHA-256 of the data files by name, for the record
     sizes: dict[str, int]  # examples of each split
@@ -65,10 +59,7 @@ class TrainingTask(ABC):
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the loss of a batch: its sum, with a graph, its units, and what the next one starts from.
-
-        `carried` is what the loss of the batch before returned, empty at a run's start.
-        """
+        """Return a batch's loss: its sum, its units, and what the next one starts from as this one does."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:

@@ -101,9 +101,8 @@ def segment_options(read: SegmentConfig) -> dict[str, Any]:
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(), target.flatten(), ignore_index=IGNORED, reduction="sum"
-    )
+    rows = logits.flatten(0, 1).float()
+    return F.cross_entropy(rows, target.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> float:

@@ -60,10 +60,7 @@ class Classification(TrainingTask):
         return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the cross-entropy summed over the batch in nats, and its size.
-
-        With label smoothing e the target is 1 - e at the label, and e spread over all (Szegedy et al. 2016).
-        """
+        """Return the cross-entropy in nats, labels smoothed (Szegedy et al. 2016), and the batch's size."""
         logits = model(batch.inputs).float()
         total = F.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=self._smoothing)
         return Loss(total, len(batch.targets))

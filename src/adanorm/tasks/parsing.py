@@ -134,10 +134,7 @@ class Parsing(TrainingTask):
         return total / len(examples)
 
     def parse(self, model: nn.Module, trees: Sequence[Tree]) -> list[tuple[list[int], list[str]]]:
-        """Return heads, counted from 1 with 0 for the root, and labels of sentences.
-
-        The trees' own heads are not looked at. Without labels in training every label is `_`.
-        """
+        """Return heads, counted from 1 with 0 for the root, and labels of sentences, `_` without any."""
         names = ("", *(self.vocabulary.labels or ("_",)))
         parsed: list[tuple[list[int], list[str]]] = []
         for start in range(0, len(trees), TOGETHER):

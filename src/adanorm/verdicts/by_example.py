@@ -34,10 +34,7 @@ class ByExample:
 
 
 def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
-    """Return the comparison of two norms' runs, in the same order of seeds; None where counts are lacking.
-
-    Raises ValueError where seeds are of two series, which answer two questions.
-    """
+    """Return two norms' comparison, seed by seed; None without counts, ValueError for seeds of two series."""
     seeds = tuple(run.seed for run in sides[0])
     if len({reader.seed_series(seed) for seed in seeds}) > 1:
         raise ValueError(f"seeds {', '.join(map(str, seeds))}: of several series; compare those of one")

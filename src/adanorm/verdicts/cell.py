@@ -200,19 +200,13 @@ def level(curve: Sequence[float]) -> float | None:
 
 
 def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean test score of the three evaluations best by validation; None of no evaluation.
-
-    `evaluations`: a validation score, larger is better, and a test score. Of two as good the earlier counts.
-    """
+    """Return the mean test score of the three evaluations (validation, test) best by validation, or None."""
     best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
     return fmean(test for _, test in best) if best else None
 
 
 def unlike_the_papers(run: Experiment) -> str | None:
-    """Return why a run is not compared with the paper's number; None where it is.
-
-    It is where it has the settings of the paper's size, or a preset of them that scores as the paper does.
-    """
+    """Return in which settings a run is unlike the paper's and its presets; None where it is compared."""
     if run.norm.path is not None:
         return "a norm from outside"
     if run.own_data:
@@ -297,10 +291,7 @@ def _step(folder: Path) -> float:
 
 
 class Tried:
-    """What the validation set says of a setting that was tried; no test score is looked at.
-
-    `valid` are the best evaluation's scores, of the runs that ended well.
-    """
+    """What validation says of a setting that was tried: `valid` are best scores of runs that ended well."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate, self._metric = candidate, candidate.runs[0].task.selection_metric

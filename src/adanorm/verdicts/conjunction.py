@@ -68,10 +68,7 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
 
 
 def significantly_best(variance: TaskVariance, level: float) -> str | None:
-    """Return the norm that is better than every other of a task; None where none is.
-
-    By the moderated test against each of the others, corrected for their number.
-    """
+    """Return the norm that beats every other of a task by corrected moderated tests; None where none does."""
     scores = variance.scores
     if len(scores) < 2 or not all(scores.values()):
         return None

@@ -218,10 +218,7 @@ def compared(
 
 
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
-    """Return by how much a norm is better than another in the paper; None where it has no two numbers.
-
-    None too at another scale than the paper's or of other settings, where its numbers are no measure.
-    """
+    """Return a norm's lead in the paper; None without two numbers, at another scale or in other settings."""
     if records.scale != "paper" or records.overrides or better not in records.norms:
         return None
     if records.quantity in ("test", "top3"):

@@ -33,10 +33,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | None:
-    """Return how our means agree with the paper's numbers, entry by entry; None for fewer than three.
-
-    `p_upheld` is Kendall's test, two-sided: of as many upheld orders if ours had none of the paper's.
-    """
+    """Return how our means agree with the paper's numbers, orders by Kendall's test; None for under three."""
     from scipy.stats import kendalltau, pearsonr, spearmanr
 
     if len(ours) < 3:

@@ -95,10 +95,7 @@ def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
 
 
 def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None:
-    """Return whether a row is shown in every column not to be worse by the margin; None without runs.
-
-    One-sided, and uncorrected: all columns have to show it.
-    """
+    """Return whether a row is shown, one-sided, no worse by the margin in any column; None without runs."""
     known = [one for column in columns if (one := _compare((first, second), column)) is not None]
     are_shown = [one.p_of("not inferior") < preregistration().level for one in known]
     return all(are_shown) if len(known) == len(columns) else None

@@ -1,7 +1,4 @@
-"""Tests that are looked at several times: at which levels, and with how many seeds they close.
-
-Seeds are counted prospectively, never from the gap observed.
-"""
+"""Tests that are looked at several times; seeds are counted ahead, never from the gap observed."""
 
 import math
 from bisect import bisect_left

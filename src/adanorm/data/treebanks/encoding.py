@@ -25,10 +25,7 @@ Numbers = NDArray[np.integer[Any]]
 
 
 class Sentences(NamedTuple):
-    """S sentences, one after the other: ids of words and tags (P,), and where each begins (S + 1,).
-
-    A sentence of n words has n + 2 positions: nothing, the root, its words.
-    """
+    """S sentences in a row, n + 2 positions for n words: ids (P,), and where each one begins (S + 1,)."""
 
     words: Numbers
     tags: Numbers

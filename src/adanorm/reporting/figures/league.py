@@ -11,13 +11,6 @@ from adanorm.reporting.answers import SIZES
 from adanorm.reporting.figures import style
 from adanorm.verdicts.task_league import TaskLeague
 
-SEED: dict[str, Any] = {
-    "color": "0.45",
-    "marker": "o",
-    "markersize": 2,
-    "markeredgewidth": 0,
-    "linestyle": "",
-}
 BAR: dict[str, Any] = {"color": "0.2", "marker": "o"}
 
 
@@ -36,7 +29,7 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     for one, axes in zip(leagues, grid, strict=True):
         _draw(axes, one)
     style.legend_below(
-        figure, {"mean": {"marker": "D", "linestyle": ""}, "seed": SEED, "not told apart": BAR}
+        figure, {"mean": {"marker": "D", "linestyle": ""}, "seed": style.SEED, "not told apart": BAR}
     )
     caption = (
         "Test scores of each norm, the best mean on top, which is no rank: norms on one bar are not told"
@@ -49,7 +42,7 @@ def _draw(axes: Axes, one: TaskLeague) -> None:
     names, metric = list(one.league.scores), task_metric(one.task)
     for place, (norm, look) in enumerate(style.norm_styles(names).items()):
         scores = [metric.sign * score for score in one.league.scores[norm].values()]
-        axes.plot(scores, [place + 0.2] * len(scores), **SEED)
+        axes.plot(scores, [place + 0.2] * len(scores), **style.SEED)
         axes.plot(fmean(scores), place, color=look.color, marker=look.marker, markersize=4)
     for index, group in enumerate(one.league.groups):
         places, beside = [names.index(norm) for norm in group], axes.get_yaxis_transform()

@@ -20,7 +20,6 @@ from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.variance import Spread
 
-SEED = "0.45"
 Panel: TypeAlias = tuple[str, str | None]  # a task, and what the rows of the panel have in common
 Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by norm and value of the setting
 
@@ -46,8 +45,8 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(study.rows):
         handles |= {title(n): {"color": of.color, "marker": of.marker} for n, of in look.items()}
-    handles["mean, 95 % interval"] = {"color": SEED, "marker": "o"}
-    handles["seed"] = {"color": SEED, "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""}
+    handles["mean, 95 % interval"] = {"color": "0.45", "marker": "o"}
+    handles["seed"] = style.SEED
     if any(cell.paper and table.is_compared(*address) for address, cell in ended.items()):
         handles["the paper's number"] = style.PAPER
     style.legend_below(figure, handles)
@@ -84,7 +83,7 @@ def _draw(
             reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(cell.scores))
             axes.plot([mean - reach, mean + reach], [at, at], color=look.color)
         axes.plot(mean, at, color=look.color, marker=look.marker, markersize=4)
-        axes.scatter(cell.scores, [at + 0.17] * len(cell.scores), s=5, color=SEED, linewidths=0)
+        axes.scatter(cell.scores, [at + 0.17] * len(cell.scores), s=5, color="0.45", linewidths=0)
     if paper is not None:  # above, so that it hides no mean
         axes.plot(paper, at - 0.25, **style.PAPER)
 

@@ -73,6 +73,7 @@ GREYS = (("#555555", "h", (6, 2, 2, 2)), ("#999999", "1", (2, 1)), ("#777777", "
 Handle: TypeAlias = Artist | dict[str, Any]
 OPEN: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
 PAPER = {**OPEN, "color": "black", "marker": "d"}
+SEED: Any = {"color": "0.45", "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""}
 BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
 
 

@@ -29,10 +29,7 @@ def write_table(
 
 
 def _grid(table: Table, escaped: Callable[[str], str], *, bold: str) -> list[list[str]]:
-    """Return the rows of the wide table, the paper's layout: a norm's ours, paper, verdict.
-
-    The norm that is significantly the best of a task is printed `bold`.
-    """
+    """Return the rows of the wide table, the paper's layout; the best norm of a task is printed `bold`."""
     columns, rows = table.study.columns, list[list[str]]()
     for norm in table.study.rows:
         scores = [

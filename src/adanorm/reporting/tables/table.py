@@ -155,10 +155,7 @@ class Table:
         return best_baseline(run, self.metric or run.task.metric) if run else None
 
     def validation(self, norm: str, task: str) -> tuple[float, float] | None:
-        """Return a cell's mean validation score at the best epoch, and its level: of the last third of them.
-
-        None where no run has both.
-        """
+        """Return a cell's mean validation scores, best epoch's and last third's, if a run has both."""
         cell, plan = self.cells[norm, task], self.grid[norm, task]
         if cell is None or not cell.scores:
             return None
