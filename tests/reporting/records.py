@@ -31,14 +31,14 @@ def record(
     *,
     rows: Sequence[dict[str, float]] = ({},),
     counted: Counted | None = None,
-    tests: Sequence[float] = (),
+    tests: Sequence[float | dict[str, float]] = (),
     **result: Any,
 ) -> None:
     """Write the record of a run that is done, or what `result` says otherwise.
 
     `rows` are its evaluations; what a row of metrics must have is added, and the last is the best. What is
     `counted` of each test example makes its outputs and its test scores. `tests` are the test scores of its
-    evaluations, where they are on record.
+    evaluations, by name where there are several, where they are on record.
     """
     folder = run.folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,8 +64,9 @@ def record(
         result = {key: value for key, value in result.items() if key not in ("valid", "test")}
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
     if tests:
-        pairs = zip(written, tests, strict=True)
-        scores = [{"update": row["update"], f"test_{run.task.metric}": x} for row, x in pairs]
+        named = [of if isinstance(of, dict) else {run.task.metric: of} for of in tests]
+        pairs = zip(written, named, strict=True)
+        scores = [{"update": row["update"], **{f"test_{n}": x for n, x in of.items()}} for row, of in pairs]
         RunFolder(folder).write_rows(scores, to=RunFolder(folder).test_rows)
     _write(folder, run.identity(), {**facts, **result})
 

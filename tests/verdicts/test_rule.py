@@ -14,6 +14,7 @@ from adanorm.studies.rule import Rule
 from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
+from adanorm.verdicts.sequential import Looks
 from tests.conftest import Command
 from tests.reporting.records import record, score, scored
 from tests.verdicts import known
@@ -49,6 +50,16 @@ def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     rule = Rule(families={"all": (("a", "b", "c", "base"),)})
     of_leads = known(decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].comparison)
     assert of_leads.gap == pytest.approx(1.5 - sum(NOISE) / 5)
+
+
+def test_a_rule_with_looks_reads_the_seeds_of_its_last_look_at_the_level_of_that_look() -> None:
+    rule = Rule(families=FAMILY, looks=(2, 4, 9))
+    of_look = known(decide(rule, [column(a=0.5)])["all"][0].comparison)
+    first = [ahead(0.5)[seed] - BASE[seed] for seed in range(4)]
+    assert of_look.seeds == 4
+    assert of_look.gap == pytest.approx(fmean(first))
+    assert of_look.levels.difference == Looks((2, 4, 9), 1.5).levels(4).difference
+    assert decide(Rule(families=FAMILY, looks=(6,)), [column(a=0.5)])["all"][0].comparison is None
 
 
 def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:

@@ -37,7 +37,7 @@ Overrides = Annotated[Changes, AfterValidator(check_each_once)]
 Budget = Annotated[Changes, EachOnce]  # one is tried at a time
 
 # README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
-Role = Literal["readme", "curves", "figure", "norm-guide", "latex", "square", "wrong-labels"]
+Role = Literal["readme", "curves", "figure", "norm-guide", "latex", "square"]
 
 
 class StudyRow(Config):
@@ -48,7 +48,10 @@ class StudyRow(Config):
     column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # of its runs of a column
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
-    panel: str | None = None  # what sets the rows of one panel of that figure apart from those of another
+    line: str | None = None  # what its line there is called, where it is not its norm's
+    panel: str | None = (
+        None  # what sets the rows of one panel there apart from those of another; null: of all
+    )
     undefined: str | None = None  # why there can be no runs of it
     budget: Budget = ()  # overrides tried in its cells, as many as in every row that has its own
     compared: bool = True  # with the paper's numbers; false: only shown in a table of them
@@ -71,6 +74,7 @@ class Study(Config):
     column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # of every run of a column
     budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
+    draws: tuple[Literal["test", "memorized", "recovered"], ...] = ("test",)  # against that setting
     shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table
     rule: Rule | None = None  # how its rows are compared, written before any run
@@ -93,7 +97,7 @@ class Study(Config):
         for label, row in self.rows.items() if self.over is not None else ():
             if row.at is None:
                 raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
-            if (other := places.setdefault((row.norm, row.at, row.panel), label)) != label:
+            if (other := places.setdefault((row.line or row.norm, row.at, row.panel), label)) != label:
                 at = f"{self.over} {row.at:g}"
                 raise ValueError(f"rows {other!r} and {label!r}: one norm at {at}: give each a panel")
         return self

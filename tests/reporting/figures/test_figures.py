@@ -11,6 +11,7 @@ import pytest
 from matplotlib.text import Text
 from scipy import stats
 
+from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
@@ -19,13 +20,14 @@ from adanorm.reporting.figures.catalogue import figures
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import evidence_accrual
 from adanorm.reporting.figures.scores import norm_scores, over_setting
+from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, rendered, write_figure
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from adanorm.verdicts.claims import claim_evidence
 from adanorm.verdicts.preregistration import Claim
-from tests.reporting.records import record, said, score, scored, seal
+from tests.reporting.records import record, record_analysis, said, score, scored, seal
 
 Cells = dict[str, list[Experiment]]
 ADANORM = Claim(id="a", text="", source="", better="adanorm", worse="layernorm", tasks=["mnist"])
@@ -181,6 +183,36 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     assert axes[0].get_xscale() == "log"
     folds = scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]})
     assert drawn(over_setting("norms-ptb-folds", folds)).figure.axes[0].get_xscale() == "linear"
+
+
+def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_path: Path) -> None:
+    study = load_study("label-noise").model_copy(update={"columns": ["rt"], "seeds": (41,)})
+    grid = study_grid(study, runs=str(tmp_path))
+    for row, memorized in (("gain only pre, 0.4", 60.0), ("no norm, 0.4", 50.0)):
+        shares = {"accuracy": 55.0, "memorized": memorized, "recovered": 100 - memorized}
+        record(grid[row, "rt"].runs[0], tests=[shares], test=shares)
+    axes = drawn(over_setting("norms-label-noise", Table(study, grid))).figure.axes
+    assert [panel.get_title() for panel in axes[:2]] == [
+        "RT: norms in front of a branch", "RT: norms behind the sum"
+    ]  # fmt: skip
+    points = [[(xs(line), ys(line)) for line in panel.lines] for panel in axes]
+    learned, recovered = ([([0.4], [share]) for share in of] for of in ((60, 50), (40, 50)))
+    assert points == [learned, learned[1:], recovered, recovered[1:]]
+
+
+def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path: Path) -> None:
+    nothing = scored("square", tmp_path / "no", {("layernorm", "rt"): [75.0]})
+    assert square("norms-square", nothing) is None
+    table = scored("square", tmp_path, {("none", "rt"): [75.0, 76.0], ("grad-only", "rt"): [76.0, 77.5]})
+    analysis = load_analysis("gradients")
+    (measured,) = analysis_grid(analysis, runs=str(tmp_path))["grad-only", "rt"]
+    places = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
+    record_analysis(measured, task="rt", scale="mini", norm_sites=["first", "last"], places=places)
+    figure = drawn(square("norms-square", table)).figure
+    corners_, layers = figure.axes
+    texts = [text.get_text() for text in corners_.texts]
+    assert texts == ["75.50\n+0.00", "-", "-", "76.75\n+1.25", *"----"]
+    assert [(xs(line), ys(line)) for line in layers.lines] == [([1, 2], [2, 0.5])]
 
 
 def test_a_caption_has_the_seeds_that_the_figure_shows_and_the_settings_of_its_runs(tmp_path: Path) -> None:

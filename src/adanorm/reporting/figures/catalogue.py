@@ -13,6 +13,7 @@ from adanorm.reporting.figures.leads import answer_figure, evidence_accrual
 from adanorm.reporting.figures.league import league_figure
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.figures.scores import norm_scores, over_setting
+from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
@@ -36,7 +37,7 @@ def figures() -> dict[str, Draw]:
         if "curves" in study.roles:
             drawn |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
         drawing |= {figure: partial(_curves, figure, study, task) for figure, task in drawn.items()}
-        if study.shows != "curves" and (study.over or "figure" in study.roles):
+        if study.shows != "curves" and (study.over or {"figure", "square"} & {*study.roles}):
             drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
     for claim, scale in product(_compared_claims(), SCALES):
         figure = f"evidence-{claim.id}-{scale}"
@@ -58,6 +59,8 @@ def _evidence(name: str, claim: Claim, scale: str, runs: str | None) -> NamedFig
 
 def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
     table = Table(study, study_grid(study, runs=runs))
+    if "square" in study.roles:
+        return square(name, table)
     return over_setting(name, table) if study.over else norm_scores(name, table)
 
 

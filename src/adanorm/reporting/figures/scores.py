@@ -11,17 +11,18 @@ from matplotlib.axes import Axes
 from scipy.stats import t
 
 from adanorm.config.titles import title
+from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 from adanorm.studies.study import Study, StudyRow
-from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.cell import Cell, Quantity, cell_of
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.variance import Spread
 
-Panel: TypeAlias = tuple[str, str | None]  # a task, and what the rows of the panel have in common
-Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by norm and value of the setting
+Panel: TypeAlias = tuple[str, str | None, Quantity]  # a task, what its rows have in common, what is drawn
+Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by line and value of the setting
 
 
 @style.figure_style()
@@ -112,8 +113,9 @@ def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str
     """Return the scale and the seeds of the cells that are drawn, each with its task, and more sentences."""
     study, tasks = table.study, [task for task, _ in drawn]
     missing = [title(task) for task in study.columns if task not in tasks]
+    what = listed([METRICS[one].label if one in METRICS else "test scores" for one in study.draws])
     sentences = [
-        f"{study.title}: test scores at {study.scale} scale, {seeds(cell.by_seed for _, cell in drawn)}.",
+        f"{study.title}: {what} at {study.scale} scale, {seeds(cell.by_seed for _, cell in drawn)}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
         "" if table.comparable else "Not the paper's data or settings.",
@@ -131,13 +133,16 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     shown = _panels(table)
     if not shown:
         return None
-    look = style.norm_styles(list(dict.fromkeys(norm for of in shown.values() for norm in of)))
-    figure, grid = style.panels(len(shown), 2.0, _course(table, shown), across=2)
+    look = style.norm_styles(list(dict.fromkeys(line for of in shown.values() for line in of)))
+    message = _course(table, shown) if "test" in table.study.draws else table.study.title
+    figure, grid = style.panels(len(shown), 2.0, message, across=2)
     handles: dict[str, style.Handle] = {}
     for (panel, by_norm), axes in zip(shown.items(), grid, strict=True):
         for norm, points in by_norm.items():
-            scores = {at: cell.scores for at, (_, cell) in points.items() if cell and cell.scores}
-            handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
+            known = {at: _drawn_scores(cell, panel[2]) for at, (_, cell) in points.items() if cell}
+            scores = {at: of_seeds for at, of_seeds in known.items() if of_seeds}
+            if scores or panel[2] == "test":
+                handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
                 if row.undefined or (cell and cell.results and not cell.scores):
@@ -148,7 +153,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         _label_setting(axes, table, panel)
     drawn = [
         (task, cell)
-        for (task, _), by_norm in shown.items()
+        for (task, *_), by_norm in shown.items()
         for _, cell in chain(*(points.values() for points in by_norm.values()))
         if cell
     ]
@@ -163,22 +168,30 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 def _panels(table: Table) -> dict[Panel, Points]:
     """Return the rows of each panel in which some run has ended, by norm, the lowest value first."""
     study, panels = table.study, dict[Panel, Points]()
-    labels = dict.fromkeys(row.panel for row in study.rows.values())
-    for task, label in product(study.columns, labels):
-        points: Points = {row.norm: {} for row in study.rows.values()}
+    labels: list[str | None] = [*dict.fromkeys(row.panel for row in study.rows.values() if row.panel)]
+    for quantity, task, label in product(study.draws, study.columns, labels or [None]):
+        points: Points = {row.line or row.norm: {} for row in study.rows.values()}
         for name, row in sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0):
-            if row.panel == label:
-                points[row.norm][row.at or 0.0] = row, table.cells[name, task]
-        if any(cell and cell.results for of_norm in points.values() for _, cell in of_norm.values()):
-            panels[task, label] = points
+            if row.panel in (label, None):
+                points[row.line or row.norm][row.at or 0.0] = row, table.cells[name, task]
+        cells = (cell for of_line in points.values() for _, cell in of_line.values() if cell)
+        if any(_drawn_scores(cell, quantity) or (quantity == "test" and cell.results) for cell in cells):
+            panels[task, label, quantity] = points
     return panels
+
+
+def _drawn_scores(cell: Cell, quantity: Quantity) -> list[float]:
+    """Return the test scores of a cell's runs, or of another quantity the shares."""
+    if quantity == "test" or not cell.runs:
+        return cell.scores
+    return [abs(share) for share in cell_of(cell.runs[0], cell.runs, quantity).by_seed.values()]
 
 
 def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
     """Return which norm is ahead at every value of the setting, if one is, and whose mean moves the most."""
     leaders: set[str] = set()
     moves: dict[tuple[str, str], tuple[float, float]] = {}
-    for (task, _), by_norm in shown.items():
+    for (task, *_), by_norm in shown.items():
         sign = table.metric_of(task).sign
         means: dict[float, dict[str, float]] = {}
         for norm, points in by_norm.items():
@@ -199,9 +212,10 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
 
 def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:
     values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
-    task, rows = panel
+    task, rows, quantity = panel
     name = f"{table.column_title(task)}: {rows}" if rows else table.column_title(task)
-    axes.set(title=name, ylabel=table.metric_of(task).axis, xlabel=table.study.over or "")
+    drawn = f"{METRICS[quantity].label} (%)" if quantity in METRICS else table.metric_of(task).axis
+    axes.set(title=name, ylabel=drawn, xlabel=table.study.over or "")
     steps = {after - before for before, after in pairwise(values)}
     if values[0] > 0 and len(steps) > 1:
         axes.set_xscale("log", base=2)
