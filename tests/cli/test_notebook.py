@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from adanorm.cli.command import dispatch
 from adanorm.config.paths import PROJECT
 from adanorm.records.contribution import read
 from adanorm.records.environment import commit
+from tests.faults import command as faults
 
 REFUSED = [
     ("task=rt norm=nowhere", "unknown norm 'nowhere': choose from"),
@@ -46,10 +45,10 @@ def executed(path: Path) -> str:
 @pytest.mark.skipif(commit() is None, reason="no git checkout here, of which a notebook is")
 def test_a_notebook_goes_on_with_what_was_cut_off_and_ends_in_a_file(tmp_path: Path) -> None:
     path, run = tmp_path / "a.ipynb", ["task=gaussian", "norm=adanorm"]
-    killed = ["tests.killed", f"{tmp_path}/log", "rename to checkpoint.pt", "2", "run", *run, "scale=smoke"]
     kept = f"runs={tmp_path}/adanorm-gaussian-adanorm"
-    done = subprocess.run([sys.executable, "-m", *killed, f"{kept}-smoke"], cwd=PROJECT, check=False)
-    assert done.returncode == -signal.SIGKILL, "after one of its two epochs"
+    killed = ["run", *run, "scale=smoke", f"{kept}-smoke"]
+    ended = faults.run(killed, tmp_path, kill_before=["rename checkpoint.pt", 2])
+    assert ended.code == -signal.SIGKILL, "after one of its two epochs"
     make = ["notebook", *run, f"repo={PROJECT}", f"output={path}"]
     assert dispatch([*make, "scale=smoke", "seeds=1,2"]) == 0
     printed = executed(path)

@@ -25,6 +25,8 @@ from adanorm.training.distributed import LOST
 from tests import commands
 from tests.conftest import Command
 from tests.defined import corners
+from tests.faults import command as faults
+from tests.faults.command import WRITES, Ended
 
 
 def only_folder(runs: Path) -> Path:
@@ -161,12 +163,12 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
     often = ["task=mnist", "norm=adanorm", "scale=smoke", "checkpoint_minutes=1e-9"]
     whole = compose_experiment([*often, f"runs={tmp_path / 'whole'}"])
     execute(whole)
-    # A limit on the size of a file stands in for the disk: once there are best weights, no checkpoint fits.
+    # Once there are best weights, no checkpoint fits.
     arguments = [*often, f"runs={tmp_path / 'full'}"]
-    full = commands.run("tests.full_disk", "45", "run", *arguments)
+    full = faults.run(["run", *arguments], tmp_path, largest_file=45 << 10)
     folder = only_folder(tmp_path / "full")
     assert full.stderr == f"error: {folder / 'checkpoint.pt'}: File too large\n"
-    assert full.returncode == 2
+    assert full.code == 2
     left = {path.name for path in folder.iterdir()}
     assert "checkpoint-before.pt" in left
     assert not {"checkpoint.pt", "checkpoint.pt.tmp", "result.json"} & left
@@ -176,36 +178,32 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
         assert (folder / name).read_bytes() == (whole.folder() / name).read_bytes()
 
 
-def run_to_be_killed(folder: Path, task: str, moment: str, times: int) -> subprocess.CompletedProcess[str]:
+def run_to_be_killed(folder: Path, task: str, moment: str = "", times: int = 1) -> Ended:
     """A run of a few updates, each with a checkpoint, killed just before it does something the n-th time."""
     length = [] if task.startswith("enwik8") else ["training.max_epochs=4"]
-    return commands.run(
-        "tests.killed", str(folder / "moments"), moment, str(times), "run", f"task={task}", "norm=layernorm",
-        "scale=smoke", *length, "checkpoint_minutes=1e-9", f"runs={folder}",
-    )  # fmt: skip
+    settings = [f"task={task}", "norm=layernorm", "scale=smoke", "checkpoint_minutes=1e-9", f"runs={folder}"]
+    return faults.run(["run", *settings, *length], folder, kill_before=[moment, times])
 
 
 # Of one task every kind of moment, of the others one within training, one between epochs and the last.
-SAMPLE = ("rename to checkpoint.pt", "open metrics.jsonl", "rename to result.json")
+SAMPLE = ("rename checkpoint.pt", "open metrics.jsonl", "rename result.json")
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-lstm", "ptb"])
 def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str) -> None:
     whole, broken = folders = tmp_path / "whole", tmp_path / "broken"
-    for folder in folders:
-        folder.mkdir()
-    assert run_to_be_killed(whole, task, "never", 0).returncode == 0
-    moments = Counter((whole / "moments").read_text().splitlines())
-    before_the_end = list(moments)[: list(moments).index("rename to result.json") + 1]
+    assert run_to_be_killed(whole, task).code == 0
+    moments = Counter((whole / WRITES).read_text().splitlines())
+    before_the_end = list(moments)[: list(moments).index("rename result.json") + 1]
     assert {*SAMPLE} < {*before_the_end}
     for moment in before_the_end if task == "mnist" else SAMPLE:
         killed = run_to_be_killed(broken, task, moment, 5 if moments[moment] > 20 else 1)
-        assert killed.returncode == -signal.SIGKILL, f"{moment}: {killed.stderr}"
+        assert killed.code == -signal.SIGKILL, f"{moment}: {killed.stderr}"
         assert not list(broken.glob("*/*/*/result.json"))
         for folder in broken.glob("*/*/*"):
             (folder / "checkpoint.pt.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
-    ended = run_to_be_killed(broken, task, "never", 0)
-    assert ended.returncode == 0, ended.stderr
+    ended = run_to_be_killed(broken, task)
+    assert ended.code == 0, ended.stderr
     records = []
     for folder in map(only_folder, folders):
         result = json.loads((folder / "result.json").read_text())

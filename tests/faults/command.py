@@ -1,7 +1,8 @@
 """`python -m tests.faults.command LIMITS COMMAND ...`: a command that is killed or interrupted on the way.
 
 LIMITS is JSON: `interrupt_after` and `kill_after` are seconds of a core, `kill_at` is the number of a write
-in the working folder. A write into results/ ends the process at once.
+in the working folder, and `kill_before` the name of one and how often it comes until then. `largest_file` is
+in bytes: a file that may not grow stands in for a full disk. A write into results/ ends the process at once.
 """
 
 import json
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from tests import commands
 
 MEMORY = 8 << 30  # bytes that a command may ask for
-WRITES = "writes"  # the file with the number of writes
+WRITES = "writes"  # the file with the names of the writes, such as `open metrics.jsonl`, one per line
 WRITING = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.symlink"}
 
 
@@ -39,7 +40,7 @@ class Ended(NamedTuple):
         return f"code {self.code}: {' / '.join(self.stderr.strip().splitlines()[-3:])}"
 
 
-def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, **limits: float) -> Ended:
+def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, **limits: Any) -> Ended:
     """Return what `adanorm ARGUMENTS` came to in a folder, under the limits."""
     folder.mkdir(parents=True, exist_ok=True)
     given = json.dumps({"interrupt_after": interrupt_after, **limits})
@@ -48,32 +49,40 @@ def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, 
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
-def watch_writes(folder: str, kill_at: int | None) -> list[int]:
-    """Count this process's writes in a folder, in a list of one; be killed before the `kill_at`-th."""
-    count, results = [0], str(commands.PROJECT / "results")
+def watch_writes(folder: str, kill_at: int | None, kill_before: list[Any] | None) -> list[str]:
+    """Name this process's writes in a folder, in a list that grows; be killed before the one that is told."""
+    names, results = list[str](), str(commands.PROJECT / "results")
 
     def look(event: str, values: tuple[Any, ...]) -> None:
         is_write = event in WRITING or (event == "open" and values[2] & (os.O_WRONLY | os.O_RDWR))
-        if not is_write or not isinstance(values[0], str | bytes | os.PathLike):
+        written = values[1] if event == "os.rename" else values[0] if is_write else None
+        if not is_write or not isinstance(written, str | bytes | os.PathLike):
             return
-        path = os.path.abspath(os.fsdecode(values[0]))
+        path = os.path.abspath(os.fsdecode(written))
         if path.startswith(results):
             os.write(2, f"Traceback: wrote {path}\n".encode())
             os._exit(99)
         if path.startswith(folder):
-            count[0] += 1
-            if count[0] == kill_at:
+            names.append(f"{event.removeprefix('os.')} {os.path.basename(path)}")
+            if len(names) == kill_at or [names[-1], names.count(names[-1])] == kill_before:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(look)
-    return count
+    return names
 
 
-def main(interrupt_after: float, kill_after: float | None = None, kill_at: int | None = None) -> None:
+def main(
+    interrupt_after: float,
+    kill_after: float | None = None,
+    kill_at: int | None = None,
+    kill_before: list[Any] | None = None,
+    largest_file: int = resource.RLIM_INFINITY,
+) -> None:
     """Be the command in sys.argv, under the limits."""
     from adanorm.__main__ import main as command
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))  # Python ignores its signal
     if kill_after is not None:
         signal.setitimer(signal.ITIMER_PROF, kill_after)  # whose signal ends a process without a word
     else:
@@ -81,11 +90,11 @@ def main(interrupt_after: float, kill_after: float | None = None, kill_at: int |
             signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         signal.setitimer(signal.ITIMER_PROF, interrupt_after)
         signal.setitimer(signal.ITIMER_REAL, 4 * interrupt_after)  # of what waits
-    count = watch_writes(f"{os.getcwd()}/", kill_at)
+    names = watch_writes(f"{os.getcwd()}/", kill_at, kill_before)
     try:
         command()
     finally:
-        Path(WRITES).write_text(str(count[0]))
+        Path(WRITES).write_text("\n".join(names))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Undisturbed(NamedTuple):
 
     @property
     def writes(self) -> int:
-        return int((self.folder / WRITES).read_text())
+        return len((self.folder / WRITES).read_text().splitlines())
 
     @property
     def result(self) -> Path:
