@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-from adanorm.analyses.cell import unchanged_with
+from adanorm.analyses.cell import analysis_results, text
 from adanorm.analyses.spec import analysis_grid, load_analysis
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
@@ -105,7 +105,8 @@ def guide(tables: Mapping[str, Table]) -> str:
     shown = [table for table in tables.values() if "norm-guide" in table.study.roles]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
-    unseen = unchanged_with(analysis, analysis_grid(analysis))
+    cells = {norm: cell for (norm, _), cell in analysis_grid(analysis).items() if analysis_results(cell)}
+    unseen = {norm: [q.label for q in analysis.shown if text(of, q) == "yes"] for norm, of in cells.items()}
     return update_norm_guide(GUIDE.read_text("utf-8"), shown, costs=costs, invariances=unseen)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, Quantity
+from adanorm.analyses.spec import AnalysisRecord, Quantity
 from adanorm.records import reader
 from adanorm.records.result import AnalysisResult
 
@@ -34,12 +34,6 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
         return "yes" if max(numbers) <= limit else "no"
     mean = number(fmean(numbers))
     return f"{mean} ± {number(stdev(numbers))}" if len(numbers) > 1 else mean
-
-
-def unchanged_with(analysis: Analysis, grid: AnalysisGrid) -> dict[str, list[str]]:
-    """Return the labels of what each norm on record says yes to, such as its invariances."""
-    cells = [(norm, cell) for (norm, _), cell in grid.items() if analysis_results(cell)]
-    return {norm: [q.label for q in analysis.shown if text(cell, q) == "yes"] for norm, cell in cells}
 
 
 def number(value: float) -> str:

@@ -33,16 +33,13 @@ class Quantity(Config):
 
 
 class Analysis(Config):
-    """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates.
-
-    Without tasks nothing is trained. In YAML the norm `all` stands for every norm that is not named.
-    """
+    """Norms x tasks x seeds at one scale, and what is observed at every `every`-th of `steps` updates."""
 
     name: str
     title: str
     caption: str
-    tasks: Annotated[list[str], EachOnce]
-    norms: Annotated[list[str], Field(min_length=1), EachOnce]
+    tasks: Annotated[list[str], EachOnce]  # none: nothing is trained
+    norms: Annotated[list[str], Field(min_length=1), EachOnce]  # in YAML `all`: every one that is not named
     scale: Literal["paper", "mini", "smoke"] = "mini"
     seeds: Seeds = Field(default=[1])
     steps: Positive | None = None

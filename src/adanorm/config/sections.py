@@ -121,11 +121,11 @@ class NormConfig(Config):
 
 
 class SegmentConfig(Config):
-    """Positions per segment and, for attention alone, positions remembered and the largest distance told."""
+    """How a text is read; all but the length is for attention, and null where a state is carried on."""
 
-    length: Positive
-    memory: Positive | None = None
-    clamp: Positive | None = None
+    length: Positive  # positions a segment
+    memory: Positive | None = None  # positions remembered
+    clamp: Positive | None = None  # the largest distance told
     same_length: bool = False
 
     @model_validator(mode="after")

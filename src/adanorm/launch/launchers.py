@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -15,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from adanorm.config.errors import check_known, one_line
 from adanorm.config.paths import CONF, choices, install_command
 from adanorm.config.sections import Config
+from adanorm.config.yaml_file import read_yaml_file
 from adanorm.runs.devices import check_devices
 
 CORES_A_GPU = 4  # a process's main thread, the one that collates ahead, and NCCL's
@@ -85,7 +85,7 @@ class Launch:
 def load_facts(launcher: str) -> LauncherFacts:
     """Return the facts of conf/launcher/<launcher>.yaml; raises ValueError for what there cannot be."""
     check_known("launcher", [launcher], choices("launcher"))
-    written = yaml.safe_load((CONF / "launcher" / f"{launcher}.yaml").read_text("utf-8"))
+    written = read_yaml_file(CONF / "launcher" / f"{launcher}.yaml")
     return LauncherFacts.checked(written.get("launcher", {}), f"conf/launcher/{launcher}.yaml: launcher.")
 
 

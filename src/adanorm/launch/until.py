@@ -34,18 +34,16 @@ class Run(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A comparison by what is on record.
-
-    `runs` are those that it lacks at its next look, `looks` how many looks until it probably closes, or until
-    its plan ends where none of them is likely to close it. `left` says why it gets no more runs.
-    """
+    """A comparison by what is on record."""
 
     comparison: Followed
     pair: Pair
     answer: str
-    runs: tuple[Run, ...] = ()
-    looks: int = 0
-    left: str = ""
+    runs: tuple[Run, ...] = ()  # that it lacks at its next look
+    looks: int = (
+        0  # until it probably closes, or until its plan ends where none of them is likely to close it
+    )
+    left: str = ""  # why it gets no more runs
 
     @property
     def hours(self) -> float:

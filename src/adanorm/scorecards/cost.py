@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import NormConfig
 from adanorm.norms import LayerNorm, norm_factory
+from adanorm.runs.plan import now
 
 SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # rows and features of RT, translation, a wide encoder
 EXAMPLES = 4  # which the rows are taken from, for a norm over positions
@@ -19,18 +20,14 @@ TURN = 4  # calls in a turn; the fastest counts, since the others waited for mem
 
 
 class Cost(NamedTuple):
-    """What a norm costs on rows of so many features, as ratios to LayerNorm in the same rounds.
-
-    Each ratio is the lower quartile, the median and the upper quartile over rounds; `kept` are the bytes per
-    row that autograd keeps from the forward to the backward pass.
-    """
+    """What a norm costs on rows of so many features, as ratios to LayerNorm in the same rounds."""
 
     norm: str
     rows: int
     features: int
-    forward: list[float]
+    forward: list[float]  # the lower quartile, the median and the upper quartile over rounds
     backward: list[float]
-    kept: int
+    kept: int  # bytes per row that autograd keeps from the forward to the backward pass
     kept_by_layernorm: int
 
 
@@ -64,10 +61,8 @@ def _timed(norm: nn.Module, x: Tensor, dz: Tensor) -> tuple[float, float]:
 
 
 def _now(device: torch.device) -> float:
-    if device.type != "cuda":
-        return time.process_time()  # what else runs on this machine is not counted
-    torch.cuda.synchronize(device)
-    return time.perf_counter()
+    # Of the processor, what else runs on this machine is not counted.
+    return now(device) if device.type == "cuda" else time.process_time()
 
 
 def kept_bytes(forward: Callable[[], object]) -> int:

@@ -39,21 +39,17 @@ class Score(NamedTuple):
 
 @dataclass
 class Trial:
-    """A norm beside others, as they are named: paired seeds of columns, while a budget in seconds lasts.
-
-    Records go into `runs`. `spent` are the seconds that norms of this `identity` have taken so far. They are
-    kept in a file, so that a second start goes on from them.
-    """
+    """A norm beside others, as they are named: paired seeds of columns, while a budget in seconds lasts."""
 
     norm: str
     against: tuple[str, ...]
     budget: float
-    runs: str
+    runs: str  # the folder of its records
     launch: Launch
     columns: list[Column]
     left_out: Sequence[str] = ()  # a line on each column that the budget or the data have no room for
     identity: str = ""  # digest of the norms' settings and code
-    spent: float = 0.0
+    spent: float = 0.0  # seconds that norms of this identity have taken: kept in a file for a second start
     failed: list[str] = field(default_factory=list)  # tasks with a run that failed
 
     def __post_init__(self) -> None:

@@ -61,28 +61,20 @@ class Conclusion(Config):
 
 
 class Rule(Config):
-    """What is compared, and what counts: see verdicts.rule.
+    """What is compared, and what counts: see verdicts.rule."""
 
-    `families` are comparisons whose p-values are corrected together, over all columns, by a name;
-    `quantities` has those that compare no test score. `margins` are of tasks that conf/claims/paper.yaml
-    has none of. `with_columns_of` names studies whose columns are part of the families. `beyond_margin`:
-    better and worse need an estimate beyond the margin. `not_worse` are pairs of which the first must not
-    be worse by the margin in any column. `conclusions` say what answers to comparisons of the families
-    amount to. With `folds_overlap` rows are folds of a data set, one a place `at`; norms are named and
-    paired by fold, and the variance is that of folds that share training data, this many tested examples
-    an example trained on. With `looks` the rows are read after so many seeds that they share, from the first
-    look on, so that all looks together err as one (verdicts.sequential).
-    """
-
-    families: dict[str, Family]
-    quantities: dict[str, Compares] = Field(default_factory=dict)
-    margins: dict[str, Margin] = Field(default_factory=dict)
-    beyond_margin: bool = False
-    with_columns_of: tuple[str, ...] = ()
+    families: dict[str, Family]  # comparisons whose p-values are corrected together, over all columns
+    quantities: dict[str, Compares] = Field(default_factory=dict)  # of families that compare no test score
+    margins: dict[str, Margin] = Field(default_factory=dict)  # of tasks without one in conf/claims/paper.yaml
+    beyond_margin: bool = False  # better and worse need an estimate beyond the margin
+    with_columns_of: tuple[str, ...] = ()  # studies whose columns are part of the families
     improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement
-    not_worse: tuple[tuple[str, str], ...] = ()
+    not_worse: tuple[tuple[str, str], ...] = ()  # pairs: the first must be worse by the margin in no column
     conclusions: tuple[Conclusion, ...] = ()
+    # Rows are folds of a data set, one a place `at`, named and paired by fold; the variance is that of folds
+    # that share training data, this many tested examples an example trained on.
     folds_overlap: Annotated[float, Field(gt=0)] | None = None
+    # Rows are read after so many seeds that they share; all looks together err as one (verdicts.sequential).
     looks: tuple[Annotated[int, Field(ge=2)], ...] = ()
 
     @model_validator(mode="after")

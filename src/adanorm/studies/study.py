@@ -58,13 +58,10 @@ class StudyRow(Config):
 
 
 class Study(Config):
-    """Rows x tasks (columns) x seeds at one scale.
-
-    In YAML the rows are a list of norms, or a mapping from a label to a norm and its overrides.
-    """
+    """Rows x tasks (columns) x seeds at one scale."""
 
     title: Line
-    rows: Annotated[dict[Label, StudyRow], Field(min_length=1)]
+    rows: Annotated[dict[Label, StudyRow], Field(min_length=1)]  # in YAML perhaps a list of norms
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "small", "mini", "smoke"]
     seeds: Seeds

@@ -17,19 +17,15 @@ from adanorm.verdicts.variance import Components, Values, components, seed_split
 
 @dataclass(frozen=True)
 class ByExample:
-    """A comparison of two norms: by how much the second is better, and the noise of seeds and of examples.
-
-    `gaps` are in the order of `seeds`, all of one `series`. `outputs` are eight digits that identify the test
-    outputs compared. `parts` is how much of the mean gap each factor of the metric makes up. `spreads` has
-    each norm's deviations over five seeds or more: on this test set and on its distribution.
-    """
+    """A comparison of two norms: by how much the second is better, and the noise of seeds and of examples."""
 
     seeds: tuple[int, ...]
-    series: int
-    outputs: str
-    gaps: tuple[float, ...]
+    series: int  # that all seeds are of
+    outputs: str  # eight digits that identify the test outputs compared
+    gaps: tuple[float, ...]  # in the order of the seeds
     noise: Components
-    parts: Mapping[str, float]
+    parts: Mapping[str, float]  # how much of the mean gap each factor of the metric makes up
+    # Each norm's deviations over five seeds or more: on this test set and on its distribution.
     spreads: tuple[tuple[float, float] | None, ...]
 
 

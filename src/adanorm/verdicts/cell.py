@@ -32,18 +32,14 @@ Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
 
 @dataclass(frozen=True)
 class Cell:
-    """The runs of a task under a norm that have ended, and their results, in the same order.
-
-    `by_seed` has a quantity of the runs that learned something, signed so that larger is better; `unlearned`
-    are the seeds of those that are no better than a trivial baseline, `wanted` the number of seeds asked for.
-    """
+    """The runs of a task under a norm that have ended, and their results, in the same order."""
 
     metric: str
-    wanted: int = 0
+    wanted: int = 0  # seeds asked for
     runs: tuple[Experiment, ...] = ()
     results: tuple[Result, ...] = ()
-    by_seed: Mapping[int, float] = field(default_factory=dict)
-    unlearned: tuple[int, ...] = ()
+    by_seed: Mapping[int, float] = field(default_factory=dict)  # of runs that learned; larger is better
+    unlearned: tuple[int, ...] = ()  # seeds of runs that are no better than a trivial baseline
     paper: Published | None = None
 
     @property

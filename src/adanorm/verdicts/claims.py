@@ -154,19 +154,15 @@ def _evidence(
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What is shown of a claim on a task, by the runs of one scale under one plan.
-
-    `pairs` counts the seeds that both norms have under the plan; it is read next at `next_look`, None after
-    its last. `family_p` is corrected over the claim's tasks (Holm 1979), one without an answer having 1.
-    """
+    """What is shown of a claim on a task, by the runs of one scale under one plan."""
 
     task: str
     scale: str
     plan: str
     comparison: Comparison | None
-    pairs: int
-    next_look: int | None
-    family_p: float = 1.0
+    pairs: int  # seeds that both norms have under the plan
+    next_look: int | None  # the number of seeds at which it is read next, None after the last
+    family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979), one without an answer having 1
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:

@@ -20,19 +20,16 @@ from adanorm.verdicts.variance import Components, TaskVariance
 
 @dataclass(frozen=True)
 class Pair:
-    """Two norms on a task: the one that is claimed to be better, and the other.
-
-    `comparison` is None without shared seeds or a variance; `seeds` are those shared, none where a run
-    diverged or did not learn, since what is left of its norm would flatter it; `sd` is that of a seed's gap.
-    """
+    """Two norms on a task: the one that is claimed to be better, and the other."""
 
     task: str
     scale: str
     norms: tuple[str, str]  # better, worse
     sides: tuple[Cell, Cell]
+    # Those shared; none where a run diverged or did not learn: what is left of its norm would flatter it.
     seeds: tuple[int, ...]
-    comparison: Comparison | None
-    sd: float | None
+    comparison: Comparison | None  # None without shared seeds or a variance
+    sd: float | None  # of a seed's gap
     looks: Looks
 
     @property

@@ -28,10 +28,7 @@ class Shown(Config):
 
 
 class Claim(Config):
-    """One claim: `better` does better than `worse` on at least so many of `tasks`; null: on all.
-
-    `at` is by scale where it can be shown; a scale that it does not name shows it on all tasks.
-    """
+    """One claim: `better` does better than `worse` on at least so many of `tasks`; null: on all."""
 
     id: str
     text: str
@@ -42,7 +39,7 @@ class Claim(Config):
     quantity: Compares = "test"
     tasks: Tasks
     at_least: Positive | None = None
-    at: dict[str, Shown] | None = None
+    at: dict[str, Shown] | None = None  # by scale, where it can be shown; others show it on all tasks
 
     def _shown(self, scale: str) -> Shown:
         return (self.at or {}).get(scale, Shown())
@@ -89,22 +86,18 @@ class Stopping(Config):
 
 
 class Plan(Config):
-    """A plan of seeds that decides comparisons of two norms: which runs it reads, how, and when.
-
-    After `looks` pairs of seeds, from `first` on, a comparison is read. Of `folds` (`data.fold` from 1 on) a
-    gap is a fold's mean over seeds, and `overlap` the number of tested examples per example trained on.
-    """
+    """A plan of seeds that decides comparisons of two norms: which runs it reads, how, and when."""
 
     text: str
     scale: Literal["paper", "small"]
     tasks: Tasks
-    first: Positive
-    looks: Annotated[tuple[Look, ...], Field(min_length=1)]
+    first: Positive  # seed
+    looks: Annotated[tuple[Look, ...], Field(min_length=1)]  # pairs of seeds after which it is read
     spending: Above
     quantity: Literal["test", "top3"]
     margins: dict[str, Above]
-    folds: Positive | None = None
-    overlap: Above | None = None
+    folds: Positive | None = None  # `data.fold` from 1 on: a gap is a fold's mean over seeds
+    overlap: Above | None = None  # tested examples per example trained on
 
     @model_validator(mode="after")
     def _looks_rise(self) -> Plan:

@@ -13,23 +13,18 @@ from adanorm.verdicts.variance import Scores
 
 
 class Agreement(NamedTuple):
-    """How the paper's numbers of a task are upheld by ours; the task "" stands for all together.
-
-    `upheld` of `ordered` pairs of norms that the paper tells apart are ordered alike; None of correlations
-    where a column does not vary; `variation` is the mean of `variation(ours, the paper's)` over norms,
-    `own_upheld` from two seeds on; `confirmed`: of numbers alone that a public source confirms.
-    """
+    """How the paper's numbers of a task are upheld by ours."""
 
     norms: int
-    upheld: int
-    ordered: int
+    upheld: int  # pairs of norms that are ordered alike
+    ordered: int  # pairs of norms that the paper tells apart
     p_upheld: float | None
-    spearman: float | None
+    spearman: float | None  # None where a column does not vary
     pearson: float | None
-    variation: float
-    own_upheld: float | None = None
-    task: str = ""
-    confirmed: bool = True
+    variation: float  # the mean of `variation(ours, the paper's)` over norms
+    own_upheld: float | None = None  # from two seeds on
+    task: str = ""  # all together
+    confirmed: bool = True  # of numbers alone that a public source confirms
 
 
 def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | None:

@@ -35,18 +35,15 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
 
 @dataclass(frozen=True)
 class Column:
-    """Scores of a column by row and seed (of folds: and fold), larger ones being better.
-
-    `not_compared` has the rows with a run that diverged or did not learn, and how many did: their other
-    scores would flatter them. `example` is how much a test example is of a score in percent, 0 if not known.
-    """
+    """Scores of a column by row and seed (of folds: and fold), larger ones being better."""
 
     task: str
     scale: str
     scores: Scores
     margin: float
     overlap: float = 0.0
-    example: float = 0.0
+    example: float = 0.0  # how much a test example is of a score in percent, 0 if not known
+    # Rows with a run that diverged or did not learn, and how many did: their other scores would flatter them.
     not_compared: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -154,14 +154,12 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
 
 
 class Part(NamedTuple):
-    """A text of a corpus: its file, its member where that is a tar archive, and the filter of its lines.
+    """A text of a corpus."""
 
-    In names {} is the language, {role} is `src` or `ref`, and {deen} is `src` for German, `ref` for English.
-    """
-
+    # In names {} is the language, {role} `src` or `ref`, and {deen} `src` for German, `ref` for English.
     file: str
-    member: str | None = None
-    filter: Callable[[Iterable[str]], Iterable[str]] = iter
+    member: str | None = None  # where the file is a tar archive
+    filter: Callable[[Iterable[str]], Iterable[str]] = iter  # of its lines
 
 
 def _wmt_train(europarl: str, news: str) -> list[Part]:

@@ -29,13 +29,10 @@ OTHERS_AT_MOST = 0.02  # of a dictionary's words, which may begin so by chance
 
 @dataclass(frozen=True)
 class PairBatch(Movable):
-    """Token ids: source (B, S), padded left; previous (B, T), padded right; and the N targets.
+    """Token ids, with what would otherwise be asked of tensors on a GPU."""
 
-    What would otherwise be asked of tensors on a GPU is known when the batch is made.
-    """
-
-    source: Tensor
-    previous: Tensor
+    source: Tensor  # (B, S), padded left
+    previous: Tensor  # (B, T), padded right
     target: Tensor  # (N,) the ids that count, row by row
     counted: Tensor  # (2, N) their rows and columns in (B, T)
     has_padding: bool  # whether the source has

@@ -146,17 +146,14 @@ def _broken_file(folder: Path) -> str | None:
 
 
 class Shard(NamedTuple):
-    """Some pairs of a split after a step: in the file `<step>.<split>.<number>.json`, which is always whole.
-
-    `start` pairs of the file's split come before. Where validation has no text of its own, `valid_every` is
-    set, and the files of training hold both splits.
-    """
+    """Some pairs of a split after a step, in a file `<step>.<split>.<number>.json` that is always whole."""
 
     folder: Path
     step: str
     split: str
     number: int
-    start: int
+    start: int  # how many pairs of the file's split come before
+    # Where validation has no text of its own: the files of training then hold both splits.
     valid_every: int | None = None
 
     @property

@@ -22,16 +22,13 @@ SIGNATURES = {
 
 @dataclass(frozen=True)
 class Tree:
-    """A sentence of n words; word i has the head `heads[i]`, counted from 1, 0 for the root's.
-
-    `labels` is None in a treebank without labels. `punctuation` says which words are, by their tag.
-    """
+    """A sentence of n words; word i has the head `heads[i]`, counted from 1, 0 for the root's."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     heads: tuple[int, ...]
-    labels: tuple[str, ...] | None
-    punctuation: tuple[bool, ...]
+    labels: tuple[str, ...] | None  # None in a treebank without labels
+    punctuation: tuple[bool, ...]  # by the tag
 
     def __len__(self) -> int:
         return len(self.words)

@@ -75,9 +75,7 @@ def curves_of_the_paper(task: str) -> Curves | None:
     theirs = published_curves(task)
     if theirs is None:
         return None
-    by_norm = {
-        key: [Curve([x for x, _ in points], [y for _, y in points])] for key, points in theirs.points.items()
-    }
+    by_norm = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in theirs.points.items()}
     return Curves(theirs.over, by_norm)
 
 

@@ -19,13 +19,11 @@ TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
 
-def write_table(
-    table: Table, name: str, folder: Path | None = None, formats: Sequence[str] = ()
-) -> list[Path]:
+def write_table(table: Table, name: str, to: Path | None = None, formats: Sequence[str] = ()) -> list[Path]:
     """Write a table in its formats and return the files: by default those of the study's committed ones."""
     standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
     texts = {f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
-    return write_texts(folder or PROJECT / "results" / "tables", texts)
+    return write_texts(to or PROJECT / "results" / "tables", texts)
 
 
 def _grid(table: Table, escaped: Callable[[str], str], *, bold: str) -> list[list[str]]:
