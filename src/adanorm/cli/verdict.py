@@ -16,8 +16,9 @@ from typing import TypeAlias
 from adanorm.cli.command import Arguments, Key, Usage, hanging
 from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
+from adanorm.metrics.table import mean_text
 from adanorm.reporting.tables.claims import shown_p
-from adanorm.reporting.tables.league import mean_text, outlook
+from adanorm.reporting.tables.league import outlook
 from adanorm.reporting.text import seeds
 from adanorm.verdicts.all_pairs import League, league
 from adanorm.verdicts.task_league import league_by_plan, plan_names
@@ -134,7 +135,8 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
     lines = hanging("", f"{task or file}: {about} (Holm)")
     digits = max(one.digits for one in table.pairs.values() if one)
     cells = [
-        (n, mean_text(of, digits, sign), str(len(of)), table.letters[n]) for n, of in table.scores.items()
+        (name, mean_text([*scores[name].values()], digits), str(len(of)), table.letters[name])
+        for name, of in table.scores.items()
     ]
     cells.insert(0, ("name", "mean ± deviation", "seeds", "group"))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -1,7 +1,9 @@
 """The table of metrics: how each is named and shown, which way it points, which kind of task yields it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Literal
 
 
@@ -37,6 +39,12 @@ class Metric:
     def text(self, score: float) -> str:
         """Return a score as it is shown."""
         return f"{score:.{self.decimals(score)}f}"
+
+
+def mean_text(scores: Sequence[float], digits: int) -> str:
+    """Return the mean of scores over seeds and, from two on, their standard deviation."""
+    spread = f" ± {stdev(scores):.{digits}f}" if len(scores) > 1 else ""
+    return f"{fmean(scores):.{digits}f}{spread}"
 
 
 METRICS = {

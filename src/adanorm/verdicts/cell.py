@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import Any, Literal, TypeAlias
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.config.yaml_file import dotted
-from adanorm.metrics.table import METRICS
+from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
 from adanorm.records.check import OUTPUTS
@@ -97,12 +97,10 @@ class Cell:
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
             return "failed" if ended else "-"
-        mean = fmean(self.scores)
-        digits = METRICS[self.metric].decimals(mean)
-        spread = f" ± {stdev(self.scores):.{digits}f}" if len(self.scores) > 1 else ""
+        mean = mean_text(self.scores, METRICS[self.metric].decimals(fmean(self.scores)))
         lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
         nothing = f", did not learn ({len(self.unlearned)}/{ended})" if self.unlearned else ""
-        return f"{mean:.{digits}f}{spread}{lacking}{nothing}"
+        return f"{mean}{lacking}{nothing}"
 
     def verdict(self, spread: Spread | None) -> str:
         """Return whether the paper's number may be one more run's, whose `spread` is given.

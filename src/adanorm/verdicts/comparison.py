@@ -207,9 +207,10 @@ def compare_gaps(
     Without `levels` it is a fixed plan. Gaps of n folds, with `overlap` tested examples per example trained
     on, have 1 + n * overlap times the variance of their mean (Nadeau & Bengio 2003, section 3).
     """
-    if spread is None and (len(gaps) < 2 or stdev(gaps) <= NO_SPREAD):
+    own = Spread(stdev(gaps), len(gaps) - 1) if spread is None and len(gaps) > 1 else spread
+    if own is None or own.sd <= NO_SPREAD:
         return None
-    sd, df = spread or (stdev(gaps), len(gaps) - 1)
+    sd, df = own
     sd *= math.sqrt(1 + len(gaps) * overlap)
     levels = levels or Levels(level, 2 * level)
     return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)

@@ -1,9 +1,9 @@
 """The norms of each task held against each other, as text."""
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, stdev
+from collections.abc import Callable, Sequence
 
 from adanorm.config.titles import counted, task_metric, title
+from adanorm.metrics.table import mean_text
 from adanorm.reporting.text import csv_text, how_to_read, markdown, markdown_table
 from adanorm.verdicts.all_pairs import League
 from adanorm.verdicts.sentences import listed
@@ -31,7 +31,12 @@ def _row(of_task: TaskLeague, name: str) -> list[str]:
     league, sign = of_task.league, task_metric(of_task.task).sign
     scores, is_beside = league.scores[name], BASE in league.scores and name != BASE
     one = league.comparison(name, BASE) if is_beside else None
-    about = [markdown(title(name)), mean_text(scores, 2, sign), str(len(scores)), league.letters[name]]
+    about = [
+        markdown(title(name)),
+        mean_text([sign * score for score in scores.values()], 2),
+        str(len(scores)),
+        league.letters[name],
+    ]
     if one is None:
         return [*about, *["-"] * 4]
     return [*about, f"{one.gap:+.{one.digits}f}", one.interval.text(one.digits), one.sign, one.size]
@@ -40,12 +45,6 @@ def _row(of_task: TaskLeague, name: str) -> list[str]:
 def _chances(league: League, name: str) -> list[str]:
     chances = ((other, league.chance(name, other)) for other in league.scores)
     return [markdown(title(name)), *("-" if p is None or n == name else f"{p:.2f}" for n, p in chances)]
-
-
-def mean_text(of: Mapping[int, float], digits: int, sign: int) -> str:
-    """Return the mean of signed scores by seed and, from two on, their standard deviation."""
-    spread = f" ± {stdev(of.values()):.{digits}f}" if len(of) > 1 else ""
-    return f"{sign * fmean(of.values()) + 0.0:.{digits}f}{spread}"
 
 
 def outlook(league: League, named: Callable[[str], str] = str) -> str:
