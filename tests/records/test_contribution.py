@@ -75,7 +75,7 @@ def test_the_table_of_another_clone_has_contributed_runs_and_marks_them_and_what
     assert cell is not None
     assert cell.scores == [100 * right / 32 for right in (22, 25, 26)], "a repetition is no seed"
     assert table.ours("adanorm", "rt").endswith("[1 contributed, 1 repeated elsewhere]")
-    note = "Repeated elsewhere, which is no further seed: RT AdaNorm seed 1, 68.75 here, +6.25 on"
+    note = "RT AdaNorm seed 1 repeated elsewhere, 68.75 here, +6.25 on"
     assert f"{note} Another (TM) CPU beside ± 6.51 of seeds: within" in table_markdown(table)
     (folder,) = (tmp_path / "here-contributed").iterdir()
     assert len(store.lines(folder / "rt" / "adanorm.jsonl")) == 2
@@ -245,7 +245,10 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_nothing_is_written(
     (one,) = given(run := made(tmp_path / "there"))
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
     named = run.folder().parent / NAMES.get(how, run.folder().name)
-    text = contribution.written([reader.Record(named, given=contents)], MACHINE, {})
+    lines = {name: json.loads(line) for name, line in store.as_lines(named.name, contents).items()}
+    texts = {key: lines[name][key] for name, key in store.BESIDE.items() if name in lines}
+    edited = reader.Record(named, store.Line(named, lines[""], texts))
+    text = contribution.written([edited], MACHINE, {})
     (tmp_path / "file").write_bytes(FILES[how](gzip.decompress(text)) if how in FILES else text)
     before = files_in(tmp_path)
     with pytest.raises(ValueError, match=re.escape(f"{tmp_path / 'file'}: ")) as refused:

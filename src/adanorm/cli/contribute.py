@@ -16,6 +16,7 @@ from adanorm.files import write_whole
 from adanorm.records.contribution import checked, written
 from adanorm.records.environment import describe
 from adanorm.records.folder import shown
+from adanorm.records.reader import Record
 
 USAGE = Usage(
     **NAMES,
@@ -27,9 +28,11 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
     records, left = [], []
-    for one, _ in named_runs(arguments.names):
+    for known, _ in named_runs(arguments.names):
+        ran_here = (known.folder / "result.json").exists()  # beside a line of another run of it
+        one = Record(known.folder) if ran_here else known
         try:
-            records.append(checked(one.folder.name, one.contents()))
+            records.append(checked(one))
         except ValueError as error:
             left.append(f"{shown(one.folder)}: {one_line(error)}")
     if not records:
@@ -38,10 +41,10 @@ def main(arguments: Arguments) -> None:
         print(f"left out: {line}", file=sys.stderr)
     import torch
 
-    from adanorm.runs.golden import losses_of
+    from adanorm.runs.golden import golden_losses
 
-    pairs = {(one.folder.parts[-3], norm) for one in records for norm in (one.folder.parts[-2], "layernorm")}
-    golden = losses_of(f"{task}/{norm}" for task, norm in sorted(pairs) if norm in choices("norm"))
+    norms = {(one.folder.parts[-3], norm) for one in records for norm in (one.folder.parts[-2], "layernorm")}
+    golden = golden_losses(f"{task}/{norm}" for task, norm in sorted(norms) if norm in choices("norm"))
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
     path, content = Path(arguments.keys["output"]), written(records, machine, golden)
     write_whole(path, content)

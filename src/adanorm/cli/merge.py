@@ -11,11 +11,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or_false
-from adanorm.config.errors import one_line
 from adanorm.config.titles import counted
 from adanorm.metrics.table import METRICS
 from adanorm.records import contribution, reader
-from adanorm.records.check import LARGEST
 from adanorm.records.folder import shown
 from adanorm.records.reader import Record
 from adanorm.verdicts.repetition import ROUNDING, elsewhere, score_of, scores_alike
@@ -34,18 +32,10 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Merge the file that the command line names."""
-    path, runs = Path(arguments.names[0]), folder_of(arguments.keys["runs"])
-    is_added = true_or_false("add", arguments.keys["add"])
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
-    try:
-        given = contribution.read(content, runs)
-    except ValueError as error:
-        raise ValueError(f"{path}: {one_line(error)}") from None
-    environment = given.head["environment"]
-    lines = [f"{path}: {len(given.records)} runs, {environment['device']}, commit {environment['commit']}"]
+    runs, is_added = folder_of(arguments.keys["runs"]), true_or_false("add", arguments.keys["add"])
+    given = contribution.read(Path(arguments.names[0]), runs)
+    machine, count = given.head["environment"], counted(len(given.records), "run")
+    lines = [f"contribution {given.name}: {count}, {machine['device']}, commit {machine['commit']}"]
     lines += [_golden(given.head["golden"]), *map(_beside, given.records)]
     for line in lines:
         print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
@@ -55,9 +45,9 @@ def main(arguments: Arguments) -> None:
 
 def _golden(there: dict[str, list[float]]) -> str:
     """Return how the other machine's golden losses agree with those of this one."""
-    from adanorm.runs.golden import losses_of
+    from adanorm.runs.golden import golden_losses
 
-    here, words = losses_of(there), dict[str, list[str]]()
+    here, words = golden_losses(there), dict[str, list[str]]()
     for pair, losses in there.items():
         both = [*zip(losses, here.get(pair, ()), strict=False)]
         gap = max((abs(other - own) / abs(own) for other, own in both), default=0.0)

@@ -14,7 +14,7 @@ from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import Result
-from adanorm.verdicts.repetition import elsewhere
+from adanorm.reporting.tables.origins import origins
 
 USAGE = Usage(name="STUDY/NORM/TASK", fewest=1, most=1, examples=("table4/AdaNorm/RT",))
 
@@ -45,12 +45,9 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     if result.status == "done":
         ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
     one = reader.record(folder)
-    origin = "contributed" if one.contribution else "committed here" if one.line else "here, not committed"
-    lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}", f"  made     {origin}"]
-    for other in reader.repeats(folder):
-        lines += textwrap.wrap(
-            f"  repeated elsewhere: {elsewhere(one, other)}", 80, subsequent_indent=" " * 11
-        )
+    lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
+    for text in origins(one) or (["committed here"] if one.line else []):
+        lines += textwrap.wrap(f"  made     {text}", 80, subsequent_indent=" " * 11)
     environment = one.environment
     if environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""

@@ -42,23 +42,32 @@ class Contribution(NamedTuple):
 
 def written(records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
     """Return the bytes of a contribution; `golden` has losses by TASK/NORM."""
-    groups = (store.as_lines(one.folder.name, one.contents()) for one in records)
-    body = b"".join(line for group in groups for line in group.values())
+    body = b"".join(b"".join(_lines(one).values()) for one in records)
     facts = {"environment": environment, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
     head = json.dumps(with_checksum({"schema": SCHEMA, **facts}), allow_nan=False)
     return check.packed(head.encode() + b"\n" + body)
 
 
-def read(content: bytes, runs: str | None = None) -> Contribution:
-    """Return what the bytes of a contribution say; raises ValueError, in one line, where it does not count.
+def _lines(one: Record) -> dict[str, bytes]:
+    """Return the lines of a record, its own last."""
+    return store.as_lines(one.folder.name, one.contents())
+
+
+def read(path: Path, runs: str | None = None) -> Contribution:
+    """Return what a contribution says; raises ValueError, in one line, where it does not count.
 
     Its records are checked as those that ran here, and must make their scores from what is counted of each
     example; `runs` is the folder of runs that they would lie in.
     """
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
     try:
-        return _read(content, runs)
+        with path.open("rb") as file:
+            return _read(file.read(check.LARGEST + 1), runs)
+    except ValueError as error:
+        raise ValueError(f"{path}: {one_line(error)}") from None
     except (KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError("is not what `adanorm contribute` writes") from None
+        raise ValueError(f"{path}: is not what `adanorm contribute` writes") from None
 
 
 def _read(content: bytes, runs: str | None) -> Contribution:
@@ -72,24 +81,23 @@ def _read(content: bytes, runs: str | None) -> Contribution:
     if whole(head)["content"] != hashlib.sha256(body).hexdigest():
         raise ValueError("its lines are not what was written")
     records: dict[Path, Record] = {}
-    group, texts = b"", dict[str, str]()  # the lines of a record, of which its own is the last
-    for number, line in enumerate(body.split(b"\n")[:-1], 2):
+    group, texts = b"", dict[str, str]()
+    for number, line in enumerate(body.splitlines(keepends=True), 2):
         try:
             values = check.json_object("its record", line)
-            group += line + b"\n"
+            group += line
             if "files" not in values:
                 texts |= values
                 continue
-            contents = store.contents_of(values, texts)
-            if b"".join(store.as_lines(values["run"], contents).values()) != group:
-                raise ValueError("it is not what `adanorm keep` writes")
-            one = checked(values["run"], contents, runs)
-            if one.folder in records:
-                raise ValueError(f"{one.folder.name} is there twice")
+            said = check.json_object("result.json", values["files"]["result.json"].encode())
+            folder = runs_folder(runs) / said["task"] / said["norm"] / values["run"]
+            one = checked(Record(folder, store.Line(folder, values, texts)))
+            if b"".join(_lines(one).values()) != group or folder in records:
+                raise ValueError("it is not what `adanorm keep` writes, or is there twice")
         except ValueError as error:
             raise ValueError(f"line {number}: {one_line(error)}") from None
-        records[one.folder], group, texts = one, b"", {}
-    if group or not records or not body.endswith(b"\n"):
+        records[folder], group, texts = one, b"", {}
+    if group or not records:
         raise ValueError("ends within a record, or has none")
     _check_plain(head["environment"])
     pairs = {f"{folder.parts[-3]}/{norm}" for folder in records for norm in (folder.parts[-2], "layernorm")}
@@ -99,22 +107,19 @@ def _read(content: bytes, runs: str | None) -> Contribution:
     return Contribution(head["checksum"][:8], head, [*records.values()])
 
 
-def checked(run: str, contents: dict[str, bytes], runs: str | None = None) -> Record:
-    """Return a record from its files; raises ValueError where it is not whole, or has what no run writes."""
-    said = check.json_object("result.json", contents["result.json"])
-    task, norm = said.get("task"), str(said.get("norm"))
-    if task not in choices("task") or not NORM.fullmatch(norm) or len(run) > 60:
+def checked(one: Record) -> Record:
+    """Return a record that can be contributed; raises ValueError where it is not whole, or no run's."""
+    task, norm, name = one.folder.parts[-3:]
+    if task not in choices("task") or not NORM.fullmatch(norm) or len(name) > 60:
         raise ValueError("its task, norm or name is none that can be contributed")
-    one = Record(runs_folder(runs) / task / norm / run, given=contents)
-    result = evidence_of(one)
+    result, contents = evidence_of(one), one.contents()
+    check.check(one.folder, one.content, result)
     code = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name not in check.FILES}
     named = {f"code/{name}": digest for name, digest in one.identity["norm"].get("code", {}).items()}
-    if code.keys() != {*named, "result.json"} or not code.items() >= named.items():
+    if code != {**named, "result.json": code["result.json"]} or not all(map(CODE.fullmatch, named)):
         raise ValueError("its files are not those of a run, or its code is not what its digest names")
-    if not isinstance(result, Result) or not all(map(CODE.fullmatch, named)):
-        raise ValueError("it is an analysis, or its norm has other code than Python's")
-    if {*(result.files or ())} != {*contents} - {*code}:
-        raise ValueError("result.json has not the checksum of every file")
+    if {*whole(one.values)["files"]} != {*contents} - {*code} or not isinstance(result, Result):
+        raise ValueError("it is an analysis, or result.json has not the checksum of every file")
     tokens = yaml.scan(one.text("config.yaml"))
     if any(isinstance(token, yaml.AliasToken | yaml.TagToken) for token in tokens):
         raise ValueError("config.yaml has aliases or tags")
@@ -144,7 +149,7 @@ def add(contribution: Contribution, runs: str | None = None) -> Path | None:
         files: dict[Path, bytes] = {}
         for one in (one for one in contribution.records if not is_here(one)):
             file = store.file_of(Path(*one.folder.parent.parts[-2:]))
-            for name, line in store.as_lines(one.folder.name, one.contents()).items():
+            for name, line in _lines(one).items():
                 path = store.beside(file, name) if name else file
                 files[path] = files.get(path, b"") + line
         if not files:
@@ -164,4 +169,4 @@ def add(contribution: Contribution, runs: str | None = None) -> Path | None:
 
 def is_here(one: Record) -> bool:
     """Return whether a record is here already, to the byte."""
-    return any(other.contents() == one.given for other in (record(one.folder), *contributed(one.folder)))
+    return any(other.contents() == one.contents() for other in (record(one.folder), *contributed(one.folder)))

@@ -53,22 +53,17 @@ def _settings(text: str) -> dict[str, Any]:
 class Record:
     """What a run or an analysis left behind; each file is read when it is first asked for.
 
-    `folder` is where the files lie or, of a kept record, would lie, whose `line` of the store has them; so
-    of one whose files are `given`.
+    `folder` is where the files lie or, of a kept record, would lie, whose `line` of the store has them.
     """
 
-    def __init__(
-        self, folder: Path, line: store.Line | None = None, given: dict[str, bytes] | None = None
-    ) -> None:
-        self.folder, self.line, self.given = folder, line, given
+    def __init__(self, folder: Path, line: store.Line | None = None) -> None:
+        self.folder, self.line = folder, line
         self._rows: dict[str, list[dict[str, Any]]] = {}
 
     def names(self) -> list[str]:
         """Return the names of the record's files."""
         if self.line is not None:
             return self.line.names()
-        if self.given is not None:
-            return [*self.given]
         code = (path for path in sorted(self.folder.glob("code/**/*")) if path.is_file())
         return [
             *(name for name in (*check.FILES, "result.json") if self.has(name)),
@@ -79,15 +74,11 @@ class Record:
         """Return the bytes of a file of the record; None where it has none of that name."""
         if self.line is not None:
             return self.line.content(name)
-        if self.given is not None:
-            return self.given.get(name)
         path = self.folder / name
         return path.read_bytes() if path.is_file() else None
 
     def has(self, name: str) -> bool:
         """Return whether the record has a file of a name."""
-        if self.given is not None:
-            return name in self.given
         return (self.folder / name).is_file() if self.line is None else self.line.has(name)
 
     def contents(self) -> dict[str, bytes]:
@@ -97,9 +88,8 @@ class Record:
     @property
     def contribution(self) -> str | None:
         """The name of the contribution that the record came with; None of one made here."""
-        folders = self.line.file.parents if self.line else ()
-        is_of_others = len(folders) > 2 and folders[2].name.endswith(CONTRIBUTED)
-        return folders[1].name if is_of_others else None
+        folder = self.line.file.parent.parent if self.line else self.folder
+        return folder.name if folder.parent.name.endswith(CONTRIBUTED) else None
 
     def text(self, name: str) -> str:
         """Return the text of a file of the record, empty where there is none."""

@@ -24,10 +24,10 @@ BESIDE = {OUTPUTS: "outputs", COUNTS: "counts"}
 
 
 class Line:
-    """One record of the store."""
+    """One record of the store; of a line that is in no file yet the `texts` that would lie beside it."""
 
-    def __init__(self, file: Path, values: Mapping[str, Any]) -> None:
-        self.file, self.values = file, values
+    def __init__(self, file: Path, values: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
+        self.file, self.values, self.texts = file, values, texts
         self.run: str = values["run"]
         self.files: Mapping[str, str] = values["files"]
 
@@ -54,6 +54,8 @@ class Line:
 
     def beside(self, name: str) -> str | None:
         """Return the text of a file that has a line of its own; None where that is not on record."""
+        if self.texts is not None:
+            return self.texts.get(BESIDE[name])
         file, digest = beside(self.file, name), self.values.get(BESIDE[name])
         if not file.exists():
             return None
@@ -125,13 +127,6 @@ def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
                 raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
             values[key], lines[name] = outputs_digest(_bytes(text)), _json({"run": run, key: text})
     return {**lines, "": _json(with_checksum(values))}
-
-
-def contents_of(values: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, bytes]:
-    """Return a record's files from its line and, by key, the texts beside it; the inverse of `as_lines`."""
-    contents = {name: _bytes(text) for name, text in values["files"].items()}
-    beside = {name: _bytes(texts[key]) for name, key in BESIDE.items() if key in texts}
-    return contents | {name: packed(text) if name == OUTPUTS else text for name, text in beside.items()}
 
 
 def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:

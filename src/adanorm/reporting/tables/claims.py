@@ -7,7 +7,7 @@ from adanorm.config.paths import RUNS
 from adanorm.config.titles import QUANTITIES, task_metric, title
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.origins import origins
+from adanorm.reporting.tables.origins import origin_note
 from adanorm.reporting.text import how_to_read, markdown_table
 from adanorm.verdicts.claims import ClaimResult, PaperClaim, TaskResult, claims_of_the_paper
 from adanorm.verdicts.pair import Pair
@@ -37,7 +37,7 @@ def registered_note() -> str:
 def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts first, then one table per claim with its comparisons."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
-    lines += [line for text in origins(reader.records(RUNS)) for line in (text, "")]
+    lines += [line for text in origin_note(reader.records(RUNS)) for line in (text, "")]
     lines += markdown_table(VERDICT_COLUMNS, map(_verdict_row, judgements))
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
     own_table = "The paper's own table"

@@ -9,7 +9,7 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.origins import origins
+from adanorm.reporting.tables.origins import origin_note
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown
 from adanorm.studies.grid import study_grid
@@ -105,7 +105,7 @@ def _arithmetics(table: Table) -> list[str]:
 
 def _origins(table: Table) -> list[str]:
     """Return which runs were made elsewhere."""
-    return origins(reader.record(path) for cell in table.cells.values() if cell for path in cell.folders)
+    return origin_note(reader.record(path) for cell in table.cells.values() if cell for path in cell.folders)
 
 
 def _tuned(table: Table) -> list[str]:
