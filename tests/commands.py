@@ -237,7 +237,7 @@ def use_libraries() -> None:
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    if "numba" in sys.modules:
+    if sys.modules.get("numba"):
         sys.modules["numba"].njit("void()")(lambda: None)
 
 

@@ -29,12 +29,8 @@ USAGE = Usage(
     examples=("task=de-en norm=adanorm seeds=1,2", "task=en-vi norm=layernorm repo=https://forge/adanorm"),
 )
 CELLS = PACKAGE / "launch" / "notebook_cells.py"
-METADATA = {
-    "accelerator": "GPU",  # Colab starts with one
-    "colab": {"gpuType": "T4", "provenance": []},
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
-}
+# Colab starts with a GPU.
+METADATA = {"accelerator": "GPU", "kernelspec": {"display_name": "Python 3", "name": "python3"}}
 
 
 def main(arguments: Arguments) -> None:

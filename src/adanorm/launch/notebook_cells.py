@@ -2,7 +2,6 @@
 
 # %% [markdown]
 # # $title
-#
 # This notebook trains $runs at scale $scale on a GPU that you have for some hours, such as a free one of
 # Google Colab or Kaggle. It ends in one file for you to send back; nothing is sent by itself.
 #
@@ -17,27 +16,22 @@ RUN: list[str] = []
 SEEDS: list[int] = []
 # %% [markdown]
 # ## The GPU
-#
-# The name of the GPU should appear below.
 # %%
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 
 def sh(*words: object) -> None:
     """Run a command and show what it prints; an error of it ends the cell."""
-    command = [str(word) for word in words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            for line in process.stdout or ():
-                print(line, end="")
-        except KeyboardInterrupt:
-            process.terminate()
-            raise
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen([*map(str, words)], **pipes) as process:  # type: ignore[call-overload]
+        for line in process.stdout:
+            print(line, end="")
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
+        raise SystemExit("It ended with an error, which the last lines above tell.")
 
 
 if shutil.which("nvidia-smi"):
@@ -48,7 +42,6 @@ else:
     print("No GPU here; these runs do without.")
 # %% [markdown]
 # ## A folder that survives the session
-#
 # Checkpoints and records go to your Google Drive on Colab, to `/kaggle/working` on Kaggle, and beside this
 # notebook elsewhere. If a full Drive stops a run, empty its trash: old checkpoints go there.
 # %%
@@ -57,7 +50,7 @@ KEPT = HERE / NAME
 if HERE.is_relative_to("/kaggle"):
     HERE = Path("/tmp")  # for the code and the data, which can be fetched again
 elif "google.colab" in sys.modules:
-    from google.colab import drive
+    from google.colab import drive, files
 
     drive.mount("/content/drive")
     KEPT = Path("/content/drive/MyDrive") / NAME
@@ -65,7 +58,6 @@ KEPT.mkdir(exist_ok=True)
 print(KEPT)
 # %% [markdown]
 # ## The code
-#
 # It is the suite at the commit named above. To install it takes a few minutes. PyTorch stays what it is
 # here, if it is here, since it fits the GPU's driver.
 # %%
@@ -76,34 +68,23 @@ if not CODE.exists():
     sh("git", "clone", "-q", REPO, part)
     sh("git", "-C", part, "checkout", "-q", COMMIT)
     part.rename(CODE)
-print(CODE)
-# %%
-from importlib.metadata import distributions
-
 python = [sys.executable, "-P"]  # no folder here is taken for a package
 installed = [*python, "-c", "import hydra; from adanorm.records.environment import commit; print(commit())"]
 if subprocess.run(installed, capture_output=True, text=True, check=False).stdout.strip() == COMMIT:
     print("installed already")
 else:
-    own = {
-        one.name: one.version for one in distributions() if one.name in ("torch", "torchvision", "torchaudio")
-    }
-    pins = (CODE / "constraints.txt").read_text().split("\n")
-    if "torch" in own:
-        pins = [pin for pin in pins if not pin.startswith("torch")]
-        pins += [f"{name}=={version}" for name, version in own.items()]
-    (HERE / "pins.txt").write_text("\n".join(pins))
+    pins = (CODE / "constraints.txt").read_text().splitlines()
+    kept = [pin for pin in pins if not (find_spec("torch") and pin.startswith("torch"))]
+    (HERE / "pins.txt").write_text("\n".join(kept))
     sh(*python, "-m", "pip", "install", "-q", "-c", HERE / "pins.txt", "-e", f"{CODE}[translation]")
 # %% [markdown]
 # ## What it takes
-#
 # Downloads, disk, memory and the hours of one run. There are $runs, one after the other.
 # %%
 adanorm = [*python, "-m", "adanorm"]
 sh(*adanorm, "plan", *RUN)
 # %% [markdown]
 # ## Train
-#
 # A row appears at every evaluation and every half minute; its last column is the time left. You may stop
 # this cell at any moment and run it again later.
 # %%
@@ -111,7 +92,6 @@ for seed in SEEDS:
     sh(*adanorm, "run", *RUN, f"seed={seed}", f"runs={KEPT}")
 # %% [markdown]
 # ## The file to send back
-#
 # It has the records of the finished runs: settings, scores, outputs on the test set, versions and the GPU's
 # name; neither your name nor a path of yours. Send it to whoever gave you this notebook. If you do not want
 # to wait for all runs, stop the cell above and run this one.
@@ -122,6 +102,4 @@ if "scale=smoke" in RUN:
 else:
     sh(*adanorm, "contribute", KEPT, f"output={FILE}")
     if "google.colab" in sys.modules:
-        from google.colab import files
-
         files.download(str(FILE))
