@@ -20,7 +20,7 @@ from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study
-from tests import commands
+from tests.faults import command as faults
 from tests.reporting.records import record, said, seal
 
 MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {"torch": "2"}}
@@ -103,23 +103,18 @@ def test_a_norm_from_outside_is_merged_without_its_code_being_imported(
 
 
 def test_a_merge_that_is_killed_leaves_what_was_there_and_the_next_completes_it(tmp_path: Path) -> None:
-    file = write(tmp_path / "file", made(tmp_path / "there"))
-
-    def killed(folder: Path, moment: str) -> int:
-        folder.mkdir()
-        order = (str(folder / "moments"), moment, "1", "merge", file, f"runs={folder / 'runs'}")
-        return commands.run("tests.killed", *order).returncode
-
-    assert killed(tmp_path / "whole", "never") == 0
-    moments = (tmp_path / "whole" / "moments").read_text().splitlines()
-    assert len(moments) == 10
-    for number, moment in enumerate(moments):
+    order = ["merge", write(tmp_path / "file", made(tmp_path / "there")), "runs=runs"]
+    whole = tmp_path / "whole"
+    assert faults.run(order, whole).code == 0
+    writes = (whole / faults.WRITES).read_text().splitlines()
+    (folder,) = (whole / "runs-contributed").iterdir()
+    for number in range(1, len(writes) + 1):
         broken = tmp_path / str(number)
-        assert killed(broken, moment) == -signal.SIGKILL
-        assert not [*reader.records(broken / "runs")], moment
-        merge(file, f"runs={broken / 'runs'}")
-        assert len([*reader.records(broken / "runs")]) == 1
-        assert {*files_in(broken)} == {*files_in(tmp_path / "whole")}
+        assert faults.run(order, broken, kill_at=number).code == -signal.SIGKILL
+        is_merged = f"rename {folder.name}" in writes[: number - 1]
+        assert len([*reader.records(broken / "runs")]) == is_merged, writes[number - 1]
+        merge(*order[1:-1], f"runs={broken / 'runs'}")
+        assert files_in(broken / "runs-contributed") == files_in(folder.parent)
 
 
 def resealed(contents: Contents, **result: Any) -> Contents:
