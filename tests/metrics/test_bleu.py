@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
+from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.metrics.bleu import bleu, ngram_counts, scorer, sides, split_compounds
-from adanorm.metrics.by_example import Counts, by_example, factors, score
+from adanorm.metrics.bleu import bleu, chrf, length_ratio, ngram_counts, scorer, sides, split_compounds
+from adanorm.metrics.by_example import Counts, by_example, factors
+from adanorm.metrics.by_example import score as score_of
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "ice-cold", "sat", "on", ",", "mat", "."]
@@ -88,18 +90,25 @@ def test_bleu_of_what_is_counted_is_sacrebleus_of_the_texts(
     kind: str, outputs: list[str], references: list[str]
 ) -> None:
     whole = bleu(kind, outputs, references, lowercase=False)[0]
-    assert score(kind, counted(kind, outputs, references)) == pytest.approx(whole)
+    assert score_of(kind, counted(kind, outputs, references)) == pytest.approx(whole)
 
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:
     both = (OUTPUTS, REFERENCES)
     text, wanted = ([line.replace(" ,", ",").replace(" .", ".") for line in side] for side in both)
+    text[::2] = [line.title() for line in text[::2]]
     for lowercase, case in ((False, "mixed"), (True, "lc")):
         score, signature = bleu("sacrebleu", text, wanted, lowercase=lowercase)
         theirs = sacrebleu.corpus_bleu(text, [wanted], lowercase=lowercase).score
         assert score == pytest.approx(theirs, abs=0.01)
         assert f"case:{case}" in signature
         assert "tok:13a" in signature
+        rows = np.array(ngram_counts("sacrebleu", text, wanted, lowercase=lowercase), float)
+        assert score_of("sacrebleu", rows) == pytest.approx(theirs)
+        characters, signature = chrf(text, wanted, lowercase=lowercase)
+        assert characters == CHRF(lowercase=lowercase).corpus_score(text, [wanted]).score
+        assert f"case:{case}" in signature
+    assert length_ratio(["a b c", "d"], ["a b", "c d e"]) == 4 / 5
 
 
 def test_compound_splitting_counts_the_parts() -> None:
