@@ -142,12 +142,11 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
             raise
         files = _of_choices(_chosen(overrides))
         known = [*files, *(key for key, _ in dotted(files))]
-        raise ValueError(one_line(error, known, _tasks_with)) from None
+        line = one_line(error, known)
+        unknown = line.split("'")[1] if line.startswith("unknown key") else ""
+        others = [task for task in choices("task") if unknown in dict(dotted(_file(f"task/{task}")))]
+        raise ValueError(f"{line}; it is a key of task={', '.join(others)}" if others else line) from None
     return dict(values)
-
-
-def _tasks_with(key: str) -> list[str]:
-    return [task for task in choices("task") if key in dict(dotted(_file(f"task/{task}")))]
 
 
 def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment:

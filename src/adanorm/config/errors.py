@@ -1,19 +1,14 @@
 """Any mistake as one line that names the thing."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from pydantic import ValidationError
 
 
-def one_line(
-    error: Exception, known: Iterable[str] = (), elsewhere: Callable[[str], list[str]] = lambda key: []
-) -> str:
-    """Return any error as one line that names the thing and suggests those of the `known` keys like it.
-
-    `elsewhere` says under which choices a key is known that is unknown here.
-    """
+def one_line(error: Exception, known: Iterable[str] = ()) -> str:
+    """Return any error as one line that names the thing and suggests those of the `known` keys like it."""
     if missing := getattr(error, "missing_cfg_file", None):
         return f"no configuration {missing}: choose from {', '.join(getattr(error, 'options', None) or [])}"
     # Hydra's errors wrap what was wrong; ours say it better than the errors that caused them.
@@ -22,8 +17,6 @@ def one_line(
     if unknown := re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text):
         close = get_close_matches(key := unknown[2], [other for other in known if other != key], n=3)
         hint = f"did you mean {', '.join(close)}? " if close else ""
-        if has := elsewhere(key):
-            hint = f"it is a key of task={', '.join(has)}; "
         return f"unknown key {key!r}: {hint}`adanorm run --cfg job` shows every key"
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.filename or 'a stream or file'}: {cause.strerror}"

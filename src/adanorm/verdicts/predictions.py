@@ -1,6 +1,7 @@
 """What two papers predict for studies, and what their rules' answers say of it (conf/claims)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from adanorm.config.paths import CONF
@@ -8,16 +9,18 @@ from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import digest_of
 from adanorm.studies.rule import Compared
+from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.rule import Decision
 
 FILE = "gradients-and-memory.yaml"
 Expected = Literal["better", "worse", "not better", "not worse"]
-# By what is expected: the answers that bear it out, and those that contradict it.
-ANSWERS: dict[Expected, tuple[set[str], set[str]]] = {
-    "better": ({"better"}, {"worse"}),
-    "worse": ({"worse"}, {"better"}),
-    "not better": ({"worse", "equivalent"}, {"better"}),
-    "not worse": ({"better", "equivalent"}, {"worse"}),
+HELD, AGAINST = "borne out", "contradicted"
+# By what is expected: the outcome of each answer that is not open.
+OUTCOMES: dict[Expected, dict[str, str]] = {
+    "better": {"better": HELD, "worse": AGAINST, "equivalent": "no difference"},
+    "worse": {"worse": HELD, "better": AGAINST, "equivalent": "no difference"},
+    "not better": {"worse": HELD, "equivalent": HELD, "better": AGAINST},
+    "not worse": {"better": HELD, "equivalent": HELD, "worse": AGAINST},
 }
 
 
@@ -33,24 +36,17 @@ class Prediction(Config):
     expected: Expected
     given: Compared | None = None
 
-    def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> list[tuple[Decision, str]]:
-        """Return the decision of each column of a study, and what it says of the prediction."""
-        every = [decision for family in families.values() for decision in family]
-        worth = {d.column.task: d.answer for d in every if d.compared == self.given}
-        own = [decision for decision in families[self.family] if decision.compared == self.rows]
-        return [(one, self._outcome(one.answer, worth.get(one.column.task, "better"))) for one in own]
-
-    def _outcome(self, answer: str | None, given: str | None) -> str:
-        if answer is None or given is None:
-            return "not run"
-        if given != "better":
-            return "void"
-        borne_out, contradicted = ANSWERS[self.expected]
-        if answer in borne_out:
-            return "borne out"
-        if answer in contradicted:
-            return "contradicted"
-        return "no difference" if answer == "equivalent" else "open"
+    def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Comparison, str, str]]:
+        """Yield the comparison of each column that has run, its task, and what it says of the prediction."""
+        every = chain.from_iterable(families.values())
+        worth = {
+            decision.column.task: decision.answer for decision in every if decision.compared == self.given
+        }
+        for decision in families[self.family]:
+            if decision.compared == self.rows and (one := decision.comparison):
+                task = decision.column.task
+                is_void = worth.get(task, "better") != "better"
+                yield one, task, "void" if is_void else OUTCOMES[self.expected].get(one.answer, "open")
 
 
 def load_predictions() -> tuple[list[Prediction], str]:

@@ -35,8 +35,6 @@ def predictions_markdown(runs: str | None = None) -> str:
 
 
 def _rows(prediction: Prediction, study: str, families: dict[str, list[Decision]]) -> Iterator[list[str]]:
-    """Yield a row for each data set with runs of the prediction's rows."""
-    for decision, outcome in prediction.outcomes(families):
-        if (one := decision.comparison) is not None:
-            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", f"{one.family_p:.3f}"]
-            yield [study, title(decision.column.task), *facts, str(one.seeds), f"*{outcome}*"]
+    for one, task, outcome in prediction.outcomes(families):
+        facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", f"{one.family_p:.3f}"]
+        yield [study, title(task), *facts, str(one.seeds), f"*{outcome}*"]
