@@ -28,11 +28,6 @@ def test_a_job_composes_under_every_launcher_with_its_own_overrides(name: str) -
     assert config.hydra.runtime.choices.launcher == name
 
 
-def test_which_launchers_share_out_this_machines_devices_is_in_their_files() -> None:
-    assert [name for name in choices("launcher") if load_facts(name).local] == ["local", "submitit-local"]
-    assert [name for name in choices("launcher") if load_facts(name).aloud] == ["local"]
-
-
 def test_ray_gets_the_gpus_that_there_are_and_room_for_its_workers_unless_it_runs_already() -> None:
     facts = load_facts("ray")
     own = launch("ray", facts, devices=("0", "1")).overrides()

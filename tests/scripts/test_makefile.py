@@ -97,13 +97,13 @@ def test_a_target_passes_on_what_it_is_given(arguments: tuple[str, ...], words: 
 
 TARGETS = (
     "reproduce", "data", "plan", "compare", "translate", "verify", "analyse", "study", "status", "sample",
-    "parse", "scorecard", "check-norm", "report", "gpu-check",
+    "parse", "scorecard", "check-norm", "report", "gpu-check", "notebook",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_variable_of_make_holds_is_no_command_of_the_shell(target: str) -> None:
-    names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY UNTIL MOST LAUNCHER AGAINST BUDGET MODEL SET"
+    names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY UNTIL MOST LAUNCHER AGAINST BUDGET REPO MODEL SET"
     names += " PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
     given = [f"{name}=b;touch X" for name in names.split()]
     made = make("-s", target, "PYTHON=python3", "TASK=a;touch X", *given).stdout

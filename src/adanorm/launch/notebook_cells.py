@@ -18,17 +18,16 @@ SEEDS: list[int] = []
 # ## The GPU
 # %%
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen, run
 
 
 def sh(*words: object) -> None:
     """Run a command and show what it prints; an error of it ends the cell."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen([*map(str, words)], **pipes) as process:  # type: ignore[call-overload]
-        for line in process.stdout:
+    with Popen([*map(str, words)], stdout=PIPE, stderr=STDOUT, text=True) as process:
+        for line in process.stdout or ():
             print(line, end="")
     if process.returncode:
         raise SystemExit("It ended with an error, which the last lines above tell.")
@@ -70,7 +69,7 @@ if not CODE.exists():
     part.rename(CODE)
 python = [sys.executable, "-P"]  # no folder here is taken for a package
 installed = [*python, "-c", "import hydra; from adanorm.records.environment import commit; print(commit())"]
-if subprocess.run(installed, capture_output=True, text=True, check=False).stdout.strip() == COMMIT:
+if run(installed, capture_output=True, text=True, check=False).stdout.strip() == COMMIT:
     print("installed already")
 else:
     pins = (CODE / "constraints.txt").read_text().splitlines()
