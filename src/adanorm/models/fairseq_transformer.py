@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.config.placements import deepnorm_of_pair, placements
 from adanorm.data.translation.fairseq_library import fairseq
+from adanorm.models.beam_search import Beams
 from adanorm.models.fast_layers import Dropout
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms.swap import is_norm, shape_of
@@ -47,15 +48,9 @@ def _transformer() -> Any:
             waits for the device here, and no attention is averaged for alignments. A target's padding
             needs no mask: it lies behind what counts.
             """
-            encoder, decoder = self.encoder, self.decoder
-            x, _ = encoder.forward_embedding(source)
-            padding = source.eq(encoder.padding_idx) if has_padding else None
-            if padding is not None:
-                x = x * (1 - padding[..., None].type_as(x))
-            x = x.transpose(0, 1)
-            for layer in encoder.layers:
-                x = layer(x, encoder_padding_mask=padding)
-            encoded = encoder.layer_norm(x) if encoder.layer_norm is not None else x
+            decoder = self.decoder
+            padding = source.eq(self.encoder.padding_idx) if has_padding else None
+            encoded = self.encode(source, padding)
             x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(previous)
             x = decoder.dropout_module(x).transpose(0, 1)
             later = decoder.buffered_future_mask(x)
@@ -66,10 +61,36 @@ def _transformer() -> Any:
             logits: Tensor = decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
             return logits
 
-        def set_beam_size(self, beam_size: int) -> None:
-            """Let the beams of a sentence share its encoded source; fairseq's beam search calls this."""
-            for layer in self.decoder.layers:
-                layer.encoder_attn.set_beam_size(beam_size)
+        def encode(self, source: Tensor, padding: Tensor | None) -> Tensor:
+            """Return the encoded source (S, B, H) of ids (B, S)."""
+            x, _ = self.encoder.forward_embedding(source)
+            if padding is not None:
+                x = x * (1 - padding[..., None].type_as(x))
+            x = x.transpose(0, 1)
+            for layer in self.encoder.layers:
+                x = layer(x, encoder_padding_mask=padding)
+            if self.encoder.layer_norm is not None:
+                x = self.encoder.layer_norm(x)
+            encoded: Tensor = x
+            return encoded
+
+        def start_beams(self, source: Tensor) -> Beams:
+            """Return what `extend_beams` needs of source ids (B, S)."""
+            is_padding = source.eq(self.encoder.padding_idx)
+            padding = is_padding if is_padding.any() else None
+            return Beams(self.encode(source, padding), padding)
+
+        def extend_beams(self, words: Tensor, beams: Beams) -> Tensor:
+            """Return the logits (B, K, V) of what follows the words (B, K, T) of each beam."""
+            decoder = self.decoder
+            position = decoder.embed_positions(words[:1, 0], incremental_state={})
+            x = decoder.embed_scale * decoder.embed_tokens(words[..., -1].flatten()[None]) + position
+            for layer in decoder.layers:
+                x, *_ = layer(x, beams.encoded, beams.padding, beams)
+            if decoder.layer_norm is not None:
+                x = decoder.layer_norm(x)
+            logits: Tensor = decoder.output_layer(x[0]).float()
+            return logits.view(*words.shape[:2], -1)
 
     return Transformer
 
@@ -184,6 +205,8 @@ def _attention() -> Any:
             **asked: Any,
         ) -> tuple[Tensor, Tensor | None]:
             """Return the result (T, B, H) of queries (T, B, H), keys and values (S, B, H), and weights."""
+            if isinstance(asked.get("incremental_state"), Beams):
+                return self._of_beams(query, key, key_padding_mask, asked["incremental_state"]), None
             # What this does not do is fairseq's: weights are wanted unless they are declined.
             if any(option not in (None, False) for option in {"need_weights": True, **asked}.values()):
                 masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
@@ -198,6 +221,26 @@ def _attention() -> Any:
             mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p if self.training else 0.0)
             output: Tensor = self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2))
             return output, None
+
+        def _of_beams(self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams) -> Tensor:
+            """Return the result (1, B*K, H) of the beams' newest words, as queries of their sentence."""
+
+            def projected(layer: nn.Module, x: Tensor) -> Tensor:
+                split: Tensor = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
+                return split.transpose(1, 2)
+
+            mask = None if padding is None else ~padding[:, None, None]
+            if self.self_attention:
+                new = projected(self.k_proj, newest), projected(self.v_proj, newest)
+                (k, v), mask = beams.append(self, *new), beams.past
+            else:
+                if self not in beams:
+                    x = encoded.transpose(0, 1)
+                    beams[self] = projected(self.k_proj, x), projected(self.v_proj, x)
+                k, v = beams[self]
+            mixed = F.scaled_dot_product_attention(projected(self.q_proj, newest), k, v, mask)
+            output: Tensor = self.out_proj(mixed.transpose(1, 2).reshape_as(newest))
+            return output
 
     return Attention
 

@@ -17,6 +17,7 @@ from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Bpe
 from adanorm.metrics.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 from adanorm.models import build_model
+from adanorm.models.beam_search import beam_search
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
@@ -144,16 +145,13 @@ class Translation(TrainingTask):
         device = next(model.parameters()).device
         dictionary = self.corpus.dictionaries[1]
         padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True)
-        lengths = torch.tensor([len(row) for row in sources])
-        net_input = {"src_tokens": padded.to(device), "src_lengths": lengths.to(device)}
         decoding = self._decoding
         penalty = decoding.length_penalty if length_penalty is None else length_penalty
-        options = {"beam_size": decoding.beam, "len_penalty": penalty}
-        options |= {"max_len_a": decoding.max_ratio, "max_len_b": decoding.max_extra}
-        generator = fairseq().sequence_generator.SequenceGenerator([model], dictionary, **options)
+        longest = int(decoding.max_ratio * padded.shape[1] + decoding.max_extra)
+        limit = min(longest, model.max_decoder_positions() - 1)  # type: ignore[operator]
         with torch.no_grad():
-            found: Sequence[Any] = generator.generate([model], {"net_input": net_input})
-        return [Bpe.join(dictionary.string(best[0]["tokens"].cpu())) for best in found]
+            found = beam_search(model, padded.to(device), limit, beam=decoding.beam, length_penalty=penalty)
+        return [Bpe.join(dictionary.string(best.cpu())) for best in found]
 
 
 def _logits(model: nn.Module, batch: PairBatch) -> Tensor:

@@ -31,7 +31,6 @@ def fairseq() -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit.script
             import fairseq.data.indexed_dataset
             import fairseq.models.transformer
-            import fairseq.sequence_generator
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] != "fairseq":
             raise
