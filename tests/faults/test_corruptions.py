@@ -7,13 +7,9 @@ from random import Random
 
 import pytest
 
-from tests.faults.command import Ended, run
+from tests.faults.command import run
 from tests.faults.conftest import TASKS, Undisturbed
 from tests.faults.spoiling import OF_BYTES, spoil
-
-INFERENCE = {"ptb": "parse", "de-en": "translate", "enwik8": "sample"}
-SENTENCE = "".join(f"{n}\tnoun{n}\t_\tNN\tNN\t_\t_\t_\t_\t_\n" for n in range(1, 4)) + "\n"
-INPUT = {"parse": SENTENCE, "translate": "word1 word2\n"}
 
 
 def spoil_any(folder: Path, random: Random) -> Path | None:
@@ -63,30 +59,3 @@ def test_a_finished_run_with_a_spoiled_file_is_as_it_was_or_made_again(
     assert ended.code == 0, (path, ended.summary)
     assert path is not None
     assert path.name == "weights.safetensors" or not whole.difference(folder), path
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("how", OF_BYTES)
-@pytest.mark.parametrize("task", INFERENCE)
-def test_spoiled_weights_are_refused_in_a_line_that_names_the_file(
-    undisturbed: Callable[[str], Undisturbed], task: str, how: str, tmp_path: Path
-) -> None:
-    whole, command = undisturbed(task), INFERENCE[task]
-
-    def inferred(name: str, how: str | None) -> Ended:
-        folder = tmp_path / name
-        shutil.copytree(whole.folder, folder)
-        if how:
-            spoil(next(folder.rglob("weights.safetensors")), how, Random(how))
-        given = []
-        if command in INPUT:
-            (folder / "input").write_text(INPUT[command])
-            given = [f"input={folder / 'input'}"]
-        return run([command, *whole.settings(folder), *given], folder)
-
-    ended = inferred("spoiled", how)
-    if ended.code == 0:
-        assert ended.stdout == inferred("whole", None).stdout
-    else:
-        assert ended.is_refusal, ended.summary
-        assert "weights.safetensors" in ended.stderr

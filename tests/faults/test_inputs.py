@@ -30,7 +30,6 @@ GOOD: dict[str, tuple[str, ...]] = {
     "contribute": ("{runs}/rt/adanorm/smoke-seed1-00000000", "output={runs}.gz"),
     "merge": ("mine.jsonl.gz", "runs={runs}"),
     "notebook": ("task=rt", *RUN[:1], "output={runs}.ipynb"),
-    "verdict": ("scores.csv", "margin=1"),
     "trace": ("table4/AdaNorm/RT",),
     "keep": ("{runs}/rt/adanorm/smoke-seed1-00000000",),
     "open": ("rt/adanorm/smoke-seed1-00000000", "{runs}"),
@@ -51,9 +50,8 @@ GOOD: dict[str, tuple[str, ...]] = {
 
 
 def filled(arguments: tuple[str, ...], folder: Path) -> list[str]:
-    """Return arguments with the folder of runs; a good study and good scores are written beside it."""
+    """Return arguments with the folder of runs; a good study is written beside it."""
     (folder / "own.yaml").write_text(OWN)
-    (folder / "scores.csv").write_text("name,seed,score\n" + "a,1,1\na,2,3\nb,1,2\nb,2,2\n")
     return [argument.format(runs=folder / "runs") for argument in arguments]
 
 

@@ -173,7 +173,6 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
         (["data.path={}", "data.train={}/a"], "data.path and data.train exclude each other"),
         (["scale=mini", "data.fold=2", "data.train={}/a"], "data.train and data.fold exclude each other"),
         (["data.source=wsj"], "trees come from penn, ptb-sample or synthetic"),
-        (["data.train={}/a"], "data.valid, data.test is not set"),
         (["data.vectors={}/v"], "no such file"),
     ],
 )
