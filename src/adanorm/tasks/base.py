@@ -59,7 +59,7 @@ class TrainingTask(ABC):
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return a batch's loss: its sum, its units, and what the next one starts from as this one does."""
+        """Return a batch's loss: a sum, its units, and what the next starts from: its `carried`."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:

@@ -24,21 +24,11 @@ STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
     scale = f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}."
-    parts = (
-        _settings,
-        _differences,
-        _tuned,
-        _choice,
-        _arithmetics,
-        _origins,
-        _convergence,
-        rule_notes,
-        _paper,
-    )
+    parts = (_settings, _differences, _tuned, _choice, _arithmetics, _origins, _converged, rule_notes, _paper)
     return [scale, *(line for part in parts for line in part(table))]
 
 
-def _convergence(table: Table) -> list[str]:
+def _converged(table: Table) -> list[str]:
     """Return how far the runs of scale small had converged, and which had not."""
     largest: dict[str, float] = {}
     for (label, task), cell in table.cells.items() if table.study.scale == "small" else ():
