@@ -68,27 +68,28 @@ class Classification(TrainingTask):
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return accuracy (%) and loss (nats an example), and the predicted label of each example."""
         examples = self.splits[split]
-        predicted, total = self._predictions(model, split, torch.ones(len(examples), dtype=torch.bool))
+        predicted, total = self._predictions(model, split)
         metrics = {"accuracy": _percent(predicted == examples.targets), "loss": total / len(examples)}
         if split == "test" and self._is_wrong.any():
-            predicted_wrong, _ = self._predictions(model, "train", self._is_wrong)
-            given, truth = self.splits["train"].targets[self._is_wrong], self._truth[self._is_wrong]
-            metrics |= {"memorized": _percent(predicted_wrong == given)}
-            metrics |= {"recovered": _percent(predicted_wrong == truth)}
+            of_train, _ = self._predictions(model, "train", self._is_wrong)
+            for name, labels in {"memorized": self.splits["train"].targets, "recovered": self._truth}.items():
+                metrics[name] = _percent((of_train == labels)[self._is_wrong])
         return Evaluation(metrics, [self.splits.labels[label] for label in predicted.tolist()])
 
-    def _predictions(self, model: nn.Module, split: str, chosen: Tensor) -> tuple[Tensor, float]:
-        """Return the predicted labels of the chosen examples (N,) of a split, and their summed loss."""
+    def _predictions(
+        self, model: nn.Module, split: str, chosen: Tensor | None = None
+    ) -> tuple[Tensor, float]:
+        """Return the predicted labels (N,) of a split, true of the chosen alone, and their summed loss."""
         examples, device = self.splits[split], next(model.parameters()).device
         total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
         with torch.inference_mode():
             for in_order in examples.order(None):
-                indices = in_order[chosen[in_order].numpy()]
+                indices = in_order if chosen is None else in_order[chosen[in_order].numpy()]
                 batch = examples.batch(indices).to(device)
                 logits = model(batch.inputs).float()
                 total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
                 predicted[torch.from_numpy(indices)] = logits.argmax(1).cpu()
-        return predicted[chosen], total
+        return predicted, total
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the accuracy (%) of the label that is most frequent in training."""

@@ -195,7 +195,7 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
     assert [panel.get_title() for panel in axes[:2]] == [
         "RT: norms in front of a branch", "RT: norms behind the sum"
     ]  # fmt: skip
-    points = [[(xs(line), ys(line)) for line in panel.lines] for panel in axes]
+    points = [[(xs(line), ys(line)) for line in panel.lines if xs(line)] for panel in axes]
     learned, recovered = ([([0.4], [share]) for share in of] for of in ((60, 50), (40, 50)))
     assert points == [learned, learned[1:], recovered, recovered[1:]]
 

@@ -141,8 +141,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         for norm, points in by_norm.items():
             known = {at: _drawn_scores(cell, panel[2]) for at, (_, cell) in points.items() if cell}
             scores = {at: of_seeds for at, of_seeds in known.items() if of_seeds}
-            if scores or panel[2] == "test":
-                handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
+            handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
                 if row.undefined or (cell and cell.results and not cell.scores):
