@@ -5,11 +5,10 @@ import json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from adanorm.config.compose import compose_experiment, compose_values
 from adanorm.config.overrides import assigned, check_fixed, prepare_overrides
-from adanorm.config.sections import Seeds
 
 CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
 
@@ -185,14 +184,6 @@ def test_a_number_has_the_range_that_is_written_and_no_other(task: str, key: str
         for name in key.split("."):
             found = getattr(found, name)
         assert json.loads(json.dumps(found)) == json.loads(value)
-
-
-def test_seeds_are_at_least_one_and_each_once() -> None:
-    seeds = TypeAdapter(Seeds)
-    assert [seeds.validate_python(right) for right in ([3], [0, 1])] == [[3], [0, 1]]
-    for wrong in ([], [1, 1], [0, 0], [-1]):
-        with pytest.raises(ValidationError):
-            seeds.validate_python(wrong)
 
 
 def test_a_section_is_not_changed_and_has_no_infinity() -> None:

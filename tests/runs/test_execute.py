@@ -41,7 +41,7 @@ def test_a_run_that_does_not_fit_onto_the_disk_is_refused_before_it_trains(
     assert not run.folder().exists()
 
 
-@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_a_stream_that_was_closed_by_who_started_a_run_breaks_none(run: Experiment, closed: str) -> None:
     command = f"{sys.executable} -m adanorm run {' '.join(SETTINGS)} runs={run.runs} {closed}"
     assert subprocess.run(command, shell=True, check=False).returncode == 0

@@ -6,6 +6,8 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.config.titles import title
+from adanorm.models.norm_sites import why_unsupported
+from adanorm.norms import norm_factory
 from adanorm.reporting.figures.catalogue import figures
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import plan_runs, study_grid
@@ -29,6 +31,15 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     assert planned[0].experiment.seed == study.seeds[0]
     for run in (planned[0], planned[-1]):
         assert compose_experiment(run.arguments).digest() == run.experiment.digest()
+
+
+def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
+    study = load_study("batch-size")
+    for row in (row for row in study.rows.values() if row.at in (1, 2)):
+        run = compose_experiment(["task=mnist", f"norm={row.norm}", *row.overrides, study.overrides[-1]])
+        assert run.data.model_dump()["batch_size"] == row.at
+        trial = norm_factory(run.norm).trial
+        assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 
 def test_the_study_of_every_norm_leaves_none_out() -> None:
@@ -148,6 +159,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
             "row 'b' of the rule has no runs: it is undefined",
         ),
         ("seeds: [1, 2, 1]", r"study .*own\.yaml: seeds: 1 is named twice"),
+        ("seeds: []", r"seeds=\[\]: list should have at least 1 item"),
         ("seeds: [-1]", r"seeds\.0=-1: input should be greater than or equal to 0"),
         ("seeds: [99999999999]", r"seeds\.0=99999999999: input should be less than"),
         ("seeds: [true]", "seeds=true: must be a number"),

@@ -22,6 +22,7 @@ from adanorm.reporting.figures.leads import evidence_accrual
 from adanorm.reporting.figures.scores import norm_scores, over_setting
 from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, rendered, write_figure
+from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
@@ -215,13 +216,19 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     assert [(xs(line), ys(line)) for line in layers.lines] == [([1, 2], [2, 0.5])]
 
 
-def test_a_caption_has_the_seeds_that_the_figure_shows_and_the_settings_of_its_runs(tmp_path: Path) -> None:
+def test_a_figure_over_a_setting_says_seeds_and_settings_and_what_is_undefined(tmp_path: Path) -> None:
     study = load_study("batch-size")
     grid = study_grid(study, runs=str(tmp_path))
     for seed in (1, 2, 7):
         run = grid["LayerNorm, 2", "mnist"].runs[0].model_copy(update={"seed": seed})
         record(run, test={"accuracy": 90.0 + seed})
-    drawing = drawn(over_setting("norms-batch-size", Table(study, grid)))
+    table = Table(study, grid)
+    assert table.ours("BatchNorm, 1", "mnist") == "undefined"
+    assert "BatchNorm, 1       undefined" in table_text(table)
+    assert "*undefined*: one example has no variance over the batch." in table_markdown(table)
+    drawing = drawn(over_setting("norms-batch-size", table))
+    assert "BatchNorm: one example has no variance over the batch." in drawing.caption
+    assert [xs(mark) for mark in drawing.figure.axes[0].lines if mark.get_marker() == "o"][-1] == [1]
     assert ys(drawing.figure.axes[0].lines[1]) == [pytest.approx(93 + 1 / 3)]
     assert "seeds 1, 2, 7." in drawing.caption
     assert drawing.figure.axes[0].get_title() == "MNIST, training.max_epochs=5, model.norm_axes=all"
