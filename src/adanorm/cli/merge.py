@@ -33,13 +33,12 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Merge the file that the command line names."""
     runs, is_added = folder_of(arguments.keys["runs"]), true_or_false("add", arguments.keys["add"])
-    given = contribution.read(Path(arguments.names[0]), runs)
-    machine, count = given.head["environment"], counted(len(given.records), "run")
-    lines = [f"contribution {given.name}: {count}, {machine['device']}, commit {machine['commit']}"]
-    lines += [_golden(given.head["golden"]), *map(_beside, given.records)]
-    for line in lines:
+    head, records = contribution.read(Path(arguments.names[0]), runs)
+    machine, count = head["environment"], counted(len(records), "run")
+    lines = [f"{count}, {machine['device']}, commit {machine['commit']}", _golden(head["golden"])]
+    for line in (*lines, *map(_beside, records)):
         print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
-    folder = contribution.add(given, runs) if is_added else None
+    folder = contribution.add(head, records, runs) if is_added else None
     print(f"added: {shown(folder)}" if folder else "nothing new" if is_added else "not added")
 
 

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from filelock import FileLock
@@ -32,14 +32,6 @@ CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
 PLAIN = re.compile(r"[ -~]{0,500}")  # what is shown
 
 
-class Contribution(NamedTuple):
-    """A contribution that was checked: its name, what its first line says, and its records."""
-
-    name: str
-    head: dict[str, Any]
-    records: list[Record]
-
-
 def written(records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
     """Return the bytes of a contribution; `golden` has losses by TASK/NORM."""
     body = b"".join(b"".join(_lines(one).values()) for one in records)
@@ -53,8 +45,8 @@ def _lines(one: Record) -> dict[str, bytes]:
     return store.as_lines(one.folder.name, one.contents())
 
 
-def read(path: Path, runs: str | None = None) -> Contribution:
-    """Return what a contribution says; raises ValueError, in one line, where it does not count.
+def read(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
+    """Return what a contribution's head says, and its records; ValueError, in one line, if it does not count.
 
     Its records are checked as those that ran here, and must make their scores from what is counted of each
     example; `runs` is the folder of runs that they would lie in.
@@ -70,7 +62,7 @@ def read(path: Path, runs: str | None = None) -> Contribution:
         raise ValueError(f"{path}: is not what `adanorm contribute` writes") from None
 
 
-def _read(content: bytes, runs: str | None) -> Contribution:
+def _read(content: bytes, runs: str | None) -> tuple[dict[str, Any], list[Record]]:
     text = check.unpacked(content, "gzip") if content.startswith(b"\x1f\x8b") else content
     if len(text) > check.LARGEST or text.count(b"\n") > MOST:
         raise ValueError(f"has more than {check.LARGEST:,} bytes or {MOST:,} lines")
@@ -104,7 +96,7 @@ def _read(content: bytes, runs: str | None) -> Contribution:
     numbers = [type(loss) is float and math.isfinite(loss) for of in head["golden"].values() for loss in of]
     if not {*head["golden"]} <= pairs or not all(numbers):
         raise ValueError("has golden losses that are no numbers, or of a norm without a run")
-    return Contribution(head["checksum"][:8], head, [*records.values()])
+    return head, [*records.values()]
 
 
 def checked(one: Record) -> Record:
@@ -138,8 +130,8 @@ def _check_plain(environment: Mapping[str, Any]) -> None:
         raise ValueError("its environment lacks commit, device or packages, or is not plain text")
 
 
-def add(contribution: Contribution, runs: str | None = None) -> Path | None:
-    """Add what is not here yet as one folder; return it, or None where nothing is new.
+def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
+    """Add the records that are not here yet as one folder; return it, or None where nothing is new.
 
     The folder is renamed into its place once it is whole: before that nothing of it counts.
     """
@@ -147,14 +139,14 @@ def add(contribution: Contribution, runs: str | None = None) -> Path | None:
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(root.with_name(f"{root.name}.lock")):
         files: dict[Path, bytes] = {}
-        for one in (one for one in contribution.records if not is_here(one)):
+        for one in (one for one in records if not is_here(one)):
             file = store.file_of(Path(*one.folder.parent.parts[-2:]))
             for name, line in _lines(one).items():
                 path = store.beside(file, name) if name else file
                 files[path] = files.get(path, b"") + line
         if not files:
             return None
-        files[Path("contribution.json")] = as_json(contribution.head)
+        files[Path("contribution.json")] = as_json(head)
         staging = root / "unfinished"
         shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
         try:
@@ -162,7 +154,7 @@ def add(contribution: Contribution, runs: str | None = None) -> Path | None:
                 (staging / path).parent.mkdir(parents=True, exist_ok=True)
                 write_whole(staging / path, content)
             number = 1 + max((int(path.name.partition("-")[0]) for path in root.glob(MERGED)), default=0)
-            return staging.rename(root / f"{number:03}-{contribution.name}")
+            return staging.rename(root / f"{number:03}-{head['checksum'][:8]}")
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 

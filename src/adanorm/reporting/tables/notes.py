@@ -24,8 +24,10 @@ STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
     scale = f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}."
-    parts = (_settings, _differences, _tuned, _choice, _arithmetics, _origins, _converged, rule_notes, _paper)
-    return [scale, *(line for part in parts for line in part(table))]
+    parts = (_settings, _differences, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
+    folders = (folder for cell in table.cells.values() if cell for folder in cell.folders)
+    elsewhere = origin_note(map(reader.record, folders))
+    return [scale, *(line for part in parts for line in part(table)), *elsewhere]
 
 
 def _converged(table: Table) -> list[str]:
@@ -91,11 +93,6 @@ def _arithmetics(table: Table) -> list[str]:
         kinds = {reader.record(folder).arithmetic for folder in folders} - {None}
         mixed += [f"{_name(task)} {len(kinds)} kinds"] if len(kinds) > 1 else []
     return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
-
-
-def _origins(table: Table) -> list[str]:
-    """Return which runs were made elsewhere."""
-    return origin_note(reader.record(path) for cell in table.cells.values() if cell for path in cell.folders)
 
 
 def _tuned(table: Table) -> list[str]:

@@ -18,15 +18,15 @@ def origins(one: reader.Record) -> list[str]:
 
 def mark(folders: Iterable[Path]) -> str:
     """Return how many runs of a cell were contributed, and how many repeated elsewhere, in brackets."""
-    records = map(reader.record, folders)
-    kinds = Counter(kind for one in records for kind in {text.partition(",")[0] for text in origins(one)})
+    texts = (text for folder in folders for text in origins(reader.record(folder)))
+    kinds = Counter(text.partition(",")[0] for text in texts)
     return f" [{', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}]" if kinds else ""
 
 
 def origin_note(records: Iterable[reader.Record]) -> list[str]:
     """Return in Markdown which of the records that count were made elsewhere; nothing where none was."""
     texts = [
-        f"{title(one.folder.parts[-3])} {title(one.folder.parts[-2])} seed {one.identity['seed']} {text}"
+        f"{' '.join(map(title, one.folder.parts[-3:-1]))} seed {one.identity['seed']} {text}"
         for one in records
         for text in origins(one)
     ]
