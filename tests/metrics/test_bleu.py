@@ -84,13 +84,24 @@ def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
         (["x y z w v"], ["a b c d e"]),
         (["a x b y c"], ["a b c d e"]),
         (["", "a b c d e"], ["a", "a b c d f"]),
+        (["a b c d", "a x b y"], ["a b c d", "a b c d"]),
     ],
 )
 def test_bleu_of_what_is_counted_is_sacrebleus_of_the_texts(
     kind: str, outputs: list[str], references: list[str]
 ) -> None:
-    whole = bleu(kind, outputs, references, lowercase=False)[0]
-    assert score_of(kind, counted(kind, outputs, references)) == pytest.approx(whole)
+    whole, counts = bleu(kind, outputs, references, lowercase=False)[0], counted(kind, outputs, references)
+    assert score_of(kind, counts) == pytest.approx(whole)
+    assert np.prod([*factors(kind, counts).values()]) == pytest.approx(whole)
+    if len(outputs) == 2:
+        rest = [bleu(kind, outputs[i : i + 1], references[i : i + 1], lowercase=False)[0] for i in (1, 0)]
+        assert by_example(kind, counts) == pytest.approx(2 * whole - np.array(rest))
+
+
+def test_an_examples_part_of_uas_is_its_right_heads_among_all_words() -> None:
+    counts = np.array([[3.0, 4.0], [1.0, 2.0], [2.0, 2.0]])
+    assert by_example("uas", counts) == pytest.approx(3 * 100 * np.array([3, 1, 2]) / 8)
+    assert (score_of("uas", counts), factors("uas", counts)) == (75, {})
 
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:

@@ -106,8 +106,10 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
 
 def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
     plan = preregistration().looks_of(None)
-    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
-    assert seeds_needed(plan, 0.5, kind="difference", sd=1.0, prior_df=0) == 34
+    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has these for a matched-pairs t-test of dz.
+    for effect, pairs in ((0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10)):
+        assert seeds_needed(plan, effect, kind="difference", sd=1.0) == pairs
+    assert seeds_needed(plan, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, "as large"
     for kind in get_args(Kind):
         assert known(seeds_looked_at(plan, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
         assert seeds_looked_at(plan, 0.3, kind=kind, sd=0.5, example_error=0.4) is None
@@ -148,7 +150,10 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     by_seed = compare({4: 9.0, **dict(enumerate(SECOND))}, {**dict(enumerate(FIRST)), 7: 1.0}, 1.0)
     assert by_seed == compare(SECOND.tolist(), FIRST.tolist(), 1.0)
     student = stats.ttest_rel(SECOND, FIRST)
-    assert known(by_seed).interval == pytest.approx(tuple(student.confidence_interval(0.95)))
+    for level in (0.05, 0.2):
+        found = known(compare(SECOND, FIRST, 1.0, level=level))
+        assert found.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
+    assert known(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
     assert compare([1.0], [2.0], 1.0) is None, "one seed"
     assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
     with pytest.raises(ValueError, match="margin=0: must be above 0"):
