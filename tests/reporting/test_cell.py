@@ -124,31 +124,6 @@ def test_a_title_is_that_of_the_configuration_and_no_part_of_a_run() -> None:
     assert "title" not in str(run.identity())
 
 
-OWN = ("data.train={}/own", "data.valid={}/own", "data.test={}/own")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "is_compared"),
-    [
-        (["task=rt", "data.source=rt"], True),
-        (["task=rt", "data.source=sst5"], False),
-        (["task=rt", "data.source=synthetic"], False),
-        (["task=rt", *OWN], False),
-        (["task=rt", "norm=theirs:layernorm"], False),
-    ],
-)
-def test_only_runs_of_the_papers_data_scale_and_norm_stand_beside_its_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], is_compared: bool
-) -> None:
-    (tmp_path / "own").write_text("a\tone\nb\ttwo\n")
-    (tmp_path / "theirs.py").write_text("from torch import nn\nclass layernorm(nn.Identity): ...\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    run = compose_experiment([f"runs={tmp_path}", *(override.format(tmp_path) for override in overrides)])
-    assert run.norm.name == "layernorm"
-    record(run, **score(70.0))
-    assert (cell([run]).paper is not None) == is_compared
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     accuracies = {"layernorm": (99.1, 99.2, 99.3), "adanorm": (99.3, 99.3, 99.3)}
