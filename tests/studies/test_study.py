@@ -175,6 +175,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("rows: {a: {norm: adanorm}}\nover: data.batch_size", "lacks `at`, its data.batch_size"),
         ("rows: {a: {norm: adanorm}, b: {norm: adanorm}}\nshows: curves", "two rows have one norm"),
         (f"{RULE}, quantities: {{b: last_valid_loss}}}}", "quantities: no family 'b'"),
+        (f"{RULE}, looks: [5, 3]}}", r"looks \[5, 3\]: must rise"),
         (
             f"{RULE}, conclusions: [{{says: so, where: [none, adanorm], found: better}}]}}",
             r"conclusion 'so': none compares \['none', 'adanorm'\]",

@@ -31,6 +31,14 @@ def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, 
     return family
 
 
+def _rise(looks: tuple[int, ...]) -> tuple[int, ...]:
+    if sorted(set(looks)) != list(looks):
+        raise ValueError(f"looks {list(looks)}: must rise")
+    return looks
+
+
+Look = Annotated[int, Field(ge=2)]  # a number of seeds
+RisingLooks = Annotated[tuple[Look, ...], AfterValidator(_rise)]
 # [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 Family = Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]
@@ -75,7 +83,7 @@ class Rule(Config):
     # that share training data, this many tested examples an example trained on.
     folds_overlap: Annotated[float, Field(gt=0)] | None = None
     # Rows are read after so many seeds that they share; all looks together err as one (verdicts.sequential).
-    looks: tuple[Annotated[int, Field(ge=2)], ...] = ()
+    looks: RisingLooks = ()
 
     @model_validator(mode="after")
     def _speak_of_families(self) -> Self:

@@ -49,9 +49,7 @@ class StudyRow(Config):
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     line: str | None = None  # what its line there is called, where it is not its norm's
-    panel: str | None = (
-        None  # what sets the rows of one panel there apart from those of another; null: of all
-    )
+    panel: str | None = None  # what the rows of its panel there have in common; null: it is in every panel
     undefined: str | None = None  # why there can be no runs of it
     budget: Budget = ()  # overrides tried in its cells, as many as in every row that has its own
     compared: bool = True  # with the paper's numbers; false: only shown in a table of them

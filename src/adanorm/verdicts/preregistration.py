@@ -11,12 +11,11 @@ from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import digest_of
-from adanorm.studies.rule import Compares, Margin
+from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
 from adanorm.verdicts.sequential import Looks
 
 Norms: TypeAlias = tuple[str, str]  # the first is what the second is compared with
 Above = Annotated[float, Field(gt=0)]
-Look = Annotated[int, Field(ge=2)]  # a number of seeds
 Tasks = Annotated[list[str], Field(min_length=1)]
 
 
@@ -92,18 +91,12 @@ class Plan(Config):
     scale: Literal["paper", "small"]
     tasks: Tasks
     first: Positive  # seed
-    looks: Annotated[tuple[Look, ...], Field(min_length=1)]  # pairs of seeds after which it is read
+    looks: Annotated[RisingLooks, Field(min_length=1)]  # pairs of seeds after which it is read
     spending: Above
     quantity: Literal["test", "top3"]
     margins: dict[str, Above]
     folds: Positive | None = None  # `data.fold` from 1 on: a gap is a fold's mean over seeds
     overlap: Above | None = None  # tested examples per example trained on
-
-    @model_validator(mode="after")
-    def _looks_rise(self) -> Plan:
-        if sorted(set(self.looks)) != list(self.looks):
-            raise ValueError(f"looks {list(self.looks)}: must rise")
-        return self
 
 
 class Preregistration(Config):
