@@ -61,6 +61,7 @@ def result(record: AnalysisRecord) -> AnalysisResult:
 
 
 FEW = {"covariate-shift": {"steps": "3", "every": "3"}, "landscape": {"probes": "2"}}
+FEW |= {"time-steps": {"steps": "4", "back": "5"}}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,7 @@ FEW = {"covariate-shift": {"steps": "3", "every": "3"}, "landscape": {"probes": 
     [
         *(("gradients", task, "adanorm") for task in ("mnist", "rt", "ptb", "enwik8", "de-en")),
         *(("landscape", *run) for run in (("mnist", "batchnorm-noisy"), ("rt", "adanorm"))),
+        *(("time-steps", f"enwik8-{cell}", "adanorm") for cell in ("lstm", "gru", "rnn")),
         ("landscape", "enwik8", "powernorm"), ("covariate-shift", "gaussian", "batchnorm"),
         ("covariate-shift", "cifar10", "batchnorm-noisy"), ("covariate-shift", "mnist", "weightnorm"),
         ("covariate-shift", "rt", "layernorm"), ("covariate-shift", "enwik8", "powernorm"),

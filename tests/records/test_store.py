@@ -161,27 +161,26 @@ def test_a_line_that_has_changed_counts_nowhere(
         assert reader.is_complete(moved.folder()), "a merge of two branches has the whole one too"
 
 
-def edited_line(run: Experiment, root: Path, edit: Callable[[dict[str, Any]], object]) -> reader.Record:
-    """The one record of a store whose line was edited, with a checksum that is true."""
-    keep(run.folder(), into=root)
-    file = root / "rt" / "adanorm.jsonl"
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (
+            lambda line: line.update(run=f"mini-seed1-{digest_of({})}"),
+            r"predictions\.txt\.gz is not what was written",
+        ),
+        (lambda line: line["files"].update({"../../../../left.py": "x = 1"}), "would lie elsewhere"),
+    ],
+)
+def test_a_line_with_a_true_checksum_of_another_name_or_of_files_elsewhere_is_not_laid_out(
+    run: Experiment, tmp_path: Path, edit: Callable[[dict[str, Any]], object], reason: str
+) -> None:
+    keep(run.folder(), into=tmp_path / "store")
+    file = tmp_path / "store" / "rt" / "adanorm.jsonl"
     values = json.loads(file.read_text(errors="surrogateescape"))
     edit(values)
     file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
-    (one,) = reader.records(root)
-    return one
-
-
-def test_a_line_of_another_name_is_none(run: Experiment, tmp_path: Path) -> None:
-    one = edited_line(run, tmp_path / "store", lambda line: line.update(run=f"mini-seed1-{digest_of({})}"))
-    with pytest.raises(ValueError, match=r"predictions\.txt\.gz is not what was written"):
-        lay_out(one, tmp_path / "opened")
-
-
-def test_a_file_that_would_leave_the_folder_is_not_laid_out(run: Experiment, tmp_path: Path) -> None:
-    away = {"../../../../left.py": "x = 1"}
-    one = edited_line(run, tmp_path / "store", lambda line: line["files"].update(away))
-    with pytest.raises(ValueError, match="would lie elsewhere"):
+    (one,) = reader.records(tmp_path / "store")
+    with pytest.raises(ValueError, match=reason):
         lay_out(one, tmp_path / "opened")
     assert not (tmp_path / "left.py").exists()
 
