@@ -58,7 +58,7 @@ def main(arguments: Arguments) -> None:
     print(f"{shown(path)}: {words['title']}; clones {repo} at {sha[:8]}")
     if "://" not in repo:
         print(f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone")
-    if is_dirty() or not is_published():
+    elif is_dirty() or not is_published():
         print(f"note: what is not pushed yet, be it {sha[:8]} or changes since, is not in what it clones")
 
 

@@ -127,9 +127,10 @@ def is_dirty() -> bool:
 
 
 def address() -> str:
-    """Return where this checkout was cloned from, without keys and passwords; '' where it was not."""
+    """Return the URL that this checkout was cloned from, without keys and passwords; '' where it has none."""
     cloned = (_git("remote", "get-url", "origin") or b"").decode().strip()
-    return re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", cloned)
+    public = re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", cloned)
+    return public if "://" in public else ""
 
 
 def is_published() -> bool:
