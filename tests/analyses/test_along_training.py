@@ -144,42 +144,6 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
     assert renamed.folder() == one.folder()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["nothing"], "unknown analysis 'nothing': choose from "),
-        (["gradients", "task=chess"], "unknown task 'chess': choose from cifar10, cifar10-vit, de-en"),
-        (["gradients", "norms=layernorm,fog"], "unknown norm 'fog': choose from adanorm"),
-        (["gradients", "steps=3", "every=5"], "every=5: nothing is observed in steps=3"),
-        (["gradients", "steps=many"], "steps='many'"),
-        (["gradients", "tolerance=-1"], "tolerance=-1: must be above 0"),
-        (["gradients", "tolerance=x"], "tolerance=x: must be a number"),
-        (["gradients", "task=ptb", "norms=none,instancenorm"], "norm instancenorm is not defined in ptb"),
-        (["gradients", "task=de-en", "norms=batchnorm"], "norm batchnorm is not defined in de-en"),
-        (["batch-size", "task=rt"], "`adanorm study batch-size` runs the study"),
-        (["gradients", "faint"], "'faint': write settings as key=value"),
-        (["gradients", "training.speed=3"], "unknown key 'training.speed'"),
-        (["gradients", "seeds=x"], "seeds.0='x'"),
-        (["gradients", "norms=layernorm,layernorm"], "norms: 'layernorm' is named twice"),
-        (["gradients", "norms=]"], "norms=[]]: cannot be read"),
-        (["gradients", "task=}"], "tasks=[}]: cannot be read"),
-        (["gradients", "steps="], "steps=: needs a value"),
-        (["gradients", "++norm=layernorm"], "++norm=layernorm: may not change the norm of a run"),
-        (["landscape", "probes=300"], "probes=300: more than steps=200"),
-        (["landscape", "probes=1"], "probes=1: a range needs two"),
-        (["landscape", "smallest=9", "largest=4"], "smallest=9: must be below largest=4"),
-        (["landscape", "probes=2.5"], "probes=2.5: must be a whole number"),
-    ],
-)
-def test_a_mistake_is_one_line_before_any_work(
-    arguments: list[str], complaint: str, tmp_path: Path, command: Command
-) -> None:
-    done = command("analyze", *arguments, "scale=smoke", f"runs={tmp_path}")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert complaint in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 SMALL = ("gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke", "steps=4", "every=2")
 
 

@@ -150,18 +150,74 @@ REFUSED = [
     ("translate input=TMP", "no such file"),
     ("translate output=TMP", "no file can be there"),
     ("translate output=TMP/nowhere/out", "no file can be there"),
+    ("analyze nothing", "unknown analysis 'nothing': choose from "),
+    ("analyze gradients task=chess", "unknown task 'chess': choose from cifar10, cifar10-vit, de-en"),
+    ("analyze gradients norms=layernorm,fog", "unknown norm 'fog': choose from adanorm"),
+    ("analyze gradients steps=3 every=5", "every=5: nothing is observed in steps=3"),
+    ("analyze gradients steps=many", "steps='many'"),
+    ("analyze gradients tolerance=-1", "tolerance=-1: must be above 0"),
+    ("analyze gradients tolerance=x", "tolerance=x: must be a number"),
+    ("analyze gradients task=ptb norms=none,instancenorm", "norm instancenorm is not defined in ptb"),
+    ("analyze gradients task=de-en norms=batchnorm", "norm batchnorm is not defined in de-en"),
+    ("analyze batch-size task=rt", "`adanorm study batch-size` runs the study"),
+    ("analyze gradients faint", "'faint': write settings as key=value"),
+    ("analyze gradients training.speed=3", "unknown key 'training.speed'"),
+    ("analyze gradients seeds=x", "seeds.0='x'"),
+    ("analyze gradients norms=layernorm,layernorm", "norms: 'layernorm' is named twice"),
+    ("analyze gradients norms=]", "norms=[]]: cannot be read"),
+    ("analyze gradients task=}", "tasks=[}]: cannot be read"),
+    ("analyze gradients steps=", "steps=: needs a value"),
+    ("analyze gradients ++norm=layernorm", "++norm=layernorm: may not change the norm of a run"),
+    ("analyze landscape probes=300", "probes=300: more than steps=200"),
+    ("analyze landscape probes=1", "probes=1: a range needs two"),
+    ("analyze landscape smallest=9 largest=4", "smallest=9: must be below largest=4"),
+    ("analyze landscape probes=2.5", "probes=2.5: must be a whole number"),
+    ("study table1 seeds=1,b", "seeds=1,b: write whole numbers"),
+    ("study table1 seeds=1,1", "seeds=1,1: 1 is named twice"),
+    ("study table1 scale=huge", "unknown scale 'huge': choose from"),
+    ("study table1 launcher=pbs", "unknown launcher 'pbs': choose from local, ray, slurm"),
+    ("study table1 launcher.jobs=3", "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
+    ("study table1 training.lr=1", "training.lr=1: makes other runs than the study's"),
+    ("study table1 loger=wandb", "unknown key 'loger': did you mean logger"),
+    ("study table1 ++seed=2", "++seed=2: may not change the seed of a run: the grid says it"),
+    ("study table1 workers=0", "workers=0: must be a whole number of at least 1"),
+    ("study table4 until=foo", "until=foo: must be decided"),
+    ("study table4 most=5", "most=5: only with until=decided"),
+    ("study table4 until=decided most=41", "most=41: must be one of 4 to 40"),
+    ("study table4 until=decided most=many", "most=many: must be a whole number"),
+    ("study table4 until=decided seeds=1,2", "seeds=1,2: until=decided chooses the seeds"),
+    ("study ablation-c until=decided", "no claim compares two norms of the study"),
+    ("study", "study needs STUDY: choose from"),
+    ("study table9", "unknown study 'table9': choose from ablation-c, "),
+    ("tables table4 nope", "'nope': choose from "),
+    ("figures norms-heirs nope", "'nope': choose from "),
+    ("scorecard", "norm= is missing"),
+    ("scorecard norm=nonorm", "unknown norm 'nonorm'"),
+    ("scorecard norm=no_module:Norm", "no module named 'no_module' in the current folder"),
+    ("scorecard norm=adanorm,rmsnorm", "a scorecard is of one norm"),
+    ("scorecard norm=rmsnorm against=nonorm", "unknown norm 'nonorm'"),
+    ("scorecard norm=rmsnorm against=rmsnorm", "cannot stand beside itself"),
+    ("scorecard norm=rmsnorm against=none,none", "none is named twice"),
+    ("scorecard norm=rmsnorm budget=soon", "budget=soon: write a time"),
+    ("scorecard norm=rmsnorm budget=1s", "too small; the planned seeds of 3 norms"),
+    ("scorecard norm=rmsnorm workers=none", "workers=none: must be a whole number"),
+    ("scorecard norm=rmsnorm bugdet=1h", "did you mean budget"),
 ]
 
 
 @pytest.mark.parametrize(("line", "message"), REFUSED)
-def test_what_a_command_cannot_do_is_refused_in_a_line(tmp_path: Path, line: str, message: str) -> None:
-    own = [f"runs={tmp_path}"] if line.startswith("compare") else []
+def test_what_a_command_cannot_do_is_refused_in_a_line_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = [f"runs={tmp_path}"] if line.startswith(("compare", "analyze")) else []
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         dispatch([*line.replace("TMP", str(tmp_path)).split(), *own])
     told = mistake(refused.value)
     assert told is not None
     assert message in told
     assert "\n" not in told
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none() -> None:

@@ -144,31 +144,6 @@ def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines
     assert {*anchors} <= {*re.findall(r'id="([^"]+)"', page)}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("", "norm= is missing"),
-        ("norm=nonorm", "unknown norm 'nonorm'"),
-        ("norm=no_module:Norm", "no module named 'no_module' in the current folder"),
-        ("norm=adanorm,rmsnorm", "a scorecard is of one norm"),
-        ("norm=rmsnorm against=nonorm", "unknown norm 'nonorm'"),
-        ("norm=rmsnorm against=rmsnorm", "cannot stand beside itself"),
-        ("norm=rmsnorm against=none,none", "none is named twice"),
-        ("norm=rmsnorm budget=soon", "budget=soon: write a time"),
-        ("norm=rmsnorm budget=1s", "too small; the planned seeds of 3 norms"),
-        ("norm=rmsnorm workers=none", "workers=none: must be a whole number"),
-        ("norm=rmsnorm bugdet=1h", "did you mean budget"),
-    ],
-)
-def test_nonsense_is_refused_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, said: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=said):
-        dispatch(["scorecard", *arguments.split()])
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_norm_that_breaks_the_contract_gets_no_scorecard(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -193,36 +193,6 @@ def test_a_mistake_in_a_study_is_named(tmp_path: Path, change: str, message: str
         load_study(str(tmp_path / "own.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("table1", "seeds=1,b"), "seeds=1,b: write whole numbers"),
-        (("table1", "seeds=1,1"), "seeds=1,1: 1 is named twice"),
-        (("table1", "scale=huge"), "unknown scale 'huge': choose from"),
-        (("table1", "launcher=pbs"), "unknown launcher 'pbs': choose from local, ray, slurm"),
-        (("table1", "launcher.jobs=3"), "unknown key 'launcher.jobs': conf/launcher/local.yaml has"),
-        (("table1", "training.lr=1"), "training.lr=1: makes other runs than the study's"),
-        (("table1", "loger=wandb"), "unknown key 'loger': did you mean logger"),
-        (("table1", "++seed=2"), "++seed=2: may not change the seed of a run: the grid says it"),
-        (("table1", "workers=0"), "workers=0: must be a whole number of at least 1"),
-        (("table4", "until=foo"), "until=foo: must be decided"),
-        (("table4", "most=5"), "most=5: only with until=decided"),
-        (("table4", "until=decided", "most=41"), "most=41: must be one of 4 to 40"),
-        (("table4", "until=decided", "most=many"), "most=many: must be a whole number"),
-        (("table4", "until=decided", "seeds=1,2"), "seeds=1,2: until=decided chooses the seeds"),
-        (("ablation-c", "until=decided"), "no claim compares two norms of the study"),
-        ((), "study needs STUDY: choose from"),
-        (("table9",), f"unknown study 'table9': choose from {', '.join(choices('study'))}"),
-    ],
-)
-def test_mistakes_on_a_studys_command_line_are_one_line(
-    command: Command, arguments: tuple[str, ...], message: str
-) -> None:
-    done = command("study", *arguments)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert message in done.stderr
-
-
 @pytest.mark.usefixtures("_quick_start")
 def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, command: Command) -> None:
     own = tmp_path / "own.yaml"
@@ -237,15 +207,6 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
     *lines, files = again.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert files == f"{tmp_path / 'tables' / 'own-own-smoke.md'} and .csv"
-
-
-@pytest.mark.parametrize(("what", "known"), [("tables", "table4"), ("figures", "norms-heirs")])
-def test_of_several_names_one_that_is_unknown_is_told_before_any_is_written(
-    command: Command, what: str, known: str
-) -> None:
-    done = command(what, known, "nope")
-    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
-    assert "'nope': choose from " in done.stderr
 
 
 def test_help_is_what_plain_make_prints() -> None:
