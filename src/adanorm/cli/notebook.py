@@ -47,6 +47,8 @@ def main(arguments: Arguments) -> None:
     repo, sha = given["repo"] or address() or str(PROJECT), commit()
     if sha is None:
         raise ValueError("a notebook clones a commit of the suite: write it from a checkout with git")
+    if Path(repo).is_dir():
+        repo = str(Path(repo).resolve())
     name = f"adanorm-{run.task.name}-{run.norm.name}-{run.scale}"
     constants = {"REPO": repo, "COMMIT": sha, "NAME": name, "RUN": settings, "SEEDS": seeds}
     listed = f"{'seeds' if seeds[1:] else 'seed'} {', '.join(map(str, seeds))}"
