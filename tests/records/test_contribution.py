@@ -23,7 +23,7 @@ from adanorm.studies.study import Study
 from tests.faults import command as faults
 from tests.reporting.records import record, said, seal
 
-MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {"torch": "2"}}
+MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {}, "precision": "fp32"}
 OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
 Contents = dict[str, bytes]
 
@@ -155,6 +155,8 @@ RUNS: Mapping[str, Callable[[Contents], Contents]] = {
     "a task that is a path": lambda of: resealed(of, task="../../../rt"),
     "a norm that is a path": lambda of: resealed(of, norm="../adanorm"),
     "a norm that is a file of the store": lambda of: resealed(of, norm="adanorm.outputs"),
+    "other data": lambda of: resealed(of, data={"x": "0" * 64}),
+    "a text that moves a cursor": lambda of: resealed(of, data={"\x1b[2J": "0" * 64}),
     "a newer record": lambda of: resealed(of, schema=2),
     "a run that failed": lambda of: resealed(of, status="failed"),
     "an analysis": lambda of: resealed(of, analysis="gradients"),
@@ -227,6 +229,7 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_nothing_is_written(
     tmp_path: Path, how: str
 ) -> None:
     (one,) = given(run := made(tmp_path / "there"))
+    made(tmp_path / "here", 2)
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
     named = run.folder().parent / NAMES.get(how, run.folder().name)
     lines = {name: json.loads(line) for name, line in store.as_lines(named.name, contents).items()}

@@ -23,13 +23,13 @@ from adanorm.files import as_json, whole, with_checksum, write_whole
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import check, store
 from adanorm.records.keep import evidence_of
-from adanorm.records.reader import MERGED, Record, contributed, record
+from adanorm.records.reader import MERGED, Record, alike, contributed, record
 from adanorm.records.result import Result
 
 SCHEMA, MOST = 1, 100_000  # of a file, and its lines
 NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # it becomes the name of a file
 CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
-PLAIN = re.compile(r"[ -~]{0,500}")  # what is shown
+SHOWN = {"commit", "device", "packages", "precision"}  # of an environment
 
 
 def written(records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
@@ -91,8 +91,9 @@ def _read(content: bytes, runs: str | None) -> tuple[dict[str, Any], list[Record
         records[folder], group, texts = one, b"", {}
     if group or not records:
         raise ValueError("ends within a record, or has none")
-    _check_plain(head["environment"])
-    pairs = {f"{folder.parts[-3]}/{norm}" for folder in records for norm in (folder.parts[-2], "layernorm")}
+    _check_shown(head["environment"])
+    known = {(folder.parts[-3], norm) for folder in records for norm in (folder.parts[-2], "layernorm")}
+    pairs = {f"{task}/{norm}" for task, norm in known if norm in choices("norm")}
     numbers = [type(loss) is float and math.isfinite(loss) for of in head["golden"].values() for loss in of]
     if not {*head["golden"]} <= pairs or not all(numbers):
         raise ValueError("has golden losses that are no numbers, or of a norm without a run")
@@ -115,7 +116,9 @@ def checked(one: Record) -> Record:
     tokens = yaml.scan(one.text("config.yaml"))
     if any(isinstance(token, yaml.AliasToken | yaml.TagToken) for token in tokens):
         raise ValueError("config.yaml has aliases or tags")
-    _check_plain(one.environment)
+    _check_shown(one.environment, one.values)
+    if any(isinstance(other.ended, Result) and other.ended.data != result.data for other in alike(one)):
+        raise ValueError("its data are not those of the runs here that differ in the seed alone")
     metric = one.identity["task"]["metric"]
     is_scored = result.status == "done" and metric in COLUMNS
     if is_scored and len(one.counts.get(metric, ())) != len(one.outputs()):
@@ -123,11 +126,13 @@ def checked(one: Record) -> Record:
     return one
 
 
-def _check_plain(environment: Mapping[str, Any]) -> None:
-    """Raise ValueError where an environment lacks what is shown of it, or has what is no plain text."""
-    is_plain = all(PLAIN.fullmatch(f"{key} {value}") for key, value in dotted(environment))
-    if not {"commit", "device", "packages"} <= environment.keys() or not is_plain:
-        raise ValueError("its environment lacks commit, device or packages, or is not plain text")
+def _check_shown(environment: Mapping[str, Any], result: Mapping[str, Any] | None = None) -> None:
+    """Raise ValueError where an environment lacks what is shown of it, or a text cannot be shown."""
+    texts = [f"{key} {value}" for key, value in dotted({"of": environment, "result": result or {}})]
+    if not environment.keys() >= SHOWN or not all(map(str.isprintable, texts)):
+        raise ValueError(f"its environment lacks {', '.join(sorted(SHOWN))}, or a text cannot be shown")
+    if len(str(environment["device"])) > 200:
+        raise ValueError("the name of its device is too long")
 
 
 def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
