@@ -12,23 +12,6 @@ from adanorm.records.contribution import read
 from adanorm.records.environment import commit
 from tests.faults import command as faults
 
-REFUSED = [
-    ("task=rt norm=nowhere", "unknown norm 'nowhere': choose from"),
-    ("task=de-en norm=batchnorm", "norm batchnorm is not defined in de-en"),
-    ("task=rt seeds=1,1", "seeds=1,1: 1 is named twice"),
-    ("task=rt scale=auto", "scale='auto': input should be"),
-    ("task=rt runs=here", "runs=here: is on this machine"),
-]
-
-
-@pytest.mark.parametrize(("line", "said"), REFUSED)
-def test_what_no_run_could_be_is_refused_before_anything_is_written(
-    line: str, said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=said):
-        dispatch(["notebook", *line.split(), f"output={tmp_path / 'a.ipynb'}"])
-    assert not [*tmp_path.iterdir()]
-
 
 def executed(path: Path) -> str:
     """Return what the cells of a notebook print, executed in its folder from the first to the last."""

@@ -66,19 +66,6 @@ def test_of_a_part_of_the_tasks_rows_without_runs_there_are_left_out() -> None:
     assert chosen("ablation-placement", "task=de-en")[0].rows == whole.rows
 
 
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [
-        ("rt,enwik8", "task=enwik8: not a column of the study: choose from rt, sst5, mnist"),
-        ("rt,", "task=: not a column of the study: choose from rt, sst5, mnist"),
-        ("rt,rt", "task=rt,rt: rt is named twice"),
-    ],
-)
-def test_a_task_that_is_not_the_studys_is_named_with_those_that_are(tasks: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        chosen("heirs", f"task={tasks}")
-
-
 def test_the_repositorys_own_folder_of_runs_is_no_folder_of_the_users(tmp_path: Path) -> None:
     assert folder_of("") is None
     assert folder_of(str(RUNS)) is None

@@ -227,7 +227,6 @@ def test_parse_writes_what_it_read_to_the_byte_but_for_the_columns_that_it_fills
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["task=ptb", "input=nowhere"], "input=nowhere: no such file"),
         (["task=rt", "input={}/empty"], "task=rt does not parse: choose from ptb"),
         (["task=ptb", "input={}/a"], "no tags in the column xpos, which the parser was trained on"),
         (["task=ptb", "input={}/empty"], "holds no weights.safetensors: make the run here first"),

@@ -140,13 +140,9 @@ def test_a_run_is_made_translated_and_compared_by_commands(tmp_path: Path, comma
     done = command("compare", *base, "norm=layernorm,adanorm")
     assert done.returncode == 0, done.stderr
     assert "en-de smoke, test BLEU\n  adanorm over layernorm, seeds 1, 32 examples\n" in done.stdout
-    for mistake, message in (
-        ([*base, "norm=none", files[0]], "holds no weights.safetensors"),
-        (["task=rt"], "task=rt does not translate"),
-    ):
-        done = command("translate", *mistake)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert message in done.stderr
+    done = command("translate", *base, "norm=none", files[0])
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "holds no weights.safetensors" in done.stderr
 
 
 @pytest.mark.needs("fairseq")
