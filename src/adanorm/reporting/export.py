@@ -85,8 +85,9 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
     checksums = {file: f"sha256:{checksum}" for file, checksum in first.data.items()}
     source = {"dataset_name": name, "additional_details": checksums}
     source |= {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
-    metrics = next(result.test for _, result in runs if result.test)
-    pointed = [metric for metric in metrics if METRICS[metric].higher_is_better is not None]
+    tests = [result.test for _, result in runs if result.test]
+    shared = [metric for metric in tests[0] if all(metric in test for test in tests)]  # older ones lack some
+    pointed = [metric for metric in shared if METRICS[metric].higher_is_better is not None]
     return {
         "schema_version": "0.3.0",
         "evaluation_id": f"{first.task}/{model}/{now}",
