@@ -18,6 +18,7 @@ from adanorm.verdicts.pair import pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import Prospect
 from tests.reporting.records import record, score
+from tests.verdicts import known
 
 PLANNED = (1, 2, 3)
 SECONDS = {"rt": 200.0, "mnist": 400.0}
@@ -128,8 +129,7 @@ def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Pat
     """At p .004 of three seeds a fixed plan ends; one with 37 looks to come goes on."""
     planned(tmp_path, ADANORM[:1], adanorm=6)
     (one,) = standings(tmp_path, ADANORM[:1])
-    fixed = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
-    assert fixed is not None
+    fixed = known(pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm"))
     assert (fixed.answer, one.answer, len(one.runs)) == ("better", "open", 2)
 
 
@@ -161,19 +161,17 @@ def test_a_run_that_two_comparisons_share_is_made_once_and_a_lone_one_is_complet
 
 def test_what_closes_a_comparison_is_the_margin_or_a_possible_gap_of_the_paper(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM[:1])
-    read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
-    assert read is not None
-    assert read.comparison is not None
+    read = known(pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm"))
     for gap, to_find, to_equate, look in (
         (0, 10, 20, 10),
         (99, 10, 20, 20),
         (0, 41, 40, 40),
         (0, 3, 41, None),
     ):
-        compared = replace(read.comparison, paper=PaperGap(gap, 5.0, confirmed=True))
-        known = replace(read, comparison=compared)
-        vars(known)["prospect"] = Prospect(to_find, to_equate)
-        assert until.closing_look(known) == look
+        compared = replace(known(read.comparison), paper=PaperGap(gap, 5.0, confirmed=True))
+        both = replace(read, comparison=compared)
+        vars(both)["prospect"] = Prospect(to_find, to_equate)
+        assert until.closing_look(both) == look
 
 
 def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp_path: Path) -> None:

@@ -6,18 +6,18 @@ from adanorm.reporting.answers import answer_rows, corrections, headline, questi
 from adanorm.reporting.figures.leads import answer_figure
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
+from tests.verdicts import known
 
 SAME = [-0.1, 0.1, 0.0, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1, 0.0]
 
 
 def compared(lead: float, *, paper: float | None = None, margin: float = 0.5) -> Comparison:
     gap = None if paper is None else PaperGap(paper, 0.01, confirmed=True)
-    comparison = compare_gaps([lead + noise for noise in SAME], margin, paper=gap)
-    assert comparison is not None
-    return comparison
+    return known(compare_gaps([lead + noise for noise in SAME], margin, paper=gap))
 
 
-RT = TaskAnswer("rt", "paper", "fresh", compared(0.0, paper=0.29), 12, 20, family_p=1.0)
+OF_RT = compared(0.0, paper=0.29)
+RT = TaskAnswer("rt", "paper", "fresh", OF_RT, 12, 20, family_p=1.0)
 DE_EN = TaskAnswer("de-en", "small", "small", compared(-0.8), 10, None, family_p=0.001)
 EN_VI = TaskAnswer("en-vi", "small", "small", compared(0.8), 10, None, family_p=0.001)
 PTB = TaskAnswer("ptb", "small", "folds", None, 1, 3)
@@ -32,8 +32,7 @@ def test_the_headline_tells_ahead_behind_the_papers_lead_and_what_lacks() -> Non
 
 
 def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_decides_it() -> None:
-    assert RT.comparison is not None
-    (low, high), inner = RT.comparison.interval, RT.comparison.margin_interval
+    (low, high), inner = OF_RT.interval, OF_RT.margin_interval
     assert answer_rows([RT])[0][2:] == [
         "10",  # seeds of the last look, not all on record
         f"+0.00 ({low:+.2f} to {high:+.2f})",
@@ -56,14 +55,11 @@ def test_answers_are_corrected_for_their_number_and_translations_pooled() -> Non
 
 
 def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:
-    drawn = answer_figure([RT, DE_EN, PTB])
-    assert drawn is not None
-    axes = drawn.figure.axes
+    axes = known(answer_figure([RT, DE_EN, PTB])).figure.axes
     assert [axis.get_yticklabels()[0].get_text().split(",")[0] for axis in axes] == ["RT", "De-En"]
     titles = [axes[0].get_title(side) for side in ("left", "right")]
     assert titles == ["◄ LayerNorm better", "AdaNorm better ►"]
-    assert RT.comparison is not None
     lines = {tuple(np.asarray(line.get_xdata()).tolist()) for line in axes[0].get_lines()}
-    assert {tuple(RT.comparison.interval), tuple(RT.comparison.margin_interval)} < lines
+    assert {tuple(OF_RT.interval), tuple(OF_RT.margin_interval)} < lines
     assert answer_figure([PTB]) is None
     assert len(question().tasks) == 8

@@ -16,6 +16,7 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.execute import execute
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from tests.verdicts import known
 
 SETTINGS = ("task=gaussian", "norm=adanorm", "scale=smoke")
 Usage = namedtuple("Usage", ("total", "used", "free"))
@@ -27,9 +28,7 @@ def run(smoke: Callable[..., Experiment]) -> Experiment:
 
 
 def result_of(run: Experiment) -> Result:
-    result = reader.result(run.folder())
-    assert result is not None
-    return result
+    return known(reader.result(run.folder()))
 
 
 def test_a_run_that_does_not_fit_onto_the_disk_is_refused_before_it_trains(

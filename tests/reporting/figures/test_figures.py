@@ -29,6 +29,7 @@ from adanorm.studies.study import load_study
 from adanorm.verdicts.claims import claim_evidence
 from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record, record_analysis, said, score, scored, seal
+from tests.verdicts import known
 
 Cells = dict[str, list[Experiment]]
 ADANORM = Claim(id="a", text="", source="", better="adanorm", worse="layernorm", tasks=["mnist"])
@@ -50,11 +51,6 @@ def legend(drawing: NamedFigure) -> list[str]:
 def corners(collection: Any) -> list[list[float]]:
     points: list[list[float]] = collection.get_paths()[0].vertices.tolist()
     return points
-
-
-def drawn(figure: NamedFigure | None) -> NamedFigure:
-    assert figure is not None
-    return figure
 
 
 def evaluations(*losses: float) -> list[dict[str, float]]:
@@ -82,7 +78,7 @@ def cells(tmp_path: Path) -> Cells:
 
 
 def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cells) -> None:
-    drawing = drawn(curves("curves-rt-paper", cells))
+    drawing = known(curves("curves-rt-paper", cells))
     training = drawing.figure.axes[0]
     layernorm, adanorm, broken, end = training.lines
     assert xs(layernorm) == [1, 2, 3]
@@ -98,7 +94,7 @@ def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cell
         record(run, status="diverged", valid=None, test=None)
         (run.folder() / "metrics.jsonl").unlink(missing_ok=True)
         seal(run.folder(), said(run.folder()))
-    without = drawn(curves("curves-rt-paper", cells))
+    without = known(curves("curves-rt-paper", cells))
     assert legend(without) == ["LayerNorm", "AdaNorm", "lowest to highest seed", "diverged"]
     assert rendered(without, "svg")
 
@@ -106,7 +102,7 @@ def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cell
 def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -> None:
     run = compose_experiment(["task=de-en", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
     record(run, rows=evaluations(3.0, 2.0))
-    drawing = drawn(curves("curves-de-en-mini", {"adanorm": [run]}))
+    drawing = known(curves("curves-de-en-mini", {"adanorm": [run]}))
     ours, _, paper, _ = drawing.figure.axes
     assert ys(ours.lines[0]) == pytest.approx([3 / 0.693147, 2 / 0.693147])
     assert ours.get_ylabel() == paper.get_ylabel() == "loss (bits per subword)"
@@ -122,7 +118,7 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     run = compose_experiment(["task=de-en", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
     late = [2.8, 2.7, 2.65, 2.6, 2.6, 2.61, 2.62, 2.62]
     record(run, rows=evaluations(*start, *late))
-    drawing = drawn(curves("curves-de-en-mini", {"adanorm": [run]}))
+    drawing = known(curves("curves-de-en-mini", {"adanorm": [run]}))
     assert ("steep start" in drawing.caption) is is_steep
     axes = drawing.figure.axes[0]
     low, high = axes.get_ylim()
@@ -133,7 +129,7 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells, tmp_path: Path) -> None:
     study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path / "runs"))
-    drawing = drawn(norm_scores("norms-table4", Table(study, grid)))
+    drawing = known(norm_scores("norms-table4", Table(study, grid)))
     (panel,) = drawing.figure.axes
     whisker, mean, paper, other = panel.lines
     own = stats.t.interval(0.95, 2, 75.2, stats.sem([75.0, 75.1, 75.5]))  # of two norms, one has seeds
@@ -143,7 +139,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert [x for x, _ in np.asarray(panel.collections[0].get_offsets())] == [75.0, 75.1, 75.5]
     assert [text.get_text() for text in panel.texts] == ["diverges (1/2)"]
     assert "Not run yet: En-De, De-En" in drawing.caption
-    mini = drawn(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
+    mini = known(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
     assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
     assert "Not the paper's data or settings." in mini.caption
 
@@ -160,7 +156,7 @@ def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
     grid = study_grid(load_study("figure2"), runs=str(tmp_path))
     for run in [run for plan in grid.values() for run in plan.runs]:
         record(run, rows=evaluations(1.0, 0.7, 0.4))
-    axes = drawn(figures()["figure2-ptb"](str(tmp_path))).figure.axes
+    axes = known(figures()["figure2-ptb"](str(tmp_path))).figure.axes
     titles = ["training, ours", "validation, ours", "training, paper", "validation, paper"]
     assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [(title, 2) for title in titles]
     released = grid["AdaNorm on De-En", "de-en"].runs[0]
@@ -172,7 +168,7 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     scores = {"LayerNorm pre, 2": 73.0, "LayerNorm pre, 8": 74.0, "LayerNorm post, 2": 72.0}
     table = scored(study, tmp_path, {(row, "rt"): [accuracy] for row, accuracy in scores.items()})
     record(table.grid["LayerNorm post, 16", "rt"].runs[0], status="diverged", test=None)
-    drawing = drawn(over_setting("norms-depth", Table(study, table.grid)))
+    drawing = known(over_setting("norms-depth", Table(study, table.grid)))
     axes = drawing.figure.axes
     assert [p.get_title() for p in axes] == ["RT: norms in front of a branch", "RT: norms behind the sum"]
     solid = NORM_STYLES["layernorm"].color
@@ -183,7 +179,7 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     assert legend(drawing)[-1] == "every run diverges or fails"
     assert axes[0].get_xscale() == "log"
     folds = scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]})
-    assert drawn(over_setting("norms-ptb-folds", folds)).figure.axes[0].get_xscale() == "linear"
+    assert known(over_setting("norms-ptb-folds", folds)).figure.axes[0].get_xscale() == "linear"
 
 
 def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_path: Path) -> None:
@@ -192,7 +188,7 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
     for row, memorized in (("gain only pre, 0.4", 60.0), ("no norm, 0.4", 50.0)):
         shares = {"accuracy": 55.0, "memorized": memorized, "recovered": 100 - memorized}
         record(grid[row, "rt"].runs[0], tests=[shares], test=shares)
-    axes = drawn(over_setting("norms-label-noise", Table(study, grid))).figure.axes
+    axes = known(over_setting("norms-label-noise", Table(study, grid))).figure.axes
     assert [panel.get_title() for panel in axes[:2]] == [
         "RT: norms in front of a branch", "RT: norms behind the sum"
     ]  # fmt: skip
@@ -209,7 +205,7 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     (measured,) = analysis_grid(analysis, runs=str(tmp_path))["grad-only", "rt"]
     places = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
     record_analysis(measured, task="rt", scale="mini", norm_sites=["first", "last"], places=places)
-    figure = drawn(square("norms-square", table)).figure
+    figure = known(square("norms-square", table)).figure
     corners_, layers = figure.axes
     texts = [text.get_text() for text in corners_.texts]
     assert texts == ["75.50\n+0.00", "-", "-", "76.75\n+1.25", *"----"]
@@ -226,7 +222,7 @@ def test_a_figure_over_a_setting_says_seeds_and_settings_and_what_is_undefined(t
     assert table.ours("BatchNorm, 1", "mnist") == "undefined"
     assert "BatchNorm, 1       undefined" in table_text(table)
     assert "*undefined*: one example has no variance over the batch." in table_markdown(table)
-    drawing = drawn(over_setting("norms-batch-size", table))
+    drawing = known(over_setting("norms-batch-size", table))
     assert "BatchNorm: one example has no variance over the batch." in drawing.caption
     assert [xs(mark) for mark in drawing.figure.axes[0].lines if mark.get_marker() == "o"][-1] == [1]
     assert ys(drawing.figure.axes[0].lines[1]) == [pytest.approx(93 + 1 / 3)]
@@ -239,7 +235,7 @@ def test_a_figure_over_a_setting_says_seeds_and_settings_and_what_is_undefined(t
 def test_a_name_is_no_formula_and_no_mark_up_in_a_figure(tmp_path: Path, mark: str) -> None:
     study = load_study("table4").model_copy(update={"title": mark, "columns": ["rt"]})
     table = scored(study, tmp_path, {("adanorm", "rt"): [75.0]})
-    write_figure(drawn(norm_scores("norms-own", table)), tmp_path / "drawn")
+    write_figure(known(norm_scores("norms-own", table)), tmp_path / "drawn")
     for path in (tmp_path / "drawn").iterdir():
         assert "<b>" not in path.read_text()
 
@@ -251,7 +247,7 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
     scored(study, tmp_path, {("layernorm", "mnist"): [99.0] * 4, ("adanorm", "mnist"): adanorm})
     scored("table2", tmp_path, {("none", "mnist"): (99.1, 99.1, 99.1)})
     evidence = claim_evidence(ADANORM, "paper", str(tmp_path))
-    drawing = drawn(evidence_accrual("evidence-a-paper", ADANORM, evidence, "paper"))
+    drawing = known(evidence_accrual("evidence-a-paper", ADANORM, evidence, "paper"))
     axes: Any = drawing.figure.axes[0]
     effects = [line for line in axes.lines if line.get_marker() == "o"]
     assert [xs(line)[0] for line in effects] == [2, 3, 4]
@@ -282,7 +278,7 @@ write_figure(curves("curves-rt-paper", of_two_norms(sys.argv[1])), Path(sys.argv
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(cells: Cells, tmp_path: Path) -> None:
-    here = write_figure(drawn(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"])
+    here = write_figure(known(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"])
     settings = tmp_path / "matplotlibrc"  # the user's own count for nothing
     settings.write_text("font.size: 20\nlines.linewidth: 7\n")
     subprocess.run(
