@@ -112,10 +112,6 @@ def test_numbers_of_keys_have_bounds() -> None:
 
 
 REFUSED = [
-    ("notebook task=rt norm=nowhere output=a.ipynb", "unknown norm 'nowhere': choose from"),
-    ("notebook task=de-en norm=batchnorm output=a.ipynb", "norm batchnorm is not defined in de-en"),
-    ("notebook task=rt seeds=1,1 output=a.ipynb", "seeds=1,1: 1 is named twice"),
-    ("notebook task=rt runs=here output=a.ipynb", "runs=here: is on this machine"),
     ("report runs=/nowhere/x", "runs=/nowhere/x: no such folder"),
     (f"sample temperature=0.{46 * '0'}1", "must be a number from 0.001 to 1000"),
     ("sample temperature=٣", "temperature=٣: must be a number from 0.001 to 1000"),
