@@ -4,9 +4,10 @@
 
 `baseline` may also be a commit, which is checked out under outputs/baselines/; by default it is the last
 whose numbers were PyTorch's own. A process of each checkout makes updates by its own code when it is told to;
-the two take turns, on the same batches, with one thread each. A ratio is processor time here : there, so
-below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the rounds of validation
-passes (0: none), `scale` one for all tasks; `arithmetic=portable`, `mkl` or `onednn` holds this side to it.
+the two take turns, on the same batches, with one thread each, or here with `threads`. A ratio is processor
+time here : there, so below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the
+rounds of validation passes (0: none), `scale` one for all tasks; `arithmetic=portable`, `mkl` or `onednn`
+holds this side to it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
 SCALES = {"rt": "paper", "sst5": "paper", "mnist": "paper", "ptb": "mini", "enwik8": "mini", "de-en": "mini"}
-ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+THREADS = "OMP_NUM_THREADS"
 ARITHMETICS = {"": {}, "portable": HELD, "mkl": {PRODUCTS: "mkl"}, "onednn": {PRODUCTS: "onednn"}}
-ENVIRONMENT |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "1000000000")
+ENVIRONMENT = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "1000000000")
 NUMERICS_1 = "0c61c8c"  # the last commit whose dropout, products and optimizer were PyTorch's own
 WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
 
@@ -101,10 +102,11 @@ class Child:
 
     def __init__(self, checkout: Path, settings: list[str], folder: Path, **held: str) -> None:
         self.checkout, self._errors = checkout, folder / "errors.txt"
+        held = {THREADS: "1"} | held
         folder.mkdir()
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}"],
+                [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}", f"threads={held[THREADS]}"],
                 env=os.environ | _mirror() | ENVIRONMENT | held | {"PYTHONPATH": f"{checkout}/src"},
                 cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
@@ -149,7 +151,7 @@ def measure(options: Options) -> Iterator[Row]:
     checkouts = {"here": PROJECT, "there": checkout_of(keys["baseline"])}
     for task in tasks:
         about = {"task": task, "norm": keys["norm"], "scale": keys["scale"] or SCALES[task]}
-        settings = [*(f"{key}={value}" for key, value in about.items()), "device=cpu", "threads=1"]
+        settings = [*(f"{key}={value}" for key, value in about.items()), "device=cpu"]
         for row in _compared(checkouts, [*settings, f"data.cache={PROJECT / 'data'}"], options):
             held = ARITHMETICS[keys["arithmetic"]].get(PRODUCTS, products())
             yield {**about, "products": held, "baseline": keys["baseline"], **row}
@@ -174,7 +176,8 @@ def checkout_of(baseline: str) -> Path:
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
-    held: dict[str, dict[str, str]] = {"here": ARITHMETICS[options.keys["arithmetic"]], "there": {}}
+    here = {**ARITHMETICS[options.keys["arithmetic"]], THREADS: options.keys["threads"]}
+    held: dict[str, dict[str, str]] = {"here": here, "there": {}}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {

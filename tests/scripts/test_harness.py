@@ -127,7 +127,7 @@ def test_a_benchmark_says_how_to_run_it() -> None:
 
 
 KEYS = {"tasks": "rt", "scale": "smoke", "norm": "adanorm", "seconds": "0.01", "evaluations": "1"}
-KEYS |= {"arithmetic": "", "baseline": str(PROJECT)}
+KEYS |= {"arithmetic": "", "threads": "1", "baseline": str(PROJECT)}
 
 
 def measured(keys: dict[str, str]) -> list[harness.Row]:
