@@ -3,8 +3,9 @@
 The mini model on Multi30k: the same weights, batches, optimizer and one thread, the two taking turns update
 by update in one process. fairseq's side is what `fairseq-train` calls an update (its Trainer.train_step) and
 what `fairseq-generate` calls a batch (its task's inference_step and post-processing). The ratio is of speeds
-by processor time, ours : fairseq's, and of peak memory fairseq's : ours; then of each norm's speed : LayerNorm's. `updates` are
-the rounds of training, `trained` the updates before decoding: an untrained model decodes to the limit.
+by processor time, ours : fairseq's, and of peak memory fairseq's : ours; then of each norm's speed :
+LayerNorm's. `updates` are the rounds of training, `trained` the updates before decoding: an untrained model
+decodes to the limit.
 """
 
 import time
