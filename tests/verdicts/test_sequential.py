@@ -23,10 +23,12 @@ def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
             PLAN.levels(seeds)
 
 
-@pytest.mark.parametrize("name", [None, "fresh", "small"])
-def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(name: str | None) -> None:
+@pytest.mark.parametrize(
+    "plan", [*map(preregistration().looks_of, (None, "fresh", "small")), Looks((2, 3, 5), 0.5)]
+)
+def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(plan: Looks) -> None:
     """Between two looks no bound stops a comparison."""
-    plan, draws = preregistration().looks_of(name), 40_000
+    draws = 1_600_000 // plan.after[-1]
     gaps = np.random.default_rng(1).standard_normal((draws, plan.after[-1]))
     goes_on, spent = np.full(draws, True), 0.0
     for seeds, level in zip(plan.after, nominal_levels(plan.after, 0.05, plan.spending), strict=True):
