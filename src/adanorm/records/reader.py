@@ -88,8 +88,8 @@ class Record:
     @property
     def contribution(self) -> str | None:
         """The name of the contribution that the record came with; None of one made here."""
-        folder = self.line.file.parent.parent if self.line else self.folder
-        return folder.name if folder.parent.name.endswith(CONTRIBUTED) else None
+        folder = self.line.file.parent.parent if self.line else None
+        return folder.name if folder and folder.parent.name.endswith(CONTRIBUTED) else None
 
     def text(self, name: str) -> str:
         """Return the text of a file of the record, empty where there is none."""
