@@ -8,6 +8,7 @@ import pytest
 
 from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_values
+from adanorm.config.paths import PROJECT
 from adanorm.config.yaml_file import dotted
 from tests.faults.command import Ended, run
 from tests.faults.conftest import TASKS
@@ -24,6 +25,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "status": ("own.yaml", "runs={runs}"),
     "analyze": ("gradients", "task=gaussian", *RUN, "steps=3", "every=1"),
     "compare": ("task=rt", "norm=layernorm,adanorm", "scale=smoke", "runs={runs}"),
+    "verdict": (f"{PROJECT}/results/tables/league.csv", "margin=1"),
     "verify": ("task=mnist", "norm=adanorm", "scale=mini"),
     "contribute": ("{runs}/rt/adanorm/smoke-seed1-00000000", "output={runs}.gz"),
     "merge": ("mine.jsonl.gz", "runs={runs}"),
