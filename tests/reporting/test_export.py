@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,13 @@ def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(tmp_path: Path)
         for seed, status in enumerate(ends, 1):
             settings = ["task=rt", f"scale={scale}", f"seed={seed}", f"runs={tmp_path / scale}"]
             record(compose_experiment(settings), status=status)
-    log = exported(tmp_path / "out", str(tmp_path / "mini" / "rt"))
+    mini = tmp_path / "mini"
+    copytree(mini, tmp_path / "copy")
+    log = exported(tmp_path / "out", str(mini / "rt"), str(tmp_path / "copy"))
     score = log["evaluation_results"][0]["score_details"]
     assert (score["details"]["n"], score["details"]["diverged"]) == ("1", "1")
     assert "uncertainty" not in score, "of one seed"
     with pytest.raises(ValueError, match="nothing to export"):
         exported(tmp_path / "none", str(tmp_path / "smoke"))
     with pytest.raises(ValueError, match="is there already"):
-        exported(tmp_path / "out", str(tmp_path / "mini"))
+        exported(tmp_path / "out", str(mini))

@@ -21,7 +21,8 @@ from adanorm.config.yaml_file import read_yaml_file
 from adanorm.data.catalogue import SOURCES
 from adanorm.files import as_json, digest_of, write_whole
 from adanorm.metrics.table import METRICS
-from adanorm.records.reader import Runs, seed_series
+from adanorm.records.reader import Record, Runs, seed_series
+from adanorm.records.result import Result
 
 SCHEMAS = read_yaml_file(Path(__file__).with_name("schemas.yaml"))
 FORMATS = ("every-eval-ever", "model-card")
@@ -49,14 +50,15 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
     Raises ValueError, before anything is written, where no run above scale smoke has a score, for what the
     schema of the form does not allow, and where a model is there already.
     """
-    models: dict[str, Runs] = {}
+    models: dict[str, dict[int, tuple[Record, Result]]] = {}  # by seed: a run may be named twice
     for record, result in runs:
         if result.is_complete and result.scale != "smoke":
             shared = {**record.identity, "seed": seed_series(result.seed), "files": result.data}
             name = f"{result.task}-{result.norm}-{result.scale}-{digest_of(shared)}"
-            models.setdefault(f"adanorm-suite/{name}", []).append((record, result))
+            models.setdefault(f"adanorm-suite/{name}", {}).setdefault(result.seed, (record, result))
     files = {}
-    for model, alike in models.items():
+    for model, by_seed in models.items():
+        alike = [*by_seed.values()]
         if any(result.test for _, result in alike):
             values = _evaluations(model, alike)
             path, content = Path("data", alike[0][1].task, model, f"{uuid.uuid4()}.json"), as_json(values)
