@@ -13,7 +13,7 @@ from adanorm.config.errors import one_line
 from adanorm.config.paths import choices
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
-from adanorm.records.contribution import checked, written
+from adanorm.records.contribution import checked, parsed, written
 from adanorm.records.environment import describe
 from adanorm.records.folder import shown
 from adanorm.records.reader import Record
@@ -47,5 +47,6 @@ def main(arguments: Arguments) -> None:
     golden = golden_losses(f"{task}/{norm}" for task, norm in sorted(norms) if norm in choices("norm"))
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
     path, content = Path(arguments.keys["output"]), written(records, machine, golden)
+    parsed(content)  # what would be refused elsewhere is refused here
     write_whole(path, content)
     print(f"{shown(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

@@ -55,14 +55,15 @@ def read(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Reco
         raise ValueError(f"{path}: no such file")
     try:
         with path.open("rb") as file:
-            return _read(file.read(check.LARGEST + 1), runs)
+            return parsed(file.read(check.LARGEST + 1), runs)
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(error)}") from None
     except (KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path}: is not what `adanorm contribute` writes") from None
 
 
-def _read(content: bytes, runs: str | None) -> tuple[dict[str, Any], list[Record]]:
+def parsed(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
+    """Return what `read` does, from a contribution's bytes."""
     text = check.unpacked(content, "gzip") if content.startswith(b"\x1f\x8b") else content
     if len(text) > check.LARGEST or text.count(b"\n") > MOST:
         raise ValueError(f"has more than {check.LARGEST:,} bytes or {MOST:,} lines")
