@@ -106,8 +106,8 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
 
 def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
     plan = preregistration().looks_of(None)
-    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has these for a matched-pairs t-test of dz.
-    for effect, pairs in ((0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10)):
+    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
+    for effect, pairs in ((0.5, 34), (1.0, 10), (2.0, 5)):  # few pairs tell degrees of freedom apart
         assert seeds_needed(plan, effect, kind="difference", sd=1.0) == pairs
     assert seeds_needed(plan, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, "as large"
     for kind in get_args(Kind):
