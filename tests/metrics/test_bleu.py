@@ -84,7 +84,7 @@ def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
         (["x y z w v"], ["a b c d e"]),
         (["a x b y c"], ["a b c d e"]),
         (["", "a b c d e"], ["a", "a b c d f"]),
-        (["a b c d", "a x b y"], ["a b c d", "a b c d"]),
+        (["a b x y", "a x b y"], ["a b c d", "a b c d"]),
     ],
 )
 def test_bleu_of_what_is_counted_is_sacrebleus_of_the_texts(
