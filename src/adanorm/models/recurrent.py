@@ -119,7 +119,7 @@ class GruLayer(Layer):
 
 
 class RnnLayer(Layer):
-    """Elman's network as torch.nn.RNN, N the norm: h' = tanh(N(W_x x + W_h h) + b) (Ba et al. 2016)."""
+    """Elman's network as torch.nn.RNN, N the norm: h' = tanh(N(W_x x + W_h h) + b) (Ba et al. 2016, eq. 4)."""
 
     GATES = (("hidden",),)
     STATES = 1
