@@ -119,7 +119,7 @@ class GruLayer(Layer):
 
 
 class RnnLayer(Layer):
-    """Elman's network as torch.nn.RNN, N the norm: h' = tanh(N(W_x x + W_h h) + b) (Ba et al. 2016, eq. 4)."""
+    """Elman's network: h' = tanh(N(W_x x + W_h h) + b), N the norm (Ba et al. 2016, equation 4)."""
 
     GATES = (("hidden",),)
     STATES = 1
