@@ -70,7 +70,7 @@ def beam_search(model: Any, source: Tensor, limit: int, *, beam: int, length_pen
             (sums[:, :beam] / (step + 1) ** length_penalty).masked_fill(~is_counted, -torch.inf).max(1)
         )
         for row in (scores > best).nonzero()[:, 0].tolist():
-            found[int(sentences[row])] = words[row, parents[row, which[row]], 1:]
+            found[int(sentences[row])] = words[row, parents[row, which[row]], 1:].clone()
         best, ended = best.maximum(scores), ended + is_counted.sum(1)
         is_open = ended < beam
         if step == limit or not is_open.any():

@@ -150,7 +150,9 @@ class Translation(TrainingTask):
         longest = int(decoding.max_ratio * padded.shape[1] + decoding.max_extra)
         limit = min(longest, model.max_decoder_positions() - 1)  # type: ignore[operator]
         with torch.no_grad():
-            found = beam_search(model, padded.to(device), limit, beam=decoding.beam, length_penalty=penalty)
+            found = beam_search(
+                model.eval(), padded.to(device), limit, beam=decoding.beam, length_penalty=penalty
+            )
         return [Bpe.join(dictionary.string(best.cpu())) for best in found]
 
 
