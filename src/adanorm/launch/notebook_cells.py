@@ -78,7 +78,7 @@ else:
     sh(*python, "-m", "pip", "install", "-q", "-c", HERE / "pins.txt", "-e", f"{CODE}[translation]")
 # %% [markdown]
 # ## What it takes
-# Downloads, disk, memory and the hours of one run. There are $runs, one after the other.
+# Downloads, disk, memory and the hours of one run. $runs, one after the other.
 # %%
 adanorm = [*python, "-m", "adanorm"]
 sh(*adanorm, "plan", *RUN)
