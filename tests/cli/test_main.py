@@ -93,6 +93,16 @@ def test_a_file_of_the_current_folder_is_imported_by_no_command(line: str, tmp_p
     assert not executed.exists(), executed.read_text()
 
 
+def test_nor_is_one_where_an_empty_entry_of_pythonpath_names_that_folder(tmp_path: Path) -> None:
+    """As `export PYTHONPATH=$PYTHONPATH:/mine` leaves it where nothing was in it."""
+    for name in ("yaml", "tqdm"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the current folder')\n")
+    start = [sys.executable, "-m", "adanorm", "list"]
+    environment = {**os.environ, "PYTHONPATH": ":/mine"}
+    done = subprocess.run(start, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
 def test_what_installs_the_suite_is_a_command_of_this_python_and_a_folder_that_is_there() -> None:
     for extra in ("suite", "translation", "cluster", "tensorboard", "wandb"):
         python, *install, requirement = install_command(extra).split()

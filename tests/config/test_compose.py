@@ -1,6 +1,6 @@
 """What is composed of parts kept in memory is what Hydra composes of the whole command line."""
 
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from adanorm.config.compose import UNTUNED, compose_experiment, compose_values
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
+from adanorm.config.yaml_file import read_yaml
 from adanorm.studies.study import load_studies
 
 
@@ -103,3 +104,24 @@ def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
     tokens = {"large-batch": 458_752, "small-rate": 28_672}
     if preset in tokens:
         assert other.data.model_dump()["batch_tokens"] * other.training.accumulate == tokens[preset]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "a: &a [x,x,x,x]\n" + "".join(f"{b}: &{b} [{f'*{a},' * 9}]\n" for a, b in pairwise("abcdef")),
+            "values",
+        ),
+        ("a: &a [*a]", "levels deep"),
+        ("- " * 60 + "x", "levels deep"),
+        ("[" * 60 + "]" * 60, "brackets more than 50 deep"),
+        ("a: " + "x" * 250_000, "more than 250,000 characters"),
+        ("null: 1", "reads a key as None"),
+        ("a: 2020-01-01", "neither text nor a number"),
+        ("a: 1\na: 2", "twice"),
+    ],
+)
+def test_yaml_that_is_endless_deep_or_huge_is_refused_in_a_line(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=rf"^[^\n]*{why}[^\n]*$"):
+        read_yaml(text)
