@@ -105,6 +105,7 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, left: tuple[st
         ([], "metrics.jsonl ends at update None, the run at 30"),
         (["{"], "metrics.jsonl, line 1: no JSON object"),
         (["[1]"], "metrics.jsonl, line 1: no JSON object"),
+        (["[" * 9999 + "]" * 9999], "metrics.jsonl, line 1: no JSON object"),
         ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
     ],
 )

@@ -100,6 +100,9 @@ def test_whether_a_run_learned_is_said_by_its_tasks_own_metric_whichever_is_show
     record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})  # below every baseline
     shown = cell([run], metric="uas_all")
     assert (shown.metric, shown.unlearned) == ("uas_all", ())
+    paper = compose_experiment(["task=ptb", "norm=adanorm", "scale=paper", f"runs={tmp_path}"])
+    record(paper, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})
+    assert (cell([paper]).paper is None, cell([paper], metric="uas_all").paper) == (False, None)
 
 
 def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment]) -> None:

@@ -158,6 +158,9 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator(
     overrides = [f"decoding.{key}={value}" for key, value in settings.items()]
     experiment = compose_experiment(["task=de-en", "scale=smoke", "norm=layernorm", *overrides])
     task, model = built(*overrides)
+    if length_penalty != 1:  # ends are likely, so that the penalty chooses between hypotheses
+        with torch.no_grad():
+            model.decoder.output_projection.weight.mul_(0.3)[task.corpus.dictionaries[1].eos()] *= -3
     other = FairseqSide(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     chosen = pairs.dataset.ordered_indices()
@@ -165,6 +168,8 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator(
     ours = task.translate(model, pairs.sources(chosen))
     assert beam > 2 or len({translation.count(" ") for translation in ours}) > 1
     assert dict(zip(chosen.tolist(), ours, strict=True)) == theirs
+    plain = task.translate(model, pairs.sources(chosen), length_penalty=1.0)
+    assert (ours == plain) == (length_penalty == 1)
 
 
 @pytest.mark.needs("fairseq")
