@@ -203,6 +203,7 @@ REFUSED = [
     ("study heirs task=rt,", "task=: not a column of the study: choose from rt, sst5, mnist"),
     ("study heirs task=rt,rt", "task=rt,rt: rt is named twice"),
     ("study table9", "unknown study 'table9': choose from ablation-c, "),
+    ("study tabel4", "or name a .yaml file of your own; did you mean table4?"),
     ("tables table4 nope", "'nope': choose from "),
     ("figures norms-heirs nope", "'nope': choose from "),
     ("scorecard", "norm= is missing"),

@@ -59,6 +59,7 @@ REFUSED = [
     ("norm=adanorm norm.params.q=1", "adanorm has no such parameter; it takes k, C"),
     ("norm=my_norm.MyNorm", "a norm of your own is norm=my_norm:MyNorm; choose from adanorm"),
     ("norm=foo", "unknown norm 'foo': choose from adanorm"),
+    ("norm=adanrom", "weightnorm; did you mean adanorm?"),
     ("task=a.b", "unknown task 'a.b': choose from cifar10"),
     ("scale=big", "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
     ("task_norm=x", "unknown task_norm 'x': choose from mnist_"),

@@ -65,7 +65,8 @@ def test_what_computed_the_starts_of_a_run_is_in_its_record_where_they_differ(
     run.folder().mkdir(parents=True)
     trainer.save(RunFolder(run.folder()).checkpoint)
     execute(run)
-    line = f"warning: the run goes on under another {key.replace('_', ' ')}; its record says so\n"
+    named = {"changes": "uncommitted changes"}.get(key, key.replace("_", " "))
+    line = f"warning: not as at the run's last start: {named}; its record says so\n"
     assert (line in capsys.readouterr().err) == bool(key)
     assert result_of(run).computed_by == ([{**own, **other}, own] if key else None)
 

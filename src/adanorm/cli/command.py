@@ -184,7 +184,11 @@ def help_text(command: str, usage: Usage, about: str) -> str:
         text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
         lines += ["", *textwrap.wrap(text, WIDTH)]
     if usage.examples:
-        lines += ["", "Examples", *(f"  adanorm {command} {example}".rstrip() for example in usage.examples)]
+        lines += [
+            *([""] if lines[-1] else []),
+            "Examples",
+            *(f"  adanorm {command} {example}".rstrip() for example in usage.examples),
+        ]
     return "\n".join(lines)
 
 

@@ -28,7 +28,14 @@ def one_line(error: Exception, known: Iterable[str] = ()) -> str:
 def check_known(kind: str, names: Iterable[str], known: Collection[str], hint: str = "") -> None:
     """Raise ValueError, with the choices and a hint, for the first of the names that is not known."""
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(known)}{hint}")
+        like = alike(unknown[0], known)
+        raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(known)}{hint}{like}")
+
+
+def alike(name: str, known: Iterable[str]) -> str:
+    """Return the end of a line on an unknown name that asks whether the known one most like it was meant."""
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def mistake(error: Exception) -> str | None:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from adanorm.config.data_sections import SPLITS
+from adanorm.config.errors import alike
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
@@ -108,7 +109,7 @@ def _check_choice(group: str, name: str) -> None:
     if name not in (known := [*choices(group), *_plugged(group)]):
         module, dot, attribute = name.rpartition(".")
         own = f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
-        raise ValueError(f"unknown {group} {name!r}: {own}choose from {', '.join(known)}")
+        raise ValueError(f"unknown {group} {name!r}: {own}choose from {', '.join(known)}{alike(name, known)}")
 
 
 def _is_listed(override: str, norms: Sequence[str]) -> bool:

@@ -92,8 +92,8 @@ def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) ->
         return None
     if trainer.context.world.is_main:
         keys = [key for key in {**writers[-2], **writers[-1]} if writers[-2].get(key) != writers[-1].get(key)]
-        others = ", ".join(key.replace("_", " ") for key in keys)
-        print(f"warning: the run goes on under another {others}; its record says so", file=sys.stderr)
+        others = ", ".join(key.replace("_", " ") for key in keys).replace("changes", "uncommitted changes")
+        print(f"warning: not as at the run's last start: {others}; its record says so", file=sys.stderr)
     return writers
 
 
