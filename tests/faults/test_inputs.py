@@ -74,8 +74,8 @@ def test_every_command_has_a_good_line_to_spoil() -> None:
 @pytest.mark.parametrize("mistake", NONSENSE, ids=ascii)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_no_command_takes_is_refused(name: str, mistake: str, tmp_path: Path) -> None:
-    if (name, mistake) == ("notebook", "norm.placement=[nowhere.*]"):
-        pytest.skip("it builds no model, whose sites that is held against")
+    if name in ("notebook", "plan") and mistake == "norm.placement=[nowhere.*]":
+        pytest.skip("it builds no model (plan: with probe=false), whose sites that is held against")
     key, has_value, _ = mistake.partition("=")
     good = filled(GOOD[name], tmp_path)
     arguments = [given for given in good if not (has_value and key and given.startswith(f"{key}="))]
