@@ -26,7 +26,7 @@ def executed(path: Path) -> str:
 
 
 @pytest.mark.timeout(600)  # a dozen processes that import torch
-@pytest.mark.skipif(commit() is None, reason="no git checkout here, of which a notebook is")
+@pytest.mark.skipif(commit() is None, reason="a notebook clones a commit, and here is no git checkout")
 def test_a_notebook_goes_on_with_what_was_cut_off_and_ends_in_a_file(tmp_path: Path) -> None:
     path, run = tmp_path / "a.ipynb", ["task=gaussian", "norm=adanorm"]
     kept = f"runs={tmp_path}/adanorm-gaussian-adanorm"

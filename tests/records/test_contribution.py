@@ -173,7 +173,7 @@ RUNS: Mapping[str, Callable[[Contents], Contents]] = {
     "a file without a checksum": lambda of: {**of, "changes.patch": b""},
     "code": added("code/evil.py"),
     "a path upwards": added("../../evil.py"),
-    "a path from the root": added("/tmp/evil.py"),
+    "a path from the root": added("/evil.py"),
 }
 
 
@@ -189,7 +189,7 @@ def headed(**facts: Any) -> Callable[[bytes], bytes]:
 
 
 def bodied(edit: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """An edit of a file's other lines, of which its head has the true SHA-256."""
+    """An edit of a file's other lines; the head has their true SHA-256."""
 
     def edited(text: bytes) -> bytes:
         head, _, body = text.partition(b"\n")

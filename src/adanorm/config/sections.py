@@ -123,7 +123,7 @@ class NormConfig(Config):
 class SegmentConfig(Config):
     """How a text is read; all but the length is for attention, and null where a state is carried on."""
 
-    length: Positive  # positions a segment
+    length: Positive  # positions per segment
     memory: Positive | None = None  # positions remembered
     clamp: Positive | None = None  # the largest distance told
     same_length: bool = False

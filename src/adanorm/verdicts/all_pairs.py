@@ -49,12 +49,12 @@ class League:
 
     @property
     def told_apart(self) -> list[Two]:
-        """The pairs of which the first is ahead or behind, by the corrected p."""
+        """The pairs whose first name is ahead or behind, by the corrected p."""
         return [two for two, one in self.pairs.items() if one and one.sign != "not told apart"]
 
     @cached_property
     def groups(self) -> list[list[str]]:
-        """The largest sets of names no two of which are told apart; a name may be in several.
+        """The largest sets of names in which no two are told apart; a name may be in several.
 
         By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that hold
         both. Raises ValueError where there are more groups than letters.
