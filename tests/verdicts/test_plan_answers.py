@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from adanorm.config.compose import cached_experiment
+from adanorm.reporting.answers import answer_rows
 from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import nominal_levels
@@ -63,6 +64,11 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
     assert answer(tmp_path, "rt") == before
     beside, _ = task_answers(claim("rt", "sst5"), runs=str(tmp_path))
     assert beside.family_p == pytest.approx(min(1.0, 2 * before.family_p)), "corrected over the claim's tasks"
+    pair_with_top3(tmp_path, 50, 70.0, 70.0)
+    after = answer(tmp_path, "rt")
+    assert (after.plan, known(after.before).comparison) == ("fresh", before.comparison), "which stays decided"
+    now, then = answer_rows([after])
+    assert (now[1:3], then[1:3]) == (["the paper's size", "10"], ["the paper's size, first plan", "3"])
 
 
 def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(tmp_path: Path) -> None:

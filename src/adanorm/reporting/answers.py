@@ -36,13 +36,19 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
 
 
 def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
-    """Return one row per data set, with the columns of HEADER; those without an answer come last."""
-    return [_row(one) for one in sorted(answers, key=lambda one: one.comparison is None)]
+    """Return one row per data set, with the columns of HEADER; those without an answer come last.
+
+    Under an answer by a later plan stands what the first plan had decided, by its own rule, marked so.
+    """
+    rows = []
+    for one in sorted(answers, key=lambda one: one.comparison is None):
+        rows += [_row(one)] + ([_row(one.before, ", first plan")] if one.before else [])
+    return rows
 
 
-def _row(one: TaskAnswer) -> list[str]:
+def _row(one: TaskAnswer, mark: str = "") -> list[str]:
     metric, gap = task_metric(one.task), published_gap(one.task, *question().norms(one.task))
-    about = [f"{title(one.task)} ({metric.label})", SIZES[one.scale]]
+    about = [f"{title(one.task)} ({metric.label})", f"{SIZES[one.scale]}{mark}"]
     papers = "" if gap is None else f"{gap.value + 0.0:+.2f}"  # no -0.00
     comparison = one.comparison
     if comparison is None:

@@ -133,7 +133,12 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
     has_looked = both is not None and (both.comparison is not None or both.divergence_p is not None)
     if plan is None or has_looked or records.scale != "paper":
         return records, both
-    records = _evidence(claim, task, scale, runs, None)
+    return _first(claim, task, runs)
+
+
+def _first(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair | None]:
+    """Return the records at the paper's size that the first plan reads of a task, and the pair."""
+    records = _evidence(claim, task, "paper", runs, None)
     return records, pair(records, *claim.norms(task))
 
 
@@ -163,6 +168,7 @@ class TaskAnswer:
     pairs: int  # seeds that both norms have under the plan
     next_look: int | None  # the number of seeds at which it is read next, None after the last
     family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979), one without an answer having 1
+    before: "TaskAnswer | None" = None  # what the first plan had decided, where a later one has looked since
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
@@ -183,7 +189,10 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         pairs = len(records.variance.shared(*claim.norms(task)))
     looks = registered.plans[name].looks if name else ()
     following = next((look for look in looks if look > pairs), None)
-    return TaskAnswer(task, registered.scale_of(task, "small"), name or "first", comparison, pairs, following)
+    scale, before = registered.scale_of(task, "small"), None
+    if name and scale == "paper" and (first := _first(claim, task, runs)[1]) and first.answer != "open":
+        before = TaskAnswer(task, scale, "first", first.comparison, len(first.seeds), None)
+    return TaskAnswer(task, scale, name or "first", comparison, pairs, following, before=before)
 
 
 def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
