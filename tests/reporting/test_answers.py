@@ -1,5 +1,7 @@
 """The answer to the question in words, from comparisons made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from adanorm.reporting.answers import answer_rows, corrections, headline, question
@@ -27,6 +29,10 @@ def test_the_headline_tells_ahead_behind_the_papers_lead_and_what_lacks() -> Non
     assert headline([RT, DE_EN, EN_VI, PTB]) == (
         "AdaNorm is ahead of LayerNorm on one of four data sets (En-Vi); the paper reports seven."
         " It is behind on De-En. The paper's lead is excluded on RT. No answer yet: PTB."
+    )
+    again = replace(RT, comparison=compared(0.3, paper=0.29), before=RT)
+    assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline(
+        [RT, replace(again, task="sst5", before=replace(RT, task="sst5"))]
     )
     assert headline([RT]).startswith("AdaNorm is ahead of LayerNorm on none of one data set; ")
 
