@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from adanorm.records import reader
-from adanorm.runs.duration import Durations
+from adanorm.runs.duration import seconds_left
 from tests.reporting.records import said, seal
 from tests.verdicts.test_by_example import comparison, edit, recount, run_of, swap, write
 
@@ -80,7 +80,7 @@ def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
                 warnings.simplefilter("always")
                 try:
                     counted = comparison(folder, [1]), reader.result(run_of("adanorm", folder).folder())
-                    Durations().seconds_left(run_of("adanorm", folder, 3), "missing")
+                    seconds_left(run_of("adanorm", folder, 3), "missing")
                 except Exception as error:  # any is a fault of ours
                     wrong.append((how, repr(error)[:200]))
                     continue

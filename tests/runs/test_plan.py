@@ -11,7 +11,7 @@ from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records.environment import processor
-from adanorm.runs.duration import Durations
+from adanorm.runs.duration import seconds_left
 from adanorm.runs.plan import Probe, measure, plan
 from tests.reporting.records import record, score
 
@@ -77,28 +77,28 @@ def run_of(runs: Path, epochs: int, seed: int, norm: str = "layernorm") -> Exper
 
 def test_a_run_takes_what_finished_ones_took_in_the_median_by_its_epochs(tmp_path: Path) -> None:
     run = run_of(tmp_path, 4, 9)
-    assert Durations().seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
+    assert seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
         record(run_of(tmp_path, 4, seed, "adanorm"), **score(75.0), seconds=seconds)
-    assert Durations().seconds_left(run, "missing") == 40.0
-    assert Durations().seconds_left(run_of(tmp_path, 20, 9), "missing") == 200.0
-    assert Durations().seconds_left(run, "done") == 0.0
+    assert seconds_left(run, "missing") == 40.0
+    assert seconds_left(run_of(tmp_path, 20, 9), "missing") == 200.0
+    assert seconds_left(run, "done") == 0.0
     record(run_of(tmp_path, 4, 4, "adanorm"), **score(75.0), seconds=3287.0, cpu_seconds=36.0)
-    assert Durations().seconds_left(run, "missing") == 38.0, "of the fourth the processor's time"
+    assert seconds_left(run, "missing") == 38.0, "of the fourth the processor's time"
     here = run_of(tmp_path, 4, 5, "adanorm")
     here.folder().mkdir(parents=True)
     (here.folder() / "environment.json").write_text(json.dumps({"device": processor()}))
     record(here, **score(75.0), seconds=8.0)
-    assert Durations().seconds_left(run, "missing") == 8.0, "those of this machine count before others"
+    assert seconds_left(run, "missing") == 8.0, "those of this machine count before others"
 
 
 def test_a_running_run_goes_on_as_it_has_gone_so_far(tmp_path: Path) -> None:
     record(run_of(tmp_path, 4, 1), **score(75.0), seconds=40.0)
     run = run_of(tmp_path, 4, 2)
-    assert Durations().seconds_left(run, "running") == 40.0, "before its first evaluation"
+    assert seconds_left(run, "running") == 40.0, "before its first evaluation"
     run.folder().mkdir(parents=True)
     (run.folder() / "metrics.jsonl").write_text('{"epoch": 1, "update": 9, "seconds": 70.0}\n')
-    assert Durations().seconds_left(run, "running") == 210.0
+    assert seconds_left(run, "running") == 210.0
     with (run.folder() / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 2, "upd')
-    assert Durations().seconds_left(run, "running") == 40.0, "a line that is being written"
+    assert seconds_left(run, "running") == 40.0, "a line that is being written"

@@ -12,8 +12,8 @@ from adanorm.records.result import AnalysisResult
 
 def analysis_results(cell: Sequence[AnalysisRecord]) -> list[AnalysisResult]:
     """Return the results of the records that have ended."""
-    found = (reader.analysis_result(record.folder()) for record in cell)
-    return [result for result in found if result is not None]
+    endings = (reader.record(record.folder()).ended for record in cell)
+    return [ended for ended in endings if isinstance(ended, AnalysisResult)]
 
 
 def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:

@@ -20,8 +20,6 @@ from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
 USAGE = Usage(
     name="ANALYSIS",
     choices=partial(choices, "analysis"),
-    fewest=1,
-    most=1,
     keys={
         "task": Key("one or more, such as mnist,rt (default: its own, as of all below)", also=("tasks",)),
         "norm": Key("one or more, such as layernorm,adanorm", also=("norms",)),

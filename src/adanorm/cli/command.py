@@ -6,11 +6,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adanorm.config.paths import RUNS
+from adanorm.config.paths import RUNS, choices
 
 # Named here, so that the overview imports no command.
 COMMANDS = {
@@ -58,10 +57,8 @@ class Key(NamedTuple):
 class Usage(NamedTuple):
     """What a command takes: names, keys of its own, and perhaps the settings of a run."""
 
-    name: str = ""  # stands for the names in the help, such as STUDY
+    name: str = ""  # stands for a name in the help: STUDY, [STUDY] if it may lack, STUDY... of several
     choices: Callable[[], Sequence[str]] = tuple  # returns the names
-    fewest: int = 0
-    most: int = 0
     keys: Mapping[str, Key] = MappingProxyType({})
     settings: str = ""  # what other `key=value` arguments are settings of; empty: there are none
     examples: tuple[str, ...] = ()
@@ -77,6 +74,7 @@ class Arguments(NamedTuple):
 
 def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
     """Return what a command line says; raises ValueError for what the command does not take."""
+    from adanorm.config.errors import alike
     from adanorm.config.overrides import check_each_once
 
     spellings = {other: key for key, entry in usage.keys.items() for other in (key, *entry.also)}
@@ -98,16 +96,17 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         elif equals and usage.settings:
             settings.append(argument)
         elif equals:
-            close = get_close_matches(key, spellings, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            known = ", ".join(usage.keys) or "none"
-            raise ValueError(f"unknown key {key!r}: {hint}the keys of {command} are {known}")
+            known = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
+            raise ValueError(f"unknown key {key!r}: {known}{alike(key, spellings)}")
         else:
             names.append(argument)
-    if len(names) > usage.most:
-        what = {0: "no name", 1: "one name"}.get(usage.most, f"at most {usage.most} names")
-        raise ValueError(f"{command} takes {what}, not {names[usage.most]!r}: write settings as key=value")
-    if len(names) < usage.fewest:
+    count = len(usage.name.split())
+    if len(names) > count and "..." not in usage.name:
+        what, extra = {0: "no name", 1: "one name"}.get(count, f"{count} names"), names[count]
+        is_norm = (usage.settings or "norm" in usage.keys) and (":" in extra or extra in choices("norm"))
+        hint = f"norm={extra}" if is_norm else "settings as key=value"
+        raise ValueError(f"{command} takes {what}, not {extra!r}: write {hint}")
+    if len(names) < count and not usage.name.startswith("["):
         known = ", ".join(usage.choices())
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
     defaults = {key: entry.default for key, entry in usage.keys.items()}
@@ -169,13 +168,13 @@ def overview() -> str:
 
 def help_text(command: str, usage: Usage, about: str) -> str:
     """Return the help of a command in lines of at most 80 columns."""
-    name = usage.name if usage.fewest else f"[{usage.name}]"
-    parts = [*([name] if usage.name else []), *(["[key=value ...]"] if usage.keys or usage.settings else [])]
-    lines = [f"usage: adanorm {command} {' '.join(parts)}".rstrip(), ""]
+    settings = "[key=value ...]" if usage.keys or usage.settings else ""
+    lines = [" ".join(filter(None, ["usage: adanorm", command, usage.name, settings])), ""]
     for paragraph in about.strip().split("\n\n"):
         lines += [*textwrap.wrap(" ".join(paragraph.split()), WIDTH), ""]
     if names := list(usage.choices()):
-        lines += [*textwrap.wrap(f"{usage.name}: {', '.join(names)}", WIDTH, subsequent_indent="  "), ""]
+        listed = f"{usage.name.strip('.[]')}: {', '.join(names)}"
+        lines += [*textwrap.wrap(listed, WIDTH, subsequent_indent="  "), ""]
     width = max(map(len, usage.keys), default=0) + 3
     for key, entry in usage.keys.items():
         default = f" (default: {entry.default})" if entry.default else ""
@@ -184,11 +183,8 @@ def help_text(command: str, usage: Usage, about: str) -> str:
         text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
         lines += ["", *textwrap.wrap(text, WIDTH)]
     if usage.examples:
-        lines += [
-            *([""] if lines[-1] else []),
-            "Examples",
-            *(f"  adanorm {command} {example}".rstrip() for example in usage.examples),
-        ]
+        lines += [*([""] if lines[-1] else []), "Examples"]
+        lines += [f"  adanorm {command} {example}".rstrip() for example in usage.examples]
     return "\n".join(lines)
 
 
@@ -199,11 +195,10 @@ def hanging(start: str, text: str) -> list[str]:
 
 def command_name(text: str) -> str:
     """Return the command that a word names; raises ValueError with the choices where it names none."""
-    name = OTHER_NAMES.get(text, text)
-    if name not in COMMANDS:
-        close = get_close_matches(text, COMMANDS, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"unknown command {text!r}: {hint}choose from {', '.join(COMMANDS)}")
+    if (name := OTHER_NAMES.get(text, text)) not in COMMANDS:
+        from adanorm.config.errors import check_known
+
+        check_known("command", [text], COMMANDS)
     return name
 
 

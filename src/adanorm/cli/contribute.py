@@ -19,7 +19,7 @@ from adanorm.records.folder import shown
 from adanorm.records.reader import Record
 
 USAGE = Usage(
-    **NAMES,
+    name=NAMES,
     keys={"output": Key("file to write", "contribution.jsonl.gz")},
     examples=("runs", "runs/rt/adanorm/paper-seed31-0a1b2c3d output=mine.jsonl.gz"),
 )

@@ -13,7 +13,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.export import FORMATS, export
 
 USAGE = Usage(
-    **NAMES,
+    name=NAMES,
     keys={
         "format": Key(" or ".join(FORMATS), FORMATS[0]),
         "output": Key("folder that the files go to", "exported"),

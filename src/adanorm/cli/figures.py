@@ -13,9 +13,8 @@ def _names() -> list[str]:
 
 
 USAGE = Usage(
-    name="FIGURE",
+    name="[FIGURE...]",
     choices=_names,
-    most=1000,
     keys={"formats": Key("what to write, such as png,pdf (default: svg)", default="svg")},
     examples=("", "answer curves-rt-paper", "answer formats=png,pdf"),
 )

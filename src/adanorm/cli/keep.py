@@ -13,8 +13,6 @@ from adanorm.records.keep import keep
 
 USAGE = Usage(
     name="RUN...",
-    fewest=1,
-    most=100_000,
     keys={"into": Key("folder of runs whose store it goes to (default: results/runs)")},
     examples=("runs/rt/adanorm/paper-seed31-0a1b2c3d", "results/runs/rt/*/*"),
 )

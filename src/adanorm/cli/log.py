@@ -12,7 +12,7 @@ from adanorm.config.sections import LoggerConfig
 from adanorm.records import loggers
 
 USAGE = Usage(
-    **NAMES,
+    name=NAMES,
     keys={
         "logger": Key("wandb or tensorboard"),
         "logger.project": Key("of wandb", "adanorm"),

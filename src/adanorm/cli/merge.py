@@ -8,11 +8,10 @@ added.
 
 import textwrap
 from pathlib import Path
-from statistics import fmean, stdev
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or_false
 from adanorm.config.titles import counted
-from adanorm.metrics.table import METRICS
+from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import contribution, reader
 from adanorm.records.folder import shown
 from adanorm.records.reader import Record
@@ -20,8 +19,6 @@ from adanorm.verdicts.repetition import ROUNDING, elsewhere, score_of, scores_al
 
 USAGE = Usage(
     name="FILE",
-    fewest=1,
-    most=1,
     keys={
         "add": Key("false: show what it would add, and add nothing", "true"),
         "runs": Key("folder of runs that it is added beside (default: results/runs)"),
@@ -65,6 +62,6 @@ def _beside(one: Record) -> str:
     if reader.is_complete(one.folder):
         return f"{name}: repeated elsewhere, {elsewhere(here, one)}"
     metric, known = METRICS[one.identity["task"]["metric"]], scores_alike(one)
-    spread = f" ± {stdev(known):.{metric.decimals(known[0])}f}" if len(known) > 1 else ""
-    beside = f"{metric.text(fmean(known))}{spread} of {counted(len(known), 'seed')} here" if known else "none"
+    seeds = f"of {counted(len(known), 'seed')} here"
+    beside = f"{mean_text(known, metric.decimals(known[0]))} {seeds}" if known else "none"
     return f"{name}: new, {'diverged' if score is None else metric.text(score)} beside {beside}"

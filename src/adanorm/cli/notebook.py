@@ -68,6 +68,8 @@ def _checked(overrides: Sequence[str]) -> Experiment:
     """Return a run; raises ValueError where it cannot be, or needs what lies on this machine alone."""
     local = [text for text in overrides if text.partition("=")[0].lstrip("+") in PLACES]
     experiment = compose_experiment(overrides)
+    if experiment.updates is not None:
+        raise ValueError(f"updates={experiment.updates}: a dry run leaves no file to send back; leave it out")
     if experiment.norm.name not in choices("norm"):
         local = [f"norm={experiment.norm.name}"]
     if local:

@@ -10,7 +10,7 @@ from adanorm.cli.command import Arguments, Usage
 from adanorm.records.folder import shown
 from adanorm.records.keep import kept, lay_out
 
-USAGE = Usage(name="RUN FOLDER", fewest=2, most=2, examples=("rt/adanorm/paper-seed1-09951176 opened",))
+USAGE = Usage(name="RUN FOLDER", examples=("rt/adanorm/paper-seed1-09951176 opened",))
 
 
 def main(arguments: Arguments) -> None:

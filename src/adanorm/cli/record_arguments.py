@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from adanorm.config.paths import RUNS
 from adanorm.config.titles import title
@@ -14,7 +13,7 @@ from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from adanorm.verdicts.cell import Cell
 
-NAMES: Any = {"name": "RUN|TASK|STUDY/NORM/TASK...", "fewest": 1, "most": 100_000}
+NAMES = "RUN|TASK|STUDY/NORM/TASK..."
 
 
 def named_runs(names: Sequence[str]) -> reader.Runs:

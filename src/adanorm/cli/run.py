@@ -73,7 +73,11 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     _run_by_hydra(arguments, sweep)
     if sweep and is_first_process():
-        print("\n".join(["", *_sweep_lines(sweep)]))
+        width = max(map(len, sweep))
+        print()
+        for words, run in sweep.items():
+            result = reader.result(run.folder())
+            print(f"{words:<{width}}  {outcome(run.task, result) if result else 'not completed'}")
     return 0
 
 
@@ -113,16 +117,6 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
         if folders.count(run.folder()) > 1:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
     return dict(zip(differences(jobs), runs, strict=True))
-
-
-def _sweep_lines(sweep: Mapping[str, Experiment]) -> list[str]:
-    """Return a line with the scores for each run of a sweep."""
-    width = max(map(len, sweep))
-    results = {words: (run.task, reader.result(run.folder())) for words, run in sweep.items()}
-    return [
-        f"{words:<{width}}  {outcome(task, result) if result else 'not completed'}"
-        for words, (task, result) in results.items()
-    ]
 
 
 def _swept(override: str) -> list[str]:

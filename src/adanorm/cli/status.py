@@ -7,6 +7,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
-from adanorm.runs.duration import Durations, needs_gpu
+from adanorm.runs.duration import SecondsOfAUnit, needs_gpu, seconds_left, seconds_of_a_unit
 from adanorm.studies.grid import StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import load_study
 
@@ -26,7 +27,7 @@ NAME, HOURS = 20, 15  # columns of a study's name, and of its time left
 HEADS = "".join(f"{state:>{FIELD}}" for state in STATES)
 
 USAGE = Usage(
-    name="STUDY", choices=study_names, most=1, keys=STUDY_KEYS,
+    name="[STUDY]", choices=study_names, keys=STUDY_KEYS,
     examples=("", "table4", "mini-all seeds=1 workers=2"),
 )  # fmt: skip
 
@@ -51,7 +52,7 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=folder_of(arguments.keys["runs"]))
-    progress = _progress(grid, Durations())
+    progress = _progress(grid, cache(seconds_of_a_unit))
     print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
@@ -68,9 +69,9 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     if meant := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
         raise ValueError(f"{meant[0]}= is of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    durations, whole = Durations(), Progress()
+    of_a_unit, whole = cache(seconds_of_a_unit), Progress()
     for name in study_names():
-        runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), durations)
+        runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), of_a_unit)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []
@@ -81,14 +82,13 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     _show_time_left(whole.values(), workers)
 
 
-def _progress(grid: StudyGrid, durations: Durations) -> Progress:
+def _progress(grid: StudyGrid, of_a_unit: SecondsOfAUnit) -> Progress:
     """Return where a study's runs stand."""
-    progress = Progress()
-    for run in (planned.experiment for planned in plan_runs(grid)):
-        now = state(run)
-        left = durations.seconds_left(run, now)
-        progress[run.folder()] = RunProgress(run.task.name, now, left, needs_gpu(run))
-    return progress
+    runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
+    return {
+        run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, of_a_unit), needs_gpu(run))
+        for run, now in runs
+    }
 
 
 def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:

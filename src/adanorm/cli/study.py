@@ -11,7 +11,7 @@ conf/claims/paper.yaml says which seeds are read and after how many.
 
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of, whole_number
@@ -27,7 +27,7 @@ from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
-from adanorm.runs.duration import Durations
+from adanorm.runs.duration import seconds_left, seconds_of_a_unit
 from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
 from adanorm.studies.study import Study
 from adanorm.verdicts.preregistration import preregistration
@@ -35,8 +35,6 @@ from adanorm.verdicts.preregistration import preregistration
 USAGE = Usage(
     name="STUDY",
     choices=study_names,
-    fewest=1,
-    most=1,
     keys={
         **STUDY_KEYS,
         "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
@@ -162,8 +160,8 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
-    durations = Durations()
-    hours = sum(durations.seconds_left(run, "missing") for run in runs) / 3600
+    of_a_unit = cache(seconds_of_a_unit)
+    hours = sum(seconds_left(run, "missing", of_a_unit) for run in runs) / 3600
     threads = counted(runs[0].threads, "thread")
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 

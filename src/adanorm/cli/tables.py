@@ -23,9 +23,8 @@ from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
-    name="STUDY",
+    name="[STUDY...]",
     choices=partial(choices, "study"),
-    most=1000,
     keys={
         "metric": Key("print the tables with this metric, such as sacrebleu, and write nothing"),
         "formats": Key("what to write, such as tex (default: md,csv, and tex of the paper's four tables)"),

@@ -16,7 +16,7 @@ from adanorm.records.folder import where
 from adanorm.records.result import Result
 from adanorm.reporting.tables.origins import origins
 
-USAGE = Usage(name="STUDY/NORM/TASK", fewest=1, most=1, examples=("table4/AdaNorm/RT",))
+USAGE = Usage(name="STUDY/NORM/TASK", examples=("table4/AdaNorm/RT",))
 
 
 def main(arguments: Arguments) -> None:
@@ -48,14 +48,11 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
     for text in origins(one) or (["committed here"] if one.line else []):
         lines += textwrap.wrap(f"  made     {text}", 80, subsequent_indent=" " * 11)
-    environment = one.environment
-    if environment:
+    if environment := one.environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")
         packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
         computed = f"{environment['device']}, {environment['precision']}, {packages}"
         lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
     lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.data.items()]
-    # What a record does not say was computed by the eager norms: there were no others then.
-    backend = environment.get("norm_backend", "eager").partition(":")[0]
-    return [*lines, f"  repeat   {command} runs=repeated norm.backend={backend}"]
+    return [*lines, f"  repeat   {command} runs=repeated norm.backend={one.norm_backend}"]

@@ -31,8 +31,6 @@ Rows: TypeAlias = dict[tuple[str, str, int], int]  # the row of each task, name 
 
 USAGE = Usage(
     name="FILE",
-    fewest=1,
-    most=1,
     keys={
         "margin": Key("the smallest difference that matters, in the unit of the scores; needed"),
         "better": Key("higher or lower", default="higher"),

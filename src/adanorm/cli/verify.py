@@ -5,14 +5,12 @@ computed the two: processor, instructions, libraries, threads, versions. Exit co
 Without seed= it is the first on record. runs= is where the records are.
 """
 
-import sys
 import textwrap
-from statistics import fmean, stdev
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.table import METRICS
+from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.verdicts.repetition import differences, repetition
 
@@ -26,12 +24,11 @@ USAGE = Usage(
 def main(arguments: Arguments) -> int:
     """Repeat the run that the command line names, and say how it compares with its record."""
     recorded = _recorded(arguments.settings)
-    environment = reader.record(recorded.folder()).environment
-    # What a record does not say was computed by the eager norms: there were no others then.
-    backend = environment.get("norm_backend", "eager").partition(":")[0]
-    computed = [(key, environment[key]) for key in ("precision", "threads") if key in environment]
+    before = reader.record(recorded.folder())
+    computed = {key: before.environment.get(key) for key in ("precision", "threads")}
+    computed["norm.backend"] = before.norm_backend
     given = {*map(_key, arguments.settings)}
-    kept = [f"{k}={v}" for k, v in [*computed, ("norm.backend", backend)] if k not in given]
+    kept = [f"{key}={value}" for key, value in computed.items() if value is not None and key not in given]
     settings = [setting for setting in arguments.settings if _key(setting) not in ("seed", "runs")]
     here = [f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
     repeated = compose_experiment([*settings, *kept, *here])
@@ -70,9 +67,8 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     told = ["no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}" for score in scores]
     lines = [f"{name}: test {metric.label} {told[0]} on record, {told[1]} here"]
     if len(repeat.seeds) > 1:
-        mean, spread = fmean(repeat.seeds), stdev(repeat.seeds)
-        score = f"{metric.text(mean)} ± {spread:.{metric.decimals(mean)}f}"
-        lines.append(f"seeds on record: {len(repeat.seeds)}, {score}")
+        mean = mean_text(repeat.seeds, metric.decimals(repeat.seeds[0]))
+        lines.append(f"seeds on record: {len(repeat.seeds)}, {mean}")
     p = "" if repeat.p is None else f", p = {repeat.p:.3f} among the seeds on record"
     verdicts = {
         "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
@@ -85,5 +81,4 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     for line in lines:
         indent = "  " if line in unlike else ""
         print(textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent="    "))
-    sys.stdout.flush()
     return int(repeat.agreement == "differs")

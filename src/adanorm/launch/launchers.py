@@ -10,22 +10,16 @@ from dataclasses import dataclass
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import Field
 
 from adanorm.config.errors import check_known, one_line
 from adanorm.config.paths import CONF, choices, install_command
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.runs.devices import check_devices
+from adanorm.runs.devices import check_devices, usable_devices
 
 CORES_A_GPU = 4  # a process's main thread, the one that collates ahead, and NCCL's
 MEMORY_GB_A_GPU = 12
-
-
-class LauncherOverride(Config):
-    """What a launcher is given: `set` in Hydra's syntax, unless the user has named another setting."""
-
-    set: str  # {workers}; of a run {cores}, {memory_gb}, and {gpus}, 0 where this machine has none
-    unless: str | None = None
 
 
 class LauncherFacts(Config):
@@ -36,7 +30,9 @@ class LauncherFacts(Config):
     aloud: bool = False  # with one worker a run speaks on this terminal
     plugin: str | None = None  # a package of the extra `cluster`
     requires: str | None = None  # a program
-    overrides: tuple[LauncherOverride, ...] = ()
+    # In Hydra's syntax, and the setting that takes its place where the user names it. {workers}; of a run
+    # {cores}, {memory_gb}, and {gpus}, 0 where this machine has none.
+    overrides: dict[str, str | None] = Field(default={})
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,9 @@ class Launch:
             "cores": max(CORES_A_GPU * on_gpus, 2),
             "memory_gb": max(MEMORY_GB_A_GPU * on_gpus, 16),
         }
-        chosen += [x.set.format(**numbers) for x in self.facts.overrides if x.unless not in given]
+        chosen += [
+            set_.format(**numbers) for set_, other in self.facts.overrides.items() if other not in given
+        ]
         return [*chosen, *(f"hydra.{setting}" for setting in self.settings)]
 
 
@@ -102,7 +100,9 @@ def choose_launch(
         raise ValueError(f"launcher {launcher}: not installed: {install_command('cluster')}")
     if facts.requires is not None and shutil.which(facts.requires) is None:
         raise ValueError(f"launcher {launcher}: no {facts.requires} here; submit from a machine that has it")
-    devices = [] if on_cpu else visible_devices()
+    devices = [] if on_cpu else [str(index) for index in range(usable_devices())]
+    if named := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        devices = named.split(",")[: len(devices)]
     if facts.local and not on_cpu:
         check_devices(gpus)
     room = len(devices) or len(os.sched_getaffinity(0)) // threads
@@ -115,12 +115,3 @@ def choose_launch(
         problem = problem.partition(": ")[0] if problem.startswith("unknown key") else problem
         raise ValueError(f"{problem}: conf/launcher/{launcher}.yaml has the settings") from None
     return launch
-
-
-def visible_devices() -> list[str]:
-    """Return the CUDA devices that this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    import torch
-
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    count = torch.cuda.device_count()
-    return named.split(",")[:count] if named else [str(index) for index in range(count)]

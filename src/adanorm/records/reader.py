@@ -149,6 +149,11 @@ class Record:
         return {}
 
     @property
+    def norm_backend(self) -> str:
+        """What computed the norms; what a record does not say was `eager`: there were no others then."""
+        return str(self.environment.get("norm_backend", "eager")).partition(":")[0]
+
+    @property
     def arithmetic(self) -> str | None:
         """What decided the last digits of the run; None where the record does not say.
 
@@ -232,9 +237,9 @@ def _state(path: Path) -> State:
     return None
 
 
-def _kept(parent: Path) -> dict[str, Record]:
-    """Return the kept records of a folder by name, read again where its file has changed."""
-    file = store.file_of(parent)
+def _kept(parent: Path, file: Path | None = None) -> dict[str, Record]:
+    """Return the records of a folder by name that its file or `file` keeps, read again where that changed."""
+    file = file or store.file_of(parent)
     return {} if (state := _state(file)) is None else _records(parent, file, state)
 
 
@@ -247,9 +252,7 @@ def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
     """Yield the records of a folder that each contribution has, by name, in the order they were merged."""
     root = contributed_folder(parent.parent.parent)
     for folder in _contributions(root, _state(root)):
-        file = store.file_of(folder / parent.parent.name / parent.name)
-        if (state := _state(file)) is not None:
-            yield _records(parent, file, state)
+        yield _kept(parent, store.file_of(folder / parent.parent.name / parent.name))
 
 
 @lru_cache(maxsize=64)
@@ -292,12 +295,6 @@ def result(folder: Path, *, dry_run: bool = False) -> Result | None:
     """
     ended = record(folder).ended
     return ended if isinstance(ended, Result) and (ended.dry_run is not None) == dry_run else None
-
-
-def analysis_result(folder: Path) -> AnalysisResult | None:
-    """Return the result of an analysis, or None where it has not ended; warns as `result` does."""
-    ended = record(folder).ended
-    return ended if isinstance(ended, AnalysisResult) else None
 
 
 def is_complete(folder: Path) -> bool:

@@ -1,8 +1,9 @@
 """How long a run takes, before it has begun and while it is under way."""
 
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
@@ -11,6 +12,7 @@ from adanorm.records.result import Result
 from adanorm.runs.devices import usable_devices
 
 LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
+SecondsOfAUnit: TypeAlias = Callable[[Path, str], float | None]
 
 
 def on_cuda(run: Experiment) -> bool:
@@ -23,35 +25,29 @@ def needs_gpu(run: Experiment) -> bool:
     return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
-class Durations:
-    """How long runs take, by the finished ones, which are read once for all runs of a task and scale."""
+def seconds_left(run: Experiment, state: str, of_a_unit: SecondsOfAUnit | None = None) -> float:
+    """Return about how long a run still takes, in seconds; `of_a_unit` may be `seconds_of_a_unit`, cached.
 
-    def __init__(self) -> None:
-        self._finished = cache(_seconds_of_a_unit)
-
-    def seconds_left(self, run: Experiment, state: str) -> float:
-        """Return about how long a run still takes, in seconds.
-
-        A running one goes on as it has gone so far. Else an epoch, or an update, takes what it took in the
-        median of the finished runs of its task and scale. Where there are none, a run takes as long as its
-        configuration says of one CPU core, or of a GPU where it needs one.
-        """
-        if state in ("done", "diverged"):
-            return 0.0
-        key = "epoch" if run.training.max_epochs else "update"
-        length = run.training.max_epochs or run.training.max_updates or 1
-        try:
-            rows = reader.metrics(run.folder()) if state == "running" else []
-        except ValueError:  # its last line is being written
-            rows = []
-        if rows and (so_far := rows[-1].get(key)):
-            return float(rows[-1]["seconds"] / so_far * max(0.0, length - so_far))
-        hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
-        unit = self._finished(run.folder().parents[1], run.scale)
-        return 3600 * hours if unit is None else unit * length
+    A running one goes on as it has gone so far. Else an epoch, or an update, takes what it took in the
+    median of the finished runs of its task and scale. Where there are none, a run takes as long as its
+    configuration says of one CPU core, or of a GPU where it needs one.
+    """
+    if state in ("done", "diverged"):
+        return 0.0
+    key = "epoch" if run.training.max_epochs else "update"
+    length = run.training.max_epochs or run.training.max_updates or 1
+    try:
+        rows = reader.metrics(run.folder()) if state == "running" else []
+    except ValueError:  # its last line is being written
+        rows = []
+    if rows and (so_far := rows[-1].get(key)):
+        return float(rows[-1]["seconds"] / so_far * max(0.0, length - so_far))
+    hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+    unit = (of_a_unit or seconds_of_a_unit)(run.folder().parents[1], run.scale)
+    return 3600 * hours if unit is None else unit * length
 
 
-def _seconds_of_a_unit(task: Path, scale: str) -> float | None:
+def seconds_of_a_unit(task: Path, scale: str) -> float | None:
     """Return the median seconds of an epoch, or an update, of a task's finished runs at a scale, or None.
 
     Where a processor of this machine's kind has computed some of them, those alone count.
