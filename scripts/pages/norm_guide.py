@@ -13,7 +13,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_whole
 from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, rendered
-from adanorm.reporting.tables.notes import rule_families
+from adanorm.reporting.tables.notes import decided
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
@@ -71,8 +71,8 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
 
 def _of_table(table: Table, norm: str) -> dict[str, str]:
     """Return by task what a table says of a norm: its score, and the answer beside LayerNorm."""
-    decisions = chain.from_iterable(rule_families(table).values())
-    decided = {d.column.task: d for d in decisions if d.compared == (norm, BASELINE)}
+    decisions = chain.from_iterable(decided(table)[1].values())
+    by_rule = {d.column.task: d.comparison for d in decisions if d.compared == (norm, BASELINE)}
     lines = {}
     for task in table.study.columns:
         cell = table.column(task).get(norm)
@@ -83,7 +83,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         if both is None or both.answer == "not run":
             continue
         answer, why = both.answer, both.why
-        if task in decided and (comparison := decided[task].comparison):  # by the study's own rule
+        if comparison := by_rule.get(task):  # by the study's own rule
             answer, why = comparison.answer, comparison.why
         gap = "beside LayerNorm"
         if both.gaps:

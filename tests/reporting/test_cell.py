@@ -18,11 +18,11 @@ from adanorm.config.titles import task_metric, title
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
 from adanorm.reporting.report import read_tables, report_page
-from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
+from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
 from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text, write_table
 from adanorm.reporting.tables.notes import notes
-from adanorm.reporting.tables.predictions import predictions_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid

@@ -1,17 +1,23 @@
-"""Published findings against records made by hand, with known answers."""
+"""Published findings and registered predictions, against records made by hand, with known answers."""
 
 import math
+from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
-from adanorm.reporting.tables.analysis import findings_markdown
+from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
 from adanorm.verdicts.conjunction import corrected
-from adanorm.verdicts.findings import Finding, compared, load_findings
-from tests.reporting.records import record_analysis
+from adanorm.verdicts.findings import Finding, compared, load_findings, load_predictions
+from adanorm.verdicts.preregistration import preregistration
+from tests.reporting.records import record, record_analysis
+from tests.verdicts import known
 
 FIRSTS = np.array([2.1, 2.2, 2.3])
 GAP = (-0.5, -0.51, -0.49)  # surely below zero
@@ -27,8 +33,8 @@ def recorded(folder: Path, name: str, gaps: tuple[float, ...]) -> tuple[Finding,
     assert finding.norms is not None
     for task in analysis.tasks:
         for norm, values in zip(finding.norms, (FIRSTS, FIRSTS + gaps), strict=True):
-            for record, value in zip(grid[norm, task], values.tolist(), strict=True):
-                record_analysis(record, summary=dict.fromkeys(finding.quantities, value))
+            for one, value in zip(grid[norm, task], values.tolist(), strict=True):
+                record_analysis(one, summary=dict.fromkeys(finding.quantities, value))
     return finding, analysis, grid
 
 
@@ -46,24 +52,25 @@ def test_a_difference_is_judged_as_the_finding_expects_it_by_ps_corrected_over_i
     finding, analysis, grid = recorded(tmp_path, name, gaps)
     rows = compared(finding, analysis, grid)
     assert {row.verdict for row in rows} == {verdict}
-    labels = {shown.name: shown.label for shown in analysis.shown}
-    assert {row.quantity for row in rows} == {labels[quantity] for quantity in finding.quantities}
+    assert {row.quantity.name for row in rows} == {*finding.quantities}
     seconds, ps = FIRSTS + gaps, []
     for row in rows:
-        sides = (np.log(seconds), np.log(FIRSTS)) if row.by_ratio else (seconds, FIRSTS)
+        is_ratio, gap = row.quantity.log, fmean(row.gaps)
+        sides = (np.log(seconds), np.log(FIRSTS)) if is_ratio else (seconds, FIRSTS)
         ps.append(ttest_rel(*sides).pvalue)
-        assert row.gap == pytest.approx((sides[0] - sides[1]).mean())
+        assert gap == pytest.approx((sides[0] - sides[1]).mean())
         first, second = row.means
-        assert (math.log(second / first) if row.by_ratio else second - first) == pytest.approx(row.gap)
-    assert [row.p for row in rows] == pytest.approx(corrected(ps))
+        assert (math.log(second / first) if is_ratio else second - first) == pytest.approx(gap)
+    assert [known(row.comparison).family_p for row in rows] == pytest.approx(corrected(ps))
 
 
 def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:
     finding, analysis, grid = recorded(tmp_path, "landscape", GAP)
     before = compared(finding, analysis, grid)[0]
-    diverged = grid[before.norms[0], before.task][0]
+    assert finding.norms is not None
+    diverged = grid[finding.norms[0], before.task][0]
     record_analysis(diverged, status="diverged", summary=dict.fromkeys(finding.quantities, 9.0))
-    assert (before.seeds, compared(finding, analysis, grid)[0].seeds) == (3, 2)
+    assert (len(before.gaps), len(compared(finding, analysis, grid)[0].gaps)) == (3, 2)
 
 
 def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: Path) -> None:
@@ -80,3 +87,54 @@ def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: P
     assert "| BatchNorm | yes | no | yes | yes | yes | no | supported |" in text
     assert "| WeightNorm | yes | no | yes | no | no | yes | contradicted |" in text
     assert text.count("Not run.") == len(load_findings()) - 1
+
+
+def test_every_prediction_is_of_a_comparison_that_its_studies_rules_make() -> None:
+    predictions, _ = load_predictions()
+    assert len({one.id for one in predictions}) == len(predictions)
+    for one in predictions:
+        for rule in (load_study(name).rule for name in one.studies):
+            assert rule is not None
+            assert one.rows in rule.families[one.family], one.id
+            assert one.given is None or one.given in chain(*rule.families.values()), one.id
+    assert preregistration().digest == "d217371e", "what was registered before stays as it was"
+
+
+def outcomes(page: str, text: str) -> list[str]:
+    section = page.partition(f"## {text}\n")[2].partition("\n## ")[0]
+    return [line.rsplit("*", 2)[1] for line in section.splitlines() if "RT" in line]
+
+
+@pytest.mark.parametrize(
+    ("without", "xu", "singhal"),
+    [(60.0, "borne out", "contradicted"), (90.0, "contradicted", "borne out"), (81.0, "open", "open")],
+)
+def test_fewer_wrong_labels_learned_at_the_end_are_for_the_one_paper_and_against_the_other(
+    tmp_path: Path, without: float, xu: str, singhal: str
+) -> None:
+    grid = study_grid(load_study("label-noise"), runs=str(tmp_path))
+    for norm, share in (("LayerNorm", 80.0), ("LayerNorm-simple", without)):
+        for seed, run in enumerate(grid[f"{norm} pre, 0.4", "rt"].runs):
+            at_the_end = share + seed * (0.01 if norm == "LayerNorm" else 0.02 if without != 81 else 30)
+            shares = [{"accuracy": 60.0, "memorized": learned} for learned in (50.0, at_the_end)]
+            record(run, rows=({"valid_accuracy": 70.0}, {}), tests=shares, test={"accuracy": 60.0})
+    page = predictions_markdown(str(tmp_path))
+    assert outcomes(
+        page, "In front of a branch, with 40 % wrong labels, fewer are learned without gain and bias."
+    ) == [xu]
+    assert outcomes(
+        page, "In front of a branch, with 40 % wrong labels, no fewer are learned without gain and bias."
+    ) == [singhal]
+
+
+def test_what_is_a_norms_is_void_where_the_norm_is_worth_nothing(tmp_path: Path) -> None:
+    grid = study_grid(load_study("square"), runs=str(tmp_path))
+    scores = {"none": 75.0, "grad-only": 77.0, "layernorm-simple": 75.0, "detachnorm": 74.0}
+    for norm, accuracy in scores.items():
+        for seed, run in enumerate(grid[norm, "rt"].runs):
+            tests = [accuracy + 0.01 * seed * len(norm)]
+            record(run, tests=tests, test={"accuracy": accuracy})
+    page = predictions_markdown(str(tmp_path))
+    assert outcomes(page, "Normalizing the gradient alone is better than no norm.") == ["void"]
+    over_value = "Normalizing the gradient alone is better than normalizing the value alone."
+    assert outcomes(page, over_value) == ["borne out"]

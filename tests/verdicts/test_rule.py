@@ -31,12 +31,12 @@ def ahead(lead: float) -> list[float]:
 def column(margin: float = 1.0, **leads: float) -> Column:
     """Five seeds of rows that lead `base` by so much, with the noise of NOISE."""
     rows = {"base": list(BASE), **{row: ahead(lead) for row, lead in leads.items()}}
-    return Column("rt", "mini", {row: dict(enumerate(of, 1)) for row, of in rows.items()}, margin)
+    return Column("rt", {row: dict(enumerate(of, 1)) for row, of in rows.items()}, margin)
 
 
 def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
     rule = Rule(families={"all": (("a", "base"), ("b", "base"), ("c", "base"), ("d", "base"))})
-    decisions = decide(rule, [column(a=3.0, b=-3.0, c=0.02)])["all"]
+    decisions = decide(rule, {"test": [column(a=3.0, b=-3.0, c=0.02)]})["all"]
     assert [one.answer for one in decisions] == ["better", "worse", "equivalent", None]
     p, first = ttest_rel(ahead(3.0), BASE).pvalue, known(decisions[0].comparison)
     assert first.p == pytest.approx(p)
@@ -45,21 +45,21 @@ def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
 
 def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     near = [column(margin=0.5, a=0.45)]
-    assert decide(Rule(families=FAMILY), near)["all"][0].answer == "better"
-    assert decide(Rule(families=FAMILY, beyond_margin=True), near)["all"][0].answer == "open"
+    assert decide(Rule(families=FAMILY), {"test": near})["all"][0].answer == "better"
+    assert decide(Rule(families=FAMILY, beyond_margin=True), {"test": near})["all"][0].answer == "open"
     rule = Rule(families={"all": (("a", "b", "c", "base"),)})
-    of_leads = known(decide(rule, [column(a=3.0, b=1.0, c=0.5)])["all"][0].comparison)
+    of_leads = known(decide(rule, {"test": [column(a=3.0, b=1.0, c=0.5)]})["all"][0].comparison)
     assert of_leads.gap == pytest.approx(1.5 - sum(NOISE) / 5)
 
 
 def test_a_rule_with_looks_reads_the_seeds_of_its_last_look_at_the_level_of_that_look() -> None:
     rule = Rule(families=FAMILY, looks=(2, 4, 9))
-    of_look = known(decide(rule, [column(a=0.5)])["all"][0].comparison)
+    of_look = known(decide(rule, {"test": [column(a=0.5)]})["all"][0].comparison)
     first = [ahead(0.5)[seed] - BASE[seed] for seed in range(4)]
     assert of_look.seeds == 4
     assert of_look.gap == pytest.approx(fmean(first))
     assert of_look.levels.difference == Looks((2, 4, 9), 1.5).levels(4).difference
-    assert decide(Rule(families=FAMILY, looks=(6,)), [column(a=0.5)])["all"][0].comparison is None
+    assert decide(Rule(families=FAMILY, looks=(6,)), {"test": [column(a=0.5)]})["all"][0].comparison is None
 
 
 def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
@@ -71,7 +71,7 @@ def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
         ([up, missing, down], 1, False),  # worse in one
         ([up, same], 2, False),
     ):
-        assert improvement(decide(Rule(families=FAMILY), columns)["all"], most) is outcome
+        assert improvement(decide(Rule(families=FAMILY), {"test": columns})["all"], most) is outcome
     for first, outcome in ((column(a=-0.2), True), (down, False), (missing, None)):
         assert not_worse("a", "base", [first, up]) is outcome
 

@@ -8,11 +8,11 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
 from adanorm.records.folder import shown
-from adanorm.reporting.tables.analysis import findings_markdown, write_analysis
+from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.league import league_csv, league_markdown
-from adanorm.reporting.tables.predictions import predictions_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import write_texts

@@ -1,20 +1,35 @@
-"""What older papers report of norms, held against records of analyses (conf/claims/earlier-papers.yaml)."""
+"""What other papers report of norms and predict for studies, held against records (conf/claims)."""
 
 import math
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
 from statistics import fmean, geometric_mean
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import Analysis, AnalysisGrid
+from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.verdicts.comparison import compare_gaps
+from adanorm.files import digest_of
+from adanorm.studies.rule import Compared
+from adanorm.verdicts.comparison import Comparison, compare_gaps
 from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.rule import Decision
+
+PREDICTIONS = "gradients-and-memory.yaml"
+Expected = Literal["better", "worse", "not better", "not worse"]
+HELD, AGAINST = "borne out", "contradicted"
+# By what is expected: the outcome of each answer that is not open.
+OUTCOMES: dict[Expected, dict[str, str]] = {
+    "better": {"better": HELD, "worse": AGAINST, "equivalent": "no difference"},
+    "worse": {"worse": HELD, "better": AGAINST, "equivalent": "no difference"},
+    "not better": {"worse": HELD, "equivalent": HELD, "better": AGAINST},
+    "not worse": {"better": HELD, "equivalent": HELD, "worse": AGAINST},
+}
 
 
 class Finding(Config):
@@ -34,14 +49,11 @@ class FindingRow(NamedTuple):
     """A comparison on a task: the means of the quantity under the two norms, and what to think of it."""
 
     task: str
-    quantity: str
-    norms: tuple[str, ...]
-    means: tuple[float, ...]  # geometric where the gap is a ratio
-    gap: float  # the mean difference of the second from the first, or of their logarithms
-    by_ratio: bool
-    p: float | None
-    seeds: int
-    verdict: str
+    quantity: Quantity
+    means: tuple[float, float]  # geometric where the gap is a ratio
+    gaps: list[float]  # by seed, the differences of the second from the first, or of their logarithms
+    comparison: Comparison | None  # of one seed, or of equal gaps, none
+    verdict: str = "undecided"
 
 
 def load_findings() -> list[Finding]:
@@ -53,28 +65,25 @@ def load_findings() -> list[Finding]:
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
     """Return a row for each task and quantity that both norms have records of."""
     assert finding.norms is not None, "a comparison names two norms"
-    entries = []  # a row without its p, and its comparison
+    rows, shown = [], {quantity.name: quantity for quantity in analysis.shown}
     for task, name in product(analysis.tasks, finding.quantities):
         first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
         seeds = sorted(first.keys() & second.keys())
         if not seeds:
             continue
-        quantity = next(shown for shown in analysis.shown if shown.name == name)
+        quantity = shown[name]
         scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
         gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
-        means = tuple(mean([side[seed] for seed in seeds]) for side in (first, second))
-        facts = task, quantity.label, finding.norms, means, fmean(gaps), quantity.log
-        row = FindingRow(*facts, None, len(gaps), "undecided")
-        entries.append((row, compare_gaps(gaps, level=preregistration().level)))
-    # What has one seed, or equal gaps, is not tested, and counts for nothing in the correction.
-    tested = iter(in_family([one for _, one in entries if one is not None]))
+        means = mean([first[seed] for seed in seeds]), mean([second[seed] for seed in seeds])
+        comparison = compare_gaps(gaps, level=preregistration().level)
+        rows.append(FindingRow(task, quantity, means, gaps, comparison))
+    # What is not tested counts for nothing in the correction.
+    tested = iter(in_family([row.comparison for row in rows if row.comparison]))
+    comparisons = [row.comparison and next(tested) for row in rows]
     signs = {"not told apart": "undecided", "ahead": "contradicted", "behind": "contradicted"}
     signs["behind" if finding.expected == "lower" else "ahead"] = "supported"
-    rows = []
-    for row, comparison in entries:
-        one = comparison and next(tested)
-        rows.append(row._replace(p=one.family_p, verdict=signs[one.sign]) if one else row)
-    return rows
+    judged = zip(rows, comparisons, strict=True)
+    return [row._replace(comparison=c, verdict=signs[c.sign]) if c else row for row, c in judged]
 
 
 def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:
@@ -83,3 +92,36 @@ def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[in
         for result in analysis_results(grid[norm, task])
         if result.status == "done" and quantity in result.summary
     }
+
+
+class Prediction(Config):
+    """What the lead of rows in a family of studies' rules is to be; void where `given` is not better."""
+
+    id: str
+    text: str
+    source: str
+    studies: tuple[str, ...]
+    family: str
+    rows: Compared
+    expected: Expected
+    given: Compared | None = None
+
+    def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Comparison, str, str]]:
+        """Yield the comparison of each column that has run, its task, and what it says of the prediction."""
+        every = chain.from_iterable(families.values())
+        worth = {
+            decision.column.task: decision.answer for decision in every if decision.compared == self.given
+        }
+        for decision in families[self.family]:
+            if decision.compared == self.rows and (one := decision.comparison):
+                task = decision.column.task
+                is_void = worth.get(task, "better") != "better"
+                yield one, task, "void" if is_void else OUTCOMES[self.expected].get(one.answer, "open")
+
+
+def load_predictions() -> tuple[list[Prediction], str]:
+    """Return the registered predictions, and eight hexadecimal digits that identify what was written."""
+    entries = read_yaml_file(CONF / "claims" / PREDICTIONS)
+    return [Prediction.checked(entry, f"conf/claims/{PREDICTIONS}: ") for entry in entries], digest_of(
+        entries
+    )

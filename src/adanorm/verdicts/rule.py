@@ -38,7 +38,6 @@ class Column:
     """Scores of a column by row and seed (of folds: and fold), larger ones being better."""
 
     task: str
-    scale: str
     scores: Scores
     margin: float
     overlap: float = 0.0
@@ -67,18 +66,17 @@ class Decision:
         return None if self.comparison is None else self.comparison.answer
 
 
-def decide(rule: Rule, columns: Sequence[Column]) -> dict[str, list[Decision]]:
-    """Return what is decided of every comparison in every column, by the name of its family.
+def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
+    """Return what is decided of every comparison in every column of its quantity, by its family's name.
 
     Rows are equivalent where the 95 % interval lies within the margin; p is corrected over the family, in
     which a comparison without runs counts with a p of 1.
     """
     level, decisions = preregistration().level, {}
-    kind: dict[str, Any] = {"looks": rule.looks, "beyond_margin": rule.beyond_margin}
-    kind["levels"] = Levels(level, level)
+    kind: dict[str, Any] = {"beyond_margin": rule.beyond_margin, "levels": Levels(level, level)}
     for name, family in rule.families.items():
-        compared = list(product(family, columns))
-        comparisons = in_family([_compare(*pair, **kind) for pair in compared])
+        compared = list(product(family, columns[rule.quantity_of(name)]))
+        comparisons = in_family([_compare(*pair, rule.looks, **kind) for pair in compared])
         decisions[name] = [Decision(*pair, one) for pair, one in zip(compared, comparisons, strict=True)]
     return decisions
 
@@ -94,8 +92,8 @@ def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
 def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None:
     """Return whether a row is shown, one-sided, no worse by the margin in any column; None without runs."""
     known = [one for column in columns if (one := _compare((first, second), column)) is not None]
-    are_shown = [one.p_of("not inferior") < preregistration().level for one in known]
-    return all(are_shown) if len(known) == len(columns) else None
+    level = preregistration().level
+    return all(one.p_of("not inferior") < level for one in known) if len(known) == len(columns) else None
 
 
 def _compare(

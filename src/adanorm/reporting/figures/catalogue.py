@@ -10,9 +10,8 @@ from adanorm.config.paths import choices
 from adanorm.reporting.answers import question
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import answer_figure, evidence_accrual
-from adanorm.reporting.figures.league import league_figure
 from adanorm.reporting.figures.over_updates import over_updates
-from adanorm.reporting.figures.scores import norm_scores, over_setting
+from adanorm.reporting.figures.scores import league_figure, norm_scores, over_setting
 from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.table import Table

@@ -1,17 +1,18 @@
-"""Test scores of a study: one row per norm with its interval, or one line per norm over a setting."""
+"""Test scores: one row per norm with its interval, or its league, or one line per norm over a setting."""
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise, product
 from statistics import fmean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from matplotlib import ticker
 from matplotlib.axes import Axes
 from scipy.stats import t
 
-from adanorm.config.titles import title
+from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
+from adanorm.reporting.answers import SIZES
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
@@ -19,10 +20,12 @@ from adanorm.reporting.text import seeds
 from adanorm.studies.study import Study, StudyRow
 from adanorm.verdicts.cell import Cell, Quantity, cell_of
 from adanorm.verdicts.sentences import listed
+from adanorm.verdicts.task_league import TaskLeague
 from adanorm.verdicts.variance import Spread
 
 Panel: TypeAlias = tuple[str, str | None, Quantity]  # a task, what its rows have in common, what is drawn
 Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by line and value of the setting
+BAR: dict[str, Any] = {"color": "0.2", "marker": "o"}
 
 
 @style.figure_style()
@@ -91,9 +94,7 @@ def _draw(
 
 def _label(axes: Axes, table: Table, task: str, labels: Sequence[str]) -> None:
     axes.set(title=table.column_title(task), xlabel=table.metric_of(task).axis)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    style.name_rows(axes, labels)
     if axes.dataLim.width == 0:  # matplotlib would spread a lone score over a tenth of it, beyond 100 %
         axes.set_xlim(axes.dataLim.x0 - 1, axes.dataLim.x0 + 1)
     axes.xaxis.set_major_locator(ticker.MaxNLocator(4))
@@ -121,6 +122,42 @@ def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str
         "" if table.comparable else "Not the paper's data or settings.",
     ]
     return " ".join(filter(None, sentences))
+
+
+@style.figure_style()
+def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure | None:
+    """Return one panel per task, the best mean on top, one bar per group; None without a league."""
+    if not leagues:
+        return None
+    told = [
+        f"{len(one.league.told_apart)} of {len(one.league.pairs)} pairs on {title(one.task)}"
+        for one in leagues
+    ]
+    height = 0.6 + 0.17 * max(len(one.league.scores) for one in leagues)
+    message = f"Norms that are told apart: {', '.join(told)}"
+    figure, grid = style.panels(len(leagues), height, message, across=3)
+    for one, axes in zip(leagues, grid, strict=True):
+        _draw_league(axes, one)
+    mean = {"marker": "D", "linestyle": ""}
+    style.legend_below(figure, {"mean": mean, "seed": style.SEED, "not told apart": BAR})
+    caption = (
+        "Test scores of each norm, the best mean on top, which is no rank: norms on one bar are not told"
+        " apart. Pairs share seeds; p is corrected over the pairs of a task (Holm)."
+    )
+    return style.NamedFigure(name, caption, figure)
+
+
+def _draw_league(axes: Axes, one: TaskLeague) -> None:
+    names, metric = list(one.league.scores), task_metric(one.task)
+    for place, (norm, look) in enumerate(style.norm_styles(names).items()):
+        scores = [metric.sign * score for score in one.league.scores[norm].values()]
+        axes.plot(scores, [place + 0.2] * len(scores), **style.SEED)
+        axes.plot(fmean(scores), place, color=look.color, marker=look.marker, markersize=4)
+    for index, group in enumerate(one.league.groups):
+        places, beside = [names.index(norm) for norm in group], axes.get_yaxis_transform()
+        axes.plot([1.04 + 0.06 * index] * len(group), places, **BAR, clip_on=False, transform=beside)
+    axes.set(title=f"{title(one.task)}, {SIZES[one.scale]}", xlabel=metric.axis)
+    style.name_rows(axes, map(title, names))
 
 
 @style.figure_style()

@@ -58,8 +58,8 @@ def _map(axes: Axes, means: dict[str, float]) -> None:
 
 def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
     """Draw the size of dl/dx at RT's norms from the first to the last, and return the lines by norm."""
-    analysis, runs = load_analysis("gradients"), next(iter(table.grid.values())).runs[0].runs
-    grid, handles = analysis_grid(analysis, runs=runs), dict[str, style.Handle]()
+    analysis, handles = load_analysis("gradients"), dict[str, style.Handle]()
+    grid = analysis_grid(analysis, runs=table.folder)
     for arm, look in style.norm_styles(CORNERS).items():
         if results := analysis_results(grid[arm, "rt"]):
             sites = [site for site in results[0].norm_sites or () if site in results[0].places]

@@ -3,7 +3,7 @@
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
@@ -138,6 +138,14 @@ def count_axis(axis: Axis, most: int) -> None:
     axis.set_major_formatter(ticker.EngFormatter(sep=""))
 
 
+def name_rows(axes: Axes, names: Iterable[str]) -> None:
+    """Give the rows 0, 1, ... of a panel, the first on top, their names in place of ticks."""
+    labels = [*names]
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
 def log_axis(axes: Axes) -> bool:
     """Make the axis of y logarithmic, with a few labels, where values span more than a factor of ten."""
     low, high = axes.dataLim.intervaly
@@ -154,10 +162,9 @@ def log_axis(axes: Axes) -> bool:
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
     """Put a legend below the panels, in rows of up to four entries; what is no artist is how a line looks."""
     columns = math.ceil(len(handles) / math.ceil(len(handles) / 4))
-    artists = [
-        one if isinstance(one, Artist) else Line2D([], [], **{"color": "0.35", **one})
-        for one in handles.values()
-    ]
+    lines: dict[str, Any] = {"color": "0.35"}
+    looks = handles.values()
+    artists = [one if isinstance(one, Artist) else Line2D([], [], **lines | one) for one in looks]
     figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
 
 

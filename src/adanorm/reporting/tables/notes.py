@@ -123,7 +123,7 @@ def rule_notes(table: Table) -> list[str]:
     rule = table.study.rule
     if rule is None:
         return []
-    columns, families = _decided(table, rule)
+    columns, families = decided(table)
     lead, decisions = _rule(rule, columns), [d for family in families.values() for d in family]
     if all(d.comparison is None and not d.not_compared for d in decisions):
         return [f"{lead} No runs yet that it could be applied to."]
@@ -132,25 +132,21 @@ def rule_notes(table: Table) -> list[str]:
     return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
 
 
-def rule_families(table: Table) -> dict[str, list[Decision]]:
-    """Return what the study's rule says of every comparison, by family; none without a rule."""
-    return _decided(table, table.study.rule)[1] if table.study.rule else {}
+def decided(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
+    """Return what the study's rule compares and says, nothing without a rule.
 
-
-def _decided(table: Table, rule: Rule) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
-    """Return the columns by quantity, also those the rule takes from other studies; decisions by family."""
-    folder = next((plan.runs[0].runs for plan in table.grid.values() if plan.runs), None)
+    Its columns by quantity, also those that it takes from other studies, and its decisions by family.
+    """
+    rule = table.study.rule
+    if rule is None:
+        return {}, {}
     others = [load_study(name) for name in rule.with_columns_of]
-    tables = [table, *(Table(study, study_grid(study, runs=folder)) for study in others)]
+    tables = [table, *(Table(study, study_grid(study, runs=table.folder)) for study in others)]
     columns = {
         quantity: [_column(one, rule, task, quantity) for one in tables for task in one.study.columns]
         for quantity in dict.fromkeys(map(rule.quantity_of, rule.families))
     }
-    families: dict[str, list[Decision]] = {}
-    for name, family in rule.families.items():
-        alone = rule.model_copy(update={"families": {name: family}})
-        families |= decide(alone, columns[rule.quantity_of(name)])
-    return columns, families
+    return columns, decide(rule, columns)
 
 
 def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
@@ -195,7 +191,7 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     margin = rule_margin(rule, task, quantity)
     is_score = quantity == "test" and rule.folds_overlap is None
     example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
-    return Column(task, study.scale, scores, margin, rule.folds_overlap or 0.0, example, setbacks)
+    return Column(task, scores, margin, rule.folds_overlap or 0.0, example, setbacks)
 
 
 def _family(name: str, decisions: list[Decision], rule: Rule) -> str:

@@ -33,6 +33,7 @@ class Table:
         for name in ("baseline", "best", "evidence", "tries", "validation", "variance"):
             setattr(self, name, cache(getattr(self, name)))  # asked for by many cells and by every format
         self.comparable = study.scale == "paper" and not study.varies and metric is None
+        self.folder = next((plan.runs[0].runs for plan in grid.values() if plan.runs), None)  # of records
         # The paper's numbers may be shown without being compared with.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
         self.cells: dict[tuple[str, str], Cell | None] = dict.fromkeys(grid)
@@ -134,8 +135,7 @@ class Table:
 
     def evidence(self, task: str) -> Evidence:
         """Return what the records of the table's folder say of a task under the registered norms."""
-        run = self.first_run(task)
-        return evidence(task, self.study.scale, runs=run.runs if run else None)
+        return evidence(task, self.study.scale, runs=self.folder)
 
     def variance(self, task: str) -> TaskVariance:
         """Return the variance over seeds of a column's cells whose runs all learned; larger is better."""

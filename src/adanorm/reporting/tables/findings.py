@@ -1,0 +1,85 @@
+"""What other papers report and predict, each with what records say of it, as text."""
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from statistics import fmean
+
+from adanorm.analyses.cell import analysis_results, number, text
+from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
+from adanorm.config.titles import title
+from adanorm.reporting.tables.notes import decided
+from adanorm.reporting.tables.table import Table
+from adanorm.reporting.text import how_to_read, markdown, markdown_table
+from adanorm.studies.grid import study_grid
+from adanorm.studies.study import load_study
+from adanorm.verdicts import findings
+from adanorm.verdicts.findings import PREDICTIONS, Finding, FindingRow, Prediction
+from adanorm.verdicts.rule import Decision
+
+FINDING_COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
+PREDICTION_COLUMNS = (
+    "study", "data set", "lead", "interval", "margin", "p (Holm)", "seeds", "the prediction is",
+)  # fmt: skip
+
+
+def findings_markdown(runs: str | None = None) -> str:
+    """Return every finding with its verdicts, in Markdown; `runs` is the folder of the records."""
+    lines = ["# Findings of older papers, tested", "", how_to_read("Findings")]
+    for finding in findings.load_findings():
+        analysis = load_analysis(finding.analysis)
+        grid = analysis_grid(analysis, runs=runs)
+        lines += ["", f"## {finding.text}", "", f"{finding.source}; `make analyse WHAT={analysis.name}`."]
+        labels = ("norm", *(quantity.label for quantity in analysis.shown), "verdict")
+        header, rows = (
+            (labels, _entries(finding, analysis, grid))
+            if finding.table
+            else (FINDING_COLUMNS, [_row(finding, row) for row in findings.compared(finding, analysis, grid)])
+        )
+        lines += ["", *(markdown_table(header, rows) if rows else ["Not run."])]
+    return "\n".join([*lines, ""])
+
+
+def _row(finding: Finding, row: FindingRow) -> list[str]:
+    sides = [f"{title(n)} {number(mean)}" for n, mean in zip(finding.norms or (), row.means, strict=True)]
+    p, gap = f"{row.comparison.family_p:.3f}" if row.comparison else "-", fmean(row.gaps)
+    shown = f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + number(abs(gap))
+    about = [title(row.task), markdown(row.quantity.label), *sides]
+    return [*about, shown, p, str(len(row.gaps)), row.verdict]
+
+
+def _entries(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[list[str]]:
+    """Return the rows of a published table of yes and no, one per norm."""
+    cells = {norm: cell for (norm, _), cell in grid.items() if analysis_results(cell)}
+    rows = []
+    for norm, published in finding.table.items():
+        if norm in cells:
+            ours = [text(cells[norm], quantity) for quantity in analysis.shown]
+            agrees = ours == ["yes" if entry else "no" for entry in published]
+            rows.append([title(norm), *ours, "supported" if agrees else "contradicted"])
+    return rows
+
+
+def predictions_markdown(runs: str | None = None) -> str:
+    """Return every prediction with its outcome on each data set; `runs` is the folder of the records."""
+    predictions, digest = findings.load_predictions()
+
+    @cache
+    def families(study_name: str) -> dict[str, list[Decision]]:
+        study = load_study(study_name)
+        return decided(Table(study, study_grid(study, runs=runs)))[1]
+
+    lines = ["# Gradients and memory: the predictions of two papers, tested", ""]
+    lines += [f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**. {how_to_read('Predictions')}"]
+    for one in predictions:
+        rows = [row for name in one.studies for row in _outcomes(one, name, families(name))]
+        asked = f"Expected: {one.expected}, by {markdown(one.source)}. Rows: {markdown(', '.join(one.rows))}."
+        lines += ["", f"## {one.text}", "", asked, ""]
+        lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [f"Not run: {', '.join(one.studies)}."]
+    return "\n".join([*lines, ""])
+
+
+def _outcomes(prediction: Prediction, study: str, families: dict[str, list[Decision]]) -> Iterator[list[str]]:
+    for one, task, outcome in prediction.outcomes(families):
+        facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", f"{one.family_p:.3f}"]
+        yield [study, title(task), *facts, str(one.seeds), f"*{outcome}*"]
