@@ -37,11 +37,16 @@ class Batch(Movable):
 
 @dataclass(frozen=True)
 class ArrayExamples:
-    """Inputs of one shape, (N, ...), such as images, with targets (N,)."""
+    """Inputs of one shape, (N, ...), such as images, with targets (N,).
+
+    With `moments`, a mean and a deviation of (C, 1, 1) or (1, 1, 1), the inputs are pixels kept as bytes, a
+    quarter of the memory: a batch's are made numbers in [0, 1], shifted by the mean, divided by the other.
+    """
 
     inputs: Tensor
     targets: Tensor
     batch_size: int
+    moments: tuple[Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -54,24 +59,11 @@ class ArrayExamples:
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch."""
         chosen = torch.from_numpy(indices)
-        return Batch(self.inputs.index_select(0, chosen), self.targets.index_select(0, chosen))
-
-
-@dataclass(frozen=True)
-class PixelExamples(ArrayExamples):
-    """Images (N, C, H, W) kept as bytes, a quarter of the memory: a batch's are made numbers.
-
-    Those are pixels in [0, 1], shifted by `mean` and divided by `std`, (C, 1, 1) or (1, 1, 1).
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def batch(self, indices: Indices) -> Batch:
-        """Return these examples as a batch."""
-        chosen = torch.from_numpy(indices)
-        pixels = self.inputs.index_select(0, chosen).float().div_(255)
-        return Batch(pixels.sub_(self.mean).div_(self.std), self.targets.index_select(0, chosen))
+        inputs = self.inputs.index_select(0, chosen)
+        if self.moments is not None:
+            mean, std = self.moments
+            inputs = inputs.float().div_(255).sub_(mean).div_(std)
+        return Batch(inputs, self.targets.index_select(0, chosen))
 
 
 @dataclass(frozen=True)

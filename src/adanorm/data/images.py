@@ -5,6 +5,7 @@ import io
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 from adanorm.config.data_sections import IDX_NAMES, ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import ArrayExamples, Examples, PixelExamples, Splits
+from adanorm.data.examples import ArrayExamples, Examples, Splits
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled
 
@@ -32,7 +33,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     Validation is the first `valid_size` grey training images (PAPER: MNIST's are 55,000/5,000), and the last
     of the coloured ones used. Raises ValueError for a file that is missing, corrupted or of another form.
     """
-    if isinstance(data, ImagesConfig):
+    if is_grey := isinstance(data, ImagesConfig):
         (images, labels, *test), checksums = _grey_arrays(data)
         names, valid, train = np.unique(labels), slice(data.valid_size), slice(data.valid_size, None)
     else:
@@ -53,16 +54,16 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     )
     mean, std = (torch.tensor(number).reshape(-1, 1, 1) for number in (data.mean, data.std))
 
-    def examples(pixels: Pixels, labels: Pixels) -> Examples:
+    def examples(pixels: Pixels, labels: Pixels) -> ArrayExamples:
         planes = torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy())
         targets = torch.from_numpy(np.searchsorted(names, labels))
-        kept = PixelExamples(planes, targets, data.batch_size, mean, std)
-        if isinstance(data, ColorImagesConfig):
-            return kept
-        whole = kept.batch(np.arange(len(kept)))  # grey ones are few: they are made numbers once
-        return ArrayExamples(whole.inputs, targets, data.batch_size)
+        kept = ArrayExamples(planes, targets, data.batch_size, (mean, std))
+        # Grey ones are few: they are made numbers once.
+        return (
+            replace(kept, inputs=kept.batch(np.arange(len(kept))).inputs, moments=None) if is_grey else kept
+        )
 
-    by_split = {split: examples(*labeled) for split, labeled in splits.items()}
+    by_split: dict[str, Examples] = {split: examples(*labeled) for split, labeled in splits.items()}
     return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)
 
 

@@ -67,15 +67,13 @@ def inspect_labeled(
         if unknown := sorted(set(part) - known, key=str):
             raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
     counts = count_overlaps(examples)
-    if not own:
-        return Inspection(counts)
     of_one_label = [
         f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
         for split, part in labels.items()
         if len(set(part)) == 1
     ]
     lines = [*overlap_warnings(counts, labels), *of_one_label, *_label_warnings(labels)]
-    return Inspection(counts, (*lines, *batch_warnings(available, *batch)))
+    return Inspection(counts, (*lines, *batch_warnings(available, *batch)) if own else ())
 
 
 def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:

@@ -27,10 +27,6 @@ Hashing = Callable[[bytes], object]  # takes the bytes of a file, such as the `u
 
 def content(path: Path, hashing: Hashing | None = None) -> bytes:
     """Return a file's bytes, unpacked if it ends in .gz; raises ValueError where it is broken or a bomb."""
-    if path.suffix != ".gz":
-        plain = path.read_bytes()
-        (hashing or len)(plain)
-        return plain
     with _whole(path, "gzip file"), opened(path, hashing) as stream:
         return stream.read()
 

@@ -66,9 +66,8 @@ def beam_search(model: Any, source: Tensor, limit: int, *, beam: int, length_pen
         is_end = ids == end
         is_counted = is_end[:, :beam] & (sums[:, :beam] > -torch.inf)
         is_counted &= ended[:, None] + is_counted.cumsum(1) <= beam
-        scores, which = (
-            (sums[:, :beam] / (step + 1) ** length_penalty).masked_fill(~is_counted, -torch.inf).max(1)
-        )
+        per_word = sums[:, :beam] / (step + 1) ** length_penalty
+        scores, which = per_word.masked_fill(~is_counted, -torch.inf).max(1)
         for row in (scores > best).nonzero()[:, 0].tolist():
             found[int(sentences[row])] = words[row, parents[row, which[row]], 1:].clone()
         best, ended = best.maximum(scores), ended + is_counted.sum(1)

@@ -154,9 +154,12 @@ class Affine(Gained):
     weight: nn.Parameter | None
     bias: nn.Parameter | None
 
-    def __init__(self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False) -> None:
+    def __init__(
+        self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False, eps: float = 1e-5
+    ) -> None:
         super().__init__()
-        self.dim = dim
+        check_positive(eps=eps)
+        self.dim, self._eps = dim, eps
         self.weight = nn.Parameter(torch.ones(dim)) if gain and not zero_centered else None
         self.gain_less_one = gain_less_one(dim, gain=gain) if zero_centered else None
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None

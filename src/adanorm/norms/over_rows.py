@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.nn import functional as joint
 
-from adanorm.norms.base import Affine, check_choice, check_positive, upcast
+from adanorm.norms.base import Affine, check_choice, upcast
 
 
 def masked_moments(
@@ -72,14 +72,12 @@ class BatchNorm(Affine):
         over: str = "rows",
         positions: int = 256,
     ) -> None:
-        super().__init__(dim, gain=gain, bias=bias)
-        check_positive(eps=eps)
+        super().__init__(dim, gain=gain, bias=bias, eps=eps)
         check_choice("over", over, "rows", "examples")
         check_choice("convention", convention, "new", "old")
         check_choice("running_variance", running_variance, "unbiased", "biased")
         if not 0 < momentum < 1:
             raise ValueError(f"momentum={momentum}: must be above 0 and below 1")
-        self._eps = eps
         self.synchronized = synchronized
         self.new_share = momentum if convention == "new" else 1 - momentum
         self.unbiased = running_variance == "unbiased"
@@ -214,14 +212,12 @@ class PowerNorm(Affine):
     batches: Tensor
 
     def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
-        super().__init__(dim, gain=True, bias=True)
-        check_positive(eps=eps)
+        super().__init__(dim, gain=True, bias=True, eps=eps)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
             raise ValueError(f"warmup={warmup}: must be a whole number of batches, at least 0")
-        self.alpha, self.warmup, self._eps = alpha, warmup, eps
-        self.synchronized = False
+        self.alpha, self.warmup, self.synchronized = alpha, warmup, False
         self.register_buffer("running_square", torch.ones(dim))
         self.register_buffer("projection", torch.zeros(dim))  # nu of algorithm 2
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
@@ -290,11 +286,10 @@ class GroupNorm(Affine):
         gain: bool = True,
         bias: bool = True,
     ) -> None:
-        super().__init__(dim, gain=gain, bias=bias)
-        check_positive(eps=eps)
+        super().__init__(dim, gain=gain, bias=bias, eps=eps)
         if groups < 1 or groups != int(groups) or dim % groups:
             raise ValueError(f"groups={groups}: must be a whole number that divides the {dim} features")
-        self.groups, self.depends_on_positions, self._eps = int(groups), over_positions, eps
+        self.groups, self.depends_on_positions = int(groups), over_positions
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""

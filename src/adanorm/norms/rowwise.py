@@ -27,10 +27,9 @@ class RmsNorm(Affine):
         gain: bool = True,
         zero_centered: bool = False,
     ) -> None:
-        super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered)
-        check_positive(eps=eps)
+        super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered, eps=eps)
         check_choice("eps_at", eps_at, "root", "outside")
-        self._eps, self.eps_at, self.counted = eps, eps_at, dim
+        self.eps_at, self.counted = eps_at, dim
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -99,9 +98,8 @@ class ScaleNorm(Affine):
     """Return g * x/max(||x||, eps), one gain g, at first sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
-        super().__init__(dim, gain=False, bias=False)
-        check_positive(eps=eps)
-        self._eps, self.gain = eps, nn.Parameter(torch.tensor(math.sqrt(dim)))
+        super().__init__(dim, gain=False, bias=False, eps=eps)
+        self.gain = nn.Parameter(torch.tensor(math.sqrt(dim)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -117,10 +115,9 @@ class SeeDNorm(Affine):
     """
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
-        super().__init__(dim, gain=True, bias=False)
-        check_positive(eps=eps, alpha=alpha)
+        super().__init__(dim, gain=True, bias=False, eps=eps)
+        check_positive(alpha=alpha)
         self.alpha, self.beta = nn.Parameter(torch.full((dim,), float(alpha))), nn.Parameter(torch.zeros(dim))
-        self._eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""

@@ -1,11 +1,15 @@
 """What the training loop asks of a task: a model, its batches, their loss and a score."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from torch import Tensor, nn
 
+from adanorm.config.experiment import Experiment
+from adanorm.data.examples import Batches, Examples
 from adanorm.data.inspection import Inspection
 from adanorm.models.norm_sites import PlacedNorms
 
@@ -26,7 +30,7 @@ class Evaluation(NamedTuple):
     signatures: dict[str, str] | None = None  # how a metric was counted, where one name has several meanings
 
 
-class Batches(Protocol):
+class EpochBatches(Protocol):
     """An epoch's batches; their number is known before they are made."""
 
     def __len__(self) -> int: ...
@@ -38,11 +42,16 @@ class Batches(Protocol):
 
 
 class TrainingTask(ABC):
-    """A kind of task with its data loaded; it sets `checksums` and `sizes`, and holds no state of a run."""
+    """A kind of task with its data loaded; it holds no state of a run."""
 
-    checksums: dict[str, str]  # SHA-256 of the data files by name, for the record
-    sizes: dict[str, int]  # examples of each split
     carries: bool = False  # whether the loss of a batch starts from what that before it left
+
+    def __init__(
+        self, experiment: Experiment, splits: Mapping[str, Sized], checksums: dict[str, str]
+    ) -> None:
+        self.checksums = checksums  # SHA-256 of the data files by name, for the record
+        self.sizes = {split: len(part) for split, part in splits.items()}
+        self._model, self._seed = experiment.model, experiment.seed
 
     @property
     def inspection(self) -> Inspection:
@@ -53,9 +62,15 @@ class TrainingTask(ABC):
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the model with the norms that make_norm makes, initialized from torch's generator."""
 
-    @abstractmethod
-    def train_batches(self, epoch: int) -> Batches:
-        """Return the training batches of an epoch, the same whenever it is asked."""
+    def train_batches(self, epoch: int) -> EpochBatches:
+        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
+        train = self.examples["train"]
+        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
+
+    @cached_property
+    def examples(self) -> Mapping[str, Examples]:
+        """The examples of each split, where batches are made of such."""
+        raise NotImplementedError
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:

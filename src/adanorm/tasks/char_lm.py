@@ -30,10 +30,9 @@ class CharLm(TrainingTask):
         assert isinstance(experiment.data, ByteTextConfig)
         if experiment.segments is None:
             raise ValueError("segments: a language model needs train, valid and test")
-        self._data, self._model, self._segments = experiment.data, experiment.model, experiment.segments
+        self._data, self._segments = experiment.data, experiment.segments
         self.corpus = load_streams(experiment.data)
-        self.checksums = self.corpus.checksums
-        self.sizes = {split: len(text) for split, text in self.corpus.splits.items()}
+        super().__init__(experiment, self.corpus.splits, self.corpus.checksums)
         needed = self._data.streams * self._segments.train.length
         if self.sizes["train"] < needed:
             raise ValueError(

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesConfig, TextConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batch, Batches, Splits, with_label_noise
+from adanorm.data.examples import Batch, Splits, with_label_noise
 from adanorm.data.images import load_images
 from adanorm.data.inspection import Inspection
 from adanorm.data.sentences import load_sentences
@@ -39,9 +38,8 @@ class Classification(TrainingTask):
         if data.label_noise:
             self.splits = with_label_noise(self.splits, data.label_noise, experiment.seed)
         self._is_wrong = self.splits["train"].targets != self._truth
-        self.sizes = {split: len(self.splits[split]) for split in ("train", "valid", "test")}
-        self.checksums = self.splits.checksums
-        self._settings, self._seed = experiment.model, experiment.seed
+        self.examples = self.splits.examples
+        super().__init__(experiment, self.examples, self.splits.checksums)
         self._smoothing = experiment.training.label_smoothing or 0.0
 
     @property
@@ -52,12 +50,7 @@ class Classification(TrainingTask):
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the network that the configuration names, with as many outputs as labels."""
         sizes = {"vocabulary": words} if (words := len(self.splits.vocabulary)) else {}
-        return build_model(self._settings, make_norm, classes=len(self.splits.labels), **sizes)
-
-    def train_batches(self, epoch: int) -> Batches[Batch]:
-        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
-        train = self.splits["train"]
-        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
+        return build_model(self._model, make_norm, classes=len(self.splits.labels), **sizes)
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy in nats, labels smoothed (Szegedy et al. 2016), and the batch's size."""

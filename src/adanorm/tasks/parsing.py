@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import SPLITS, TreebankConfig
+from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
 from adanorm.data.examples import ArrayExamples, Batch, Batches
@@ -33,9 +33,9 @@ class Parsing(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, TreebankConfig), "the configuration pairs models and readers"
-        self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
-        self.trees, self.checksums = load_treebank(experiment.data)
-        self.sizes = {split: len(self.trees[split]) for split in SPLITS}
+        self._data = experiment.data
+        self.trees, checksums = load_treebank(experiment.data)
+        super().__init__(experiment, self.trees, checksums)
         self.vocabulary = Vocabulary.of(
             self.trees["train"], lowercase=self._data.lowercase, min_count=self._data.min_count
         )
@@ -59,7 +59,7 @@ class Parsing(TrainingTask):
         """The oracle's transitions by split, and counts; made when asked for: parsing needs none."""
         return {split: self._transitions_of(split) for split in ("train", "valid")}
 
-    @property
+    @cached_property
     def examples(self) -> dict[str, ArrayExamples]:
         """The transitions of the oracle in training and validation."""
         return {split: examples for split, (examples, _) in self._followed.items()}
@@ -98,11 +98,6 @@ class Parsing(TrainingTask):
             for index, vector in self._vectors.items():
                 model.get_parameter("embedding.weight")[index] = vector
         return model
-
-    def train_batches(self, epoch: int) -> Batches[Batch]:
-        """Return the shuffled transitions of an epoch; the order depends on seed and epoch alone."""
-        train = self.examples["train"]
-        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy summed over transitions in nats, and their number."""

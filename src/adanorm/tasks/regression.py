@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.data_sections import SPLITS, GaussianConfig
+from adanorm.config.data_sections import GaussianConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
@@ -20,19 +19,13 @@ class Regression(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, GaussianConfig), "the configuration pairs models and readers"
-        self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
-        self.splits = examples(experiment.data)
-        self.sizes = {split: len(self.splits[split]) for split in SPLITS}
-        self.checksums = {}
+        self._data = experiment.data
+        self.splits = self.examples = examples(experiment.data)
+        super().__init__(experiment, self.splits, {})
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the network, with as many outputs as targets."""
         return build_model(self._model, make_norm, inputs=self._data.inputs, outputs=self._data.outputs)
-
-    def train_batches(self, epoch: int) -> Batches[Batch]:
-        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
-        train = self.splits["train"]
-        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the squared errors summed over the batch's targets, and how many these are."""

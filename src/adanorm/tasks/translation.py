@@ -27,7 +27,7 @@ class Translation(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, ParallelConfig)
-        self._data, self._model, self._seed = experiment.data, experiment.model, experiment.seed
+        self._data = experiment.data
         if experiment.task.metric == "compound_bleu" and self._data.languages[1] != "de":
             raise ValueError("task.metric=compound_bleu: counts German compounds, so only into German")
         if experiment.decoding is None:
@@ -36,8 +36,7 @@ class Translation(TrainingTask):
         self._decoding = experiment.decoding
         self._smoothing = experiment.training.label_smoothing or 0.0
         self.corpus = load_pairs(experiment.data)
-        self.checksums = self.corpus.checksums
-        self.sizes = {split: len(pairs) for split, pairs in self.corpus.splits.items()}
+        super().__init__(experiment, self.corpus.splits, self.corpus.checksums)
 
     @property
     def inspection(self) -> Inspection:
@@ -100,23 +99,20 @@ class Translation(TrainingTask):
             translations = self.translate(model, pairs.sources(indices), length_penalty=length_penalty)
             for index, translation in zip(indices, translations, strict=True):
                 outputs[int(index)] = translation
-        scored = self._bleu(split, outputs)
-        words, text = self.corpus.beside_references(split, outputs)
-        scored["chrf"] = chrf(*text, lowercase=self._data.lowercase)
+        compared, lowercase = self._compared(split, outputs), self._data.lowercase
+        scored = {kind: bleu(kind, *both, lowercase=lowercase) for kind, both in compared.items()}
+        scored["chrf"] = chrf(*compared["sacrebleu"], lowercase=lowercase)
         metrics = {name: score for name, (score, _) in scored.items()}
         signatures = {name: signature for name, (_, signature) in scored.items()}
-        return Evaluation({**metrics, "length_ratio": length_ratio(*words)}, outputs, signatures)
+        return Evaluation({**metrics, "length_ratio": length_ratio(*compared["bleu"])}, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the source sentences taken for their translations."""
         dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
         copied = [Bpe.join(dictionary.string(source[i])) for i in range(len(source))]
-        return {"copied source": {kind: score for kind, (score, _) in self._bleu(split, copied).items()}}
-
-    def _bleu(self, split: str, outputs: list[str]) -> dict[str, tuple[float, str]]:
-        """Return each kind of BLEU of a split's translations, with its signature."""
-        compared, lowercase = self._compared(split, outputs), self._data.lowercase
-        return {kind: bleu(kind, *both, lowercase=lowercase) for kind, both in compared.items()}
+        compared, lowercase = self._compared(split, copied), self._data.lowercase
+        bleus = {kind: bleu(kind, *both, lowercase=lowercase)[0] for kind, both in compared.items()}
+        return {"copied source": bleus}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return what each kind of BLEU counts of each test pair."""

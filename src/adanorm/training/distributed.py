@@ -15,7 +15,7 @@ from torch import distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adanorm.tasks.base import Batches
+from adanorm.tasks.base import EpochBatches
 
 
 class World(NamedTuple):
@@ -109,7 +109,7 @@ def ties_rows(model: nn.Module) -> bool:
     return any(getattr(module, "depends_on_batch", False) for module in model.modules())
 
 
-def share(batches: Batches, update: range, world: World, *, whole: bool) -> list[Any]:
+def share(batches: EpochBatches, update: range, world: World, *, whole: bool) -> list[Any]:
     """Return what a process computes of an update's batches: every n-th one where they go round, else parts.
 
     Either way each row is computed once, and no process makes a batch of another's rows; a whole batch uses

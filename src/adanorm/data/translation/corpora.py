@@ -37,13 +37,10 @@ class ParallelText:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield each pair; raises ValueError where the numbers of lines differ, and where there is none."""
         for source, target in self.texts:
-            sides, count = (iter(source.lines()), iter(target.lines())), 0
-            for pair in zip_longest(*sides):
+            count = 0
+            for pair in zip_longest(source.lines(), target.lines()):
                 if None in pair:
-                    here, there = (
-                        count + (line is not None) + sum(1 for _ in side)
-                        for line, side in zip(pair, sides, strict=True)
-                    )
+                    here, there = (sum(1 for _ in text.lines()) for text in (source, target))
                     raise ValueError(
                         f"{source.name} has {here:,} lines and {target.name} has {there:,}: line i of one"
                         " must be the translation of line i of the other"
@@ -171,6 +168,11 @@ def _wmt_train(europarl: str, news: str) -> list[Part]:
     ]
 
 
+def _by_split(*parts: Part) -> dict[str, list[Part]]:
+    """Return training, validation and test of one part each."""
+    return {split: [part] for split, part in zip(SPLITS, parts, strict=True)}
+
+
 RECIPES: dict[str, dict[str, list[Part]]] = {
     # The classic recipe takes validation out of the cleaned training pairs.
     "iwslt14-de-en": {
@@ -182,27 +184,19 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
     },
     # What fairseq's recipe gives before its subwords, as harvardnlp/var-attn has it.
     "iwslt14-de-en-tokenized": {split: [Part(f"{split}.{{}}")] for split in SPLITS},
-    "iwslt15-en-vi": {
-        "train": [Part("train.{}")],
-        "valid": [Part("tst2012.{}")],
-        "test": [Part("tst2013.{}")],
-    },
-    "iwslt15-en-vi-30k": {
-        "train": [Part("train-first30k.{}.gz")],
-        "valid": [Part("dev-2012-en-vi.tgz", "tst2012.{}")],
-        "test": [Part("test-2013-en-vi.tgz", "tst2013.{}")],
-    },
-    "multi30k-de-en": {
-        "train": [Part("train.{}.gz")],
-        "valid": [Part("val.{}.gz")],
-        "test": [Part("test_2016_flickr.{}.gz")],
-    },
+    "iwslt15-en-vi": _by_split(Part("train.{}"), Part("tst2012.{}"), Part("tst2013.{}")),
+    "iwslt15-en-vi-30k": _by_split(
+        Part("train-first30k.{}.gz"),
+        Part("dev-2012-en-vi.tgz", "tst2012.{}"),
+        Part("test-2013-en-vi.tgz", "tst2013.{}"),
+    ),
+    "multi30k-de-en": _by_split(Part("train.{}.gz"), Part("val.{}.gz"), Part("test_2016_flickr.{}.gz")),
     # Google's pre-processed corpus: words and subwords are made already.
-    "wmt16-en-de": {
-        "train": [Part("wmt16_en_de.tar.gz", "train.tok.clean.bpe.32000.{}")],
-        "valid": [Part("wmt16_en_de.tar.gz", "newstest2013.tok.bpe.32000.{}")],
-        "test": [Part("wmt16_en_de.tar.gz", "newstest2014.tok.bpe.32000.{}")],
-    },
+    "wmt16-en-de": _by_split(
+        Part("wmt16_en_de.tar.gz", "train.tok.clean.bpe.32000.{}"),
+        Part("wmt16_en_de.tar.gz", "newstest2013.tok.bpe.32000.{}"),
+        Part("wmt16_en_de.tar.gz", "newstest2014.tok.bpe.32000.{}"),
+    ),
     # From raw text, what Google's corpus was made of. As in Google's script: the development set as text, the
     # test set as marked up for German to English.
     "wmt16-en-de-parts": {
