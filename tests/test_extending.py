@@ -126,24 +126,14 @@ class Denoiser(nn.Module):
         return self.output(self.norm(self.hidden(x)).relu())
 """
 TASK = """
-import numpy as np
 import torch
-from adanorm.data.examples import Batches
 from adanorm.data.waves import load_waves
-from adanorm.models import build_model
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 class Denoising(TrainingTask):
     def __init__(self, experiment):
-        self._experiment, self.splits, self.checksums = experiment, load_waves(experiment.data), {}
-        self.sizes = {split: len(examples) for split, examples in self.splits.items()}
-
-    def build_model(self, make_norm):
-        return build_model(self._experiment.model, make_norm, points=self._experiment.data.inputs)
-
-    def train_batches(self, epoch):
-        train = self.splits["train"]
-        return Batches(train, train.order(np.random.default_rng((self._experiment.seed, epoch))))
+        self.examples = load_waves(experiment.data)
+        super().__init__(experiment, self.examples, {}, points=experiment.data.inputs)
 
     def loss(self, model, batch, carried=()):
         errors = model(batch.inputs).float() - batch.targets
@@ -151,7 +141,7 @@ class Denoising(TrainingTask):
 
     def evaluate(self, model, split):
         with torch.inference_mode():
-            errors = model(self.splits[split].inputs) - self.splits[split].targets
+            errors = model(self.examples[split].inputs) - self.examples[split].targets
         return Evaluation({"loss": errors.double().square().mean().item()}, [])
 """
 CONFIGURATION = """# @package _global_

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adanorm.config.data_sections import SPLITS, ByteTextConfig, ParallelConfig, TextConfig, TreebankConfig
+from adanorm import tasks
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import SPLITS, ByteTextConfig, ParallelConfig, TreebankConfig
 from adanorm.data.byte_streams import load_streams
 from adanorm.data.examples import Splits
 from adanorm.data.images import load_images
@@ -16,6 +18,7 @@ from adanorm.data.inspection import Inspection, count_overlaps
 from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
+from adanorm.runs.execute import _inspected
 from tests.data.sections import section_of
 from tests.data.test_readers import images_of, text_of, write_corpus, write_images
 from tests.data.translation.test_pairs import data_of, own
@@ -169,7 +172,7 @@ def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Ins
             )
         )
     data = section_of(TreebankConfig, "task=ptb", *(f"data.{split}={folder / split}" for split in SPLITS))
-    return inspect_trees(load_treebank(data)[0], own=True)
+    return inspect_trees(load_treebank(data)[0])
 
 
 def test_arcs_with_labels_unseen_in_training_are_told(tmp_path: Path) -> None:
@@ -186,7 +189,9 @@ def test_arcs_with_labels_unseen_in_training_are_told(tmp_path: Path) -> None:
 def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
     rt = load_sentences(text_of(f"data.mirror={mirror}")).inspection
     assert set(rt.counts["overlap"].values()) == {0}
-    sst5 = load_sentences(section_of(TextConfig, "task=sst5", f"data.mirror={mirror}")).inspection
+    run = compose_experiment(["task=sst5", f"data.mirror={mirror}"])
+    task = tasks.build(run)
+    sst5 = task.inspection
     others = {}  # another group's copy
     for split in ("train", "dev", "test"):
         with gzip.open(mirror / "sst5" / f"stsa.fine.{split}.gz", "rt") as file:
@@ -195,6 +200,6 @@ def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:
         shared = sum(line in set(others["train"]) for line in others[name])
         assert sst5.counts["overlap"][f"{split} in train"] == shared == 2
     data = section_of(TreebankConfig, "task=ptb", "scale=mini", f"data.mirror={mirror}")
-    trees = inspect_trees(load_treebank(data)[0], own=False)
-    assert trees.counts["overlap"]["test in train"] == 3
-    assert rt.warnings == sst5.warnings == trees.warnings == (), "they are as published"
+    assert inspect_trees(load_treebank(data)[0]).counts["overlap"]["test in train"] == 3
+    assert sst5.warnings
+    assert _inspected(run, task).warnings == (), "they are as published"

@@ -71,7 +71,6 @@ class Corpus:
 
     splits: dict[str, Tensor]
     checksums: dict[str, str]
-    own: bool  # the user's
 
     @cached_property
     def inspection(self) -> Inspection:
@@ -79,8 +78,6 @@ class Corpus:
         parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
         lines = {of: [line for line in part.split(b"\n") if len(line) >= LINE] for of, part in parts.items()}
         counts = {**count_overlaps(lines), "lines": {split: len(part) for split, part in lines.items()}}
-        if not self.own:
-            return Inspection(counts)
         again = [split for split in ("valid", "test") if parts[split] in parts["train"]]
         warnings = [f"{split}: the whole of it also stands in the training part" for split in again]
         return Inspection(counts, (*warnings, *overlap_warnings(counts, lines)))
@@ -101,13 +98,13 @@ def load_streams(data: ByteTextConfig) -> Corpus:
         content, name = _content(data)
         digest.update(content)
     sizes = [int(len(content) * fraction) for fraction in data.fractions[:2]]
-    ends = [sizes[0], sizes[0] + sizes[1], len(content)]
     text = torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
-    splits = {split: text[start:end] for split, start, end in zip(SPLITS, [0, *ends[:2]], ends, strict=True)}
+    parts = torch.split(text, [*sizes, len(content) - sum(sizes)])
+    splits = dict(zip(SPLITS, parts, strict=True))
     for split, part in splits.items():
         if len(part) == 0:
             raise ValueError(f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} none")
-    return Corpus(splits, {name: digest.hexdigest()}, bool(own))
+    return Corpus(splits, {name: digest.hexdigest()})
 
 
 def _content(data: ByteTextConfig) -> tuple[bytes, str]:

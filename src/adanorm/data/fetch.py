@@ -92,19 +92,15 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
 
 def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
     """Return what is wrong at each address of the network, or None, by file and address."""
-
-    def asked(address: str, size: int | None) -> str | None:
-        return ask(address, None if "#" in address else size, PATIENCE.read)  # behind it, a member
-
+    files = {f"{source.folder}/{file.name}": file for source in sources for file in source.files}
     with ThreadPoolExecutor(8) as pool:
         answers = {
-            f"{source.folder}/{file.name}": {
-                address: pool.submit(asked, address, file.size)
-                for address in file.addresses
-                if "://" in address
+            path: {
+                at: pool.submit(ask, at, None if "#" in at else file.size, PATIENCE.read)  # "#": a member
+                for at in file.addresses
+                if "://" in at
             }
-            for source in sources
-            for file in source.files
+            for path, file in files.items()
         }
     return {path: {at: answer.result() for at, answer in by.items()} for path, by in answers.items()}
 

@@ -50,7 +50,6 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         what="images",
         available=len(images[train]),
         batch=("data.batch_size", data.batch_size),
-        own=bool(data.own_files()),
     )
     mean, std = (torch.tensor(number).reshape(-1, 1, 1) for number in (data.mean, data.std))
 

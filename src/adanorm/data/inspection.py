@@ -20,7 +20,7 @@ def too_long(words: int) -> str | None:
 
 
 class Inspection(NamedTuple):
-    """Counts for the record, and a line for each thing that users should know about their own data."""
+    """Counts for the record, and a line for each thing to know where the data are the user's own."""
 
     counts: Counts
     warnings: tuple[str, ...] = ()
@@ -53,9 +53,8 @@ def inspect_labeled(
     what: str,
     available: int,
     batch: tuple[str, int],
-    own: bool,
 ) -> Inspection:
-    """Return what labeled examples say, with warnings if they are the user's own.
+    """Return what labeled examples say.
 
     `available` is how much there is to train on, `batch` a setting that bounds a batch and its value.
     Raises ValueError for one label only in training, and for a label that training lacks.
@@ -73,7 +72,7 @@ def inspect_labeled(
         if len(set(part)) == 1
     ]
     lines = [*overlap_warnings(counts, labels), *of_one_label, *_label_warnings(labels)]
-    return Inspection(counts, (*lines, *batch_warnings(available, *batch)) if own else ())
+    return Inspection(counts, (*lines, *batch_warnings(available, *batch)))
 
 
 def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:

@@ -102,7 +102,6 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
         what="sentences",
         available=sum(len(s.words) for s in corpora["train"]),
         batch=("data.batch_tokens", data.batch_tokens),
-        own=bool(data.own_files()),
     )
     labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
     words = frequent((word for sentence in corpora["train"] for word in sentence.words), data.min_count)
@@ -112,12 +111,12 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 
-    def examples(split: str) -> TextExamples:
-        return TextExamples(
-            [np.array([word_ids.get(word, 1) for word in s.words]) for s in corpora[split]],
-            torch.tensor([label_ids[s.label] for s in corpora[split]]),
+    splits: dict[str, Examples] = {
+        split: TextExamples(
+            [np.array([word_ids.get(word, 1) for word in s.words]) for s in part],
+            torch.tensor([label_ids[s.label] for s in part]),
             data.batch_tokens,
         )
-
-    splits: dict[str, Examples] = {split: examples(split) for split in SPLITS}
+        for split, part in corpora.items()
+    }
     return Splits(splits, labels, checksums, inspection, vocabulary)

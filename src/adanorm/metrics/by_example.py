@@ -24,7 +24,7 @@ def score(metric: str, counts: Counts) -> float:
         return MEANS[metric] * float(counts.mean())
     if metric == "uas":
         return 100 * float(counts[:, 0].sum() / counts[:, 1].sum())
-    return float(np.prod(_bleu(metric, _sums(counts))))
+    return float(np.prod(_bleu(metric, _with_ngrams(counts).sum(0))))
 
 
 def by_example(metric: str, counts: Counts) -> Counts:
@@ -37,7 +37,8 @@ def by_example(metric: str, counts: Counts) -> Counts:
         return MEANS[metric] * counts[:, 0]
     if metric == "uas":
         return 100 * counts[:, 0] * len(counts) / float(counts[:, 1].sum())
-    without = np.prod(_bleu(metric, _sums(counts) - np.hstack([counts, _ngrams(counts)])), axis=0)
+    rows = _with_ngrams(counts)
+    without = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
     pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * without
     return pseudo
 
@@ -50,17 +51,13 @@ def factors(metric: str, counts: Counts) -> dict[str, float]:
     """
     if metric in MEANS or metric == "uas":
         return {}
-    return dict(zip(("precision", "brevity penalty"), map(float, _bleu(metric, _sums(counts))), strict=True))
+    both = map(float, _bleu(metric, _with_ngrams(counts).sum(0)))
+    return dict(zip(("precision", "brevity penalty"), both, strict=True))
 
 
-def _ngrams(counts: Counts) -> Counts:
-    """Return the numbers of n-grams of each output, (E, 4)."""
-    return np.maximum(counts[:, 4:5] - ORDERS, 0)
-
-
-def _sums(counts: Counts) -> Counts:
-    sums: Counts = np.hstack([counts, _ngrams(counts)]).sum(0)
-    return sums
+def _with_ngrams(counts: Counts) -> Counts:
+    """Return counts, and the numbers of n-grams of each output behind them, (E, 10)."""
+    return np.hstack([counts, np.maximum(counts[:, 4:5] - ORDERS, 0)])
 
 
 def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:

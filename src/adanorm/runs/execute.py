@@ -125,6 +125,8 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
 def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     """Return what the data and the schedule say; raises ValueError where there is nothing to train on."""
     settings, found = experiment.training, task.inspection
+    if not experiment.own_data:  # what others have published is as it is
+        found = found._replace(warnings=())
     batches = len(task.train_batches(0))
     if batches == 0:
         raise ValueError("the training data make no batch")

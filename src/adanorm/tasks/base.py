@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batches, Examples
 from adanorm.data.inspection import Inspection
+from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 
 
@@ -47,20 +48,21 @@ class TrainingTask(ABC):
     carries: bool = False  # whether the loss of a batch starts from what that before it left
 
     def __init__(
-        self, experiment: Experiment, splits: Mapping[str, Sized], checksums: dict[str, str]
+        self, experiment: Experiment, splits: Mapping[str, Sized], checksums: dict[str, str], **sizes: Any
     ) -> None:
         self.checksums = checksums  # SHA-256 of the data files by name, for the record
         self.sizes = {split: len(part) for split, part in splits.items()}
         self._model, self._seed = experiment.model, experiment.seed
+        self._model_sizes = sizes  # which the data decide
 
     @property
     def inspection(self) -> Inspection:
         """What the data say of a score: counts for the record, and warnings. Asked before training alone."""
         return Inspection({})
 
-    @abstractmethod
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the model with the norms that make_norm makes, initialized from torch's generator."""
+        return build_model(self._model, make_norm, **self._model_sizes)
 
     def train_batches(self, epoch: int) -> EpochBatches:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""

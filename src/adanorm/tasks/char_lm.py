@@ -14,8 +14,6 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.sections import SegmentConfig
 from adanorm.data.byte_streams import IGNORED, SegmentBatch, Segments, load_streams
 from adanorm.data.inspection import Inspection
-from adanorm.models import build_model
-from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -44,10 +42,6 @@ class CharLm(TrainingTask):
     def inspection(self) -> Inspection:
         """Long lines in two splits, copies of them."""
         return self.corpus.inspection
-
-    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the Transformer-XL or the recurrent network that the configuration describes."""
-        return build_model(self._model, make_norm)
 
     def train_batches(self, epoch: int) -> Segments:
         """Return the training text from its start, a segment of every stream at a time."""

@@ -13,8 +13,6 @@ from adanorm.data.examples import Batch, Splits, with_label_noise
 from adanorm.data.images import load_images
 from adanorm.data.inspection import Inspection
 from adanorm.data.sentences import load_sentences
-from adanorm.models import build_model
-from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 READERS: dict[type[DataConfig], Callable[[Any], Splits]] = {
@@ -39,18 +37,15 @@ class Classification(TrainingTask):
             self.splits = with_label_noise(self.splits, data.label_noise, experiment.seed)
         self._is_wrong = self.splits["train"].targets != self._truth
         self.examples = self.splits.examples
-        super().__init__(experiment, self.examples, self.splits.checksums)
+        sizes = {"vocabulary": words} if (words := len(self.splits.vocabulary)) else {}
+        sizes["classes"] = len(self.splits.labels)
+        super().__init__(experiment, self.examples, self.splits.checksums, **sizes)
         self._smoothing = experiment.training.label_smoothing or 0.0
 
     @property
     def inspection(self) -> Inspection:
         """Examples in two splits, copies and the labels."""
         return self.splits.inspection
-
-    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the network that the configuration names, with as many outputs as labels."""
-        sizes = {"vocabulary": words} if (words := len(self.splits.vocabulary)) else {}
-        return build_model(self._model, make_norm, classes=len(self.splits.labels), **sizes)
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy in nats, labels smoothed (Szegedy et al. 2016), and the batch's size."""

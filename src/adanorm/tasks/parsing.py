@@ -19,7 +19,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import Tree, attachment, is_projective, left_out, projectivized
-from adanorm.models import arc_standard, build_model
+from adanorm.models import arc_standard
 from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -35,10 +35,11 @@ class Parsing(TrainingTask):
         assert isinstance(experiment.data, TreebankConfig), "the configuration pairs models and readers"
         self._data = experiment.data
         self.trees, checksums = load_treebank(experiment.data)
-        super().__init__(experiment, self.trees, checksums)
-        self.vocabulary = Vocabulary.of(
+        self.vocabulary = vocabulary = Vocabulary.of(
             self.trees["train"], lowercase=self._data.lowercase, min_count=self._data.min_count
         )
+        sizes = {"vocabulary": len(vocabulary), "features": width(vocabulary)}
+        super().__init__(experiment, self.trees, checksums, **sizes, actions=1 + 2 * vocabulary.kinds)
         if experiment.task.metric.startswith("las") and not self.vocabulary.labels:
             raise ValueError(f"task.metric={experiment.task.metric}: the training trees have no labels")
         self._vectors: dict[int, Tensor] = {}
@@ -67,7 +68,7 @@ class Parsing(TrainingTask):
     @property
     def inspection(self) -> Inspection:
         """Sentences in two splits, copies, labels that training lacks, trees without transitions."""
-        found = inspect_trees(self.trees, own=bool(self._data.own_files()))
+        found = inspect_trees(self.trees)
         counts = {split: counts for split, (_, counts) in self._followed.items()}
         if self._vectors:
             counts["vectors"] = {"words": len(self.vocabulary.words), "found": len(self._vectors)}
@@ -92,8 +93,7 @@ class Parsing(TrainingTask):
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the classifier that the configuration describes, on given word vectors if there are."""
-        sizes = {"vocabulary": len(self.vocabulary), "features": width(self.vocabulary)}
-        model = build_model(self._model, make_norm, **sizes, actions=1 + 2 * self.vocabulary.kinds)
+        model = super().build_model(make_norm)
         with torch.no_grad():
             for index, vector in self._vectors.items():
                 model.get_parameter("embedding.weight")[index] = vector

@@ -9,8 +9,6 @@ from adanorm.config.data_sections import GaussianConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.models import build_model
-from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
@@ -19,13 +17,9 @@ class Regression(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, GaussianConfig), "the configuration pairs models and readers"
-        self._data = experiment.data
-        self.splits = self.examples = examples(experiment.data)
-        super().__init__(experiment, self.splits, {})
-
-    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the network, with as many outputs as targets."""
-        return build_model(self._model, make_norm, inputs=self._data.inputs, outputs=self._data.outputs)
+        data = experiment.data
+        self.splits = self.examples = examples(data)
+        super().__init__(experiment, self.splits, {}, inputs=data.inputs, outputs=data.outputs)
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the squared errors summed over the batch's targets, and how many these are."""

@@ -16,9 +16,7 @@ from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.data.translation.tokenization import Bpe
 from adanorm.metrics.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
-from adanorm.models import build_model
 from adanorm.models.beam_search import beam_search
-from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
@@ -36,16 +34,13 @@ class Translation(TrainingTask):
         self._decoding = experiment.decoding
         self._smoothing = experiment.training.label_smoothing or 0.0
         self.corpus = load_pairs(experiment.data)
-        super().__init__(experiment, self.corpus.splits, self.corpus.checksums)
+        files, both = self.corpus.checksums, self.corpus.dictionaries
+        super().__init__(experiment, self.corpus.splits, files, dictionaries=both)
 
     @property
     def inspection(self) -> Inspection:
         """Pairs in two splits, copies, pairs too long for a batch."""
         return self.corpus.inspection
-
-    def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return fairseq's Transformer with the norms that make_norm places."""
-        return build_model(self._model, make_norm, dictionaries=self.corpus.dictionaries)
 
     def train_batches(self, epoch: int) -> Batches[PairBatch]:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""

@@ -110,8 +110,6 @@ class Corpus:
         sizes, batch_tokens = self.splits["train"].sizes, self.data.batch_tokens
         too_long = int((sizes > batch_tokens).sum())
         counts["too_long"] = {"train": too_long}
-        if not self.data.own_files():
-            return Inspection(counts)
         warnings = [
             *overlap_warnings(counts, self.splits),
             *batch_warnings(int(sizes.sum()), "data.batch_tokens", batch_tokens),

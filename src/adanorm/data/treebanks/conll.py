@@ -46,7 +46,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
 
-def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
+def inspect_trees(trees: Trees) -> Inspection:
     """Return overlaps and labels that training lacks; raises ValueError where it lacks all of a split's."""
     counts = count_overlaps(
         {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
@@ -64,7 +64,7 @@ def inspect_trees(trees: Trees, *, own: bool) -> Inspection:
                 f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
                 f" {unknown[0]!r}: a parser cannot give it"
             )
-    return Inspection(counts, tuple(warnings) if own else ())
+    return Inspection(counts, tuple(warnings))
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:

@@ -26,7 +26,7 @@ from numba.np.numpy_support import carray
 from torch import Tensor
 
 from adanorm.norms.closed_form import Member
-from adanorm.norms.kernels.compiling import Kernel, compiled, entry
+from adanorm.norms.kernels.compiling import compiled, entry
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
@@ -158,31 +158,25 @@ def _scale_rows(
             dx[r, i] = C * inverse_std * dz[r, i]
 
 
-def _forward(at: Address) -> None:
+def _work(at: Address) -> None:
+    """Do blocks of a job: the forward pass without a grad, else the backward one, which may need no x."""
     job = carray(at, 1, JOB)[0]
     rows, shape, across = job.rows, (job.rows, job.features), job.across
-    x, z = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.out), shape, np.float32)
-    variance = carray(_pointer(job.variance), rows, np.float32)
+    x, dz = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.grad), shape, np.float32)
+    out, variance = (
+        carray(_pointer(job.out), shape, np.float32),
+        carray(_pointer(job.variance), rows, np.float32),
+    )
     block = _next_block(at)
     while block < job.blocks:
         first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
-        _forward_rows(first, last, x, across, z, variance, job.k, job.C, job.eps, job.released)
-        block = _next_block(at)
-
-
-def _backward(at: Address) -> None:
-    job = carray(at, 1, JOB)[0]
-    rows, shape, across = job.rows, (job.rows, job.features), job.across
-    dz, dx = carray(_pointer(job.grad), shape, np.float32), carray(_pointer(job.out), shape, np.float32)
-    x, variance = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.variance), rows, np.float32)
-    block = _next_block(at)
-    while block < job.blocks:
-        first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
-        if job.x == 0:
-            _scale_rows(first, last, dz, variance, dx, job.C, job.eps, job.released)
+        if job.grad == 0:
+            _forward_rows(first, last, x, across, out, variance, job.k, job.C, job.eps, job.released)
+        elif job.x == 0:
+            _scale_rows(first, last, dz, variance, out, job.C, job.eps, job.released)
         else:
             _backward_rows(
-                first, last, dz, x, across, variance, dx,
+                first, last, dz, x, across, variance, out,
                 job.k, job.C, job.detach_mean, job.detach_variance, job.eps, job.released,
             )  # fmt: skip
         block = _next_block(at)
@@ -192,7 +186,7 @@ def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
     """Return z (..., H) in x's type and the biased variance (...) in float32."""
     rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
-    _run(_forward, member, z, variance, x=rows.data_ptr(), across=across)
+    _run(member, z, variance, x=rows.data_ptr(), across=across)
     return z.to(x.dtype), variance
 
 
@@ -202,12 +196,12 @@ def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -
     dx = torch.empty_like(dz)
     rows, across = (None, 0) if x is None else in_memory_order(x)
     address = 0 if rows is None else rows.data_ptr()
-    _run(_backward, member, dx, variance.contiguous(), grad=dz.data_ptr(), x=address, across=across)
+    _run(member, dx, variance.contiguous(), grad=dz.data_ptr(), x=address, across=across)
     return dx.to(grad.dtype)
 
 
-def _run(kernel: Kernel, member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
-    """Run a kernel over all rows of tensors (..., H), on as many threads as are worth it."""
+def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
+    """Do a job over all rows of tensors (..., H), on as many threads as are worth it."""
     elements, features = out.numel(), out.shape[-1]
     rows = elements // max(features, 1)
     k, C, detach_mean, detach_variance, eps, numerics = member
@@ -219,7 +213,7 @@ def _run(kernel: Kernel, member: Member, out: Tensor, variance: Tensor, **job: i
             released=numerics == "released",
         )
     )  # fmt: skip
-    code, threads, team = entry(kernel), torch.get_num_threads(), _team()
+    code, threads, team = entry(_work), torch.get_num_threads(), _team()
     # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP ends the
     # threads that a smaller team leaves out, so all of torch's do the work, or this one alone.
     if threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS:
