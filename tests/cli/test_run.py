@@ -92,7 +92,7 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("norm.placement=first", "placement 'first': choose all, final"),
         ("norm=adanorm norm.params.k=1.5", "k=1.5: must be at least 0 and below 1"),
         ("norm=adanorm norm.placement=[x.*]", "'x.*' matches no site: the sites are norms.0, norms.1"),
-        ("data.path=nowhere", "data.path=nowhere: holds neither train-images-idx3-ubyte.gz"),
+        ("data.path=nowhere", "data.path=nowhere: there is neither train-images-idx3-ubyte.gz"),
         ("data.source=cifar", "data.source='cifar': images come from mnist"),
         ("norm=instancenorm model.norm_axes=all", "norm instancenorm is not defined in mnist: its"),
         ("norm=groupnorm norm.params.groups=3", "groups=3: must be a whole number that divides the 4"),

@@ -10,10 +10,9 @@ from pathlib import Path
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.record_arguments import NAMES, named_runs
 from adanorm.config.errors import one_line
-from adanorm.config.paths import choices
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
-from adanorm.records.contribution import checked, parsed, written
+from adanorm.records.contribution import checked, golden_pairs, parsed, written
 from adanorm.records.environment import describe
 from adanorm.records.folder import shown
 from adanorm.records.reader import Record
@@ -43,10 +42,9 @@ def main(arguments: Arguments) -> None:
 
     from adanorm.runs.golden import golden_losses
 
-    norms = {(one.folder.parts[-3], norm) for one in records for norm in (one.folder.parts[-2], "layernorm")}
-    golden = golden_losses(f"{task}/{norm}" for task, norm in sorted(norms) if norm in choices("norm"))
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
-    path, content = Path(arguments.keys["output"]), written(records, machine, golden)
+    content = written(records, machine, golden_losses(golden_pairs(records)))
+    path = Path(arguments.keys["output"])
     parsed(content)  # what would be refused elsewhere is refused here
     write_whole(path, content)
     print(f"{shown(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

@@ -104,9 +104,8 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 raise ValueError(f"{path}, row 1: needs one column {column}, has {', '.join(columns)[:80]!r}")
         for fields in reader:
             if None in fields or None in fields.values():
-                raise ValueError(
-                    f"{path}, row {reader.line_num}: other fields than the {len(columns)} of row 1"
-                )
+                other = f"other fields than the {len(columns)} of row 1"
+                raise ValueError(f"{path}, row {reader.line_num}: {other}")
             yield reader.line_num, {column: field.strip() for column, field in fields.items()}
     except csv.Error as error:
         raise ValueError(f"{path}, row {reader.line_num + 1}: {error}") from None
@@ -127,10 +126,8 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
     for two, one in table.pairs.items():
         if one is None:
             raise ValueError(f"{file}, row {max(first[n] for n in two)}, column {_lacking(table, *two)}")
-    about = (
-        f"{better} is better, margin {given['margin']}, p corrected for {counted(len(table.pairs), 'pair')}"
-    )
-    lines = hanging("", f"{task or file}: {about} (Holm)")
+    corrected = f"p corrected for {counted(len(table.pairs), 'pair')} (Holm)"
+    lines = hanging("", f"{task or file}: {better} is better, margin {given['margin']}, {corrected}")
     digits = max(one.digits for one in table.pairs.values() if one)
     cells = [
         (name, mean_text([*scores[name].values()], digits), str(len(of)), table.letters[name])

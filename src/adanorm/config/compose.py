@@ -35,7 +35,7 @@ def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> E
     return experiment if runs is None else experiment.model_copy(update={"runs": runs})
 
 
-_once = cache(compose_experiment)
+_once, _read_once = cache(compose_experiment), cache(read_yaml_file)
 
 
 @cache
@@ -86,7 +86,7 @@ def _with_settings(overrides: Sequence[str]) -> Values:
 
 def _of_choices(chosen: Mapping[str, str]) -> Values:
     """Return the configuration of the chosen files, put together as conf/run.yaml's defaults list says."""
-    run = _run_file()
+    run = _read_once(CONF / "run.yaml")
     values = {key: value for key, value in run.items() if key not in ("defaults", "hydra")}
     names: dict[str, str] = {}
     for default in run["defaults"]:
@@ -98,11 +98,6 @@ def _of_choices(chosen: Mapping[str, str]) -> Values:
         if names[group] in choices(group) or not (optional or names[group] == "[]"):
             values = _merged(values, _file(f"{group}/{names[group]}"))
     return values
-
-
-@cache
-def _run_file() -> Values:
-    return dict(read_yaml_file(CONF / "run.yaml"))
 
 
 @cache

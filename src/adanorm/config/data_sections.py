@@ -18,11 +18,19 @@ FULL_SIZE = "full-size"  # the `source` of a dry run's data, which are made up
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
-def _plain_or_packed(path: Path, lacking: str) -> Path:
-    """Return the file `path`.gz, else `path`; raises ValueError where neither is, or they have other data."""
+def _named_file(key: str, path: str) -> Path:
+    """Return the file that a setting names; raises ValueError where it is not there."""
+    if not Path(path).is_file():
+        raise ValueError(f"data.{key}={path}: no such file")
+    return Path(path)
+
+
+def _plain_or_packed(key: str, named: str, rest: str) -> Path:
+    """Return the file `named``rest`.gz, else without .gz; ValueError where neither is, or they differ."""
+    path = Path(f"{named}{rest}")
     packed = path.with_name(f"{path.name}.gz")
     if not (packed.is_file() or path.is_file()):
-        raise ValueError(lacking)
+        raise ValueError(f"data.{key}={named}: there is neither {path.name}.gz nor {path.name}")
     if not (packed.is_file() and path.is_file()):
         return packed if packed.is_file() else path
     try:
@@ -113,11 +121,8 @@ class ImagesConfig(LabelledImagesConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the four IDX files under `path` by name, each with or without `.gz`."""
-        files: dict[str, Path] = {}
-        for name in () if self.path is None else IDX_NAMES:
-            lacking = f"data.path={self.path}: holds neither {name}.gz nor {name}"
-            files[name] = _plain_or_packed(Path(f"{self.path}/{name}"), lacking)
-        return files
+        names = () if self.path is None else IDX_NAMES
+        return {name: _plain_or_packed("path", str(self.path), f"/{name}") for name in names}
 
 
 class ColorImagesConfig(LabelledImagesConfig):
@@ -163,11 +168,7 @@ class ThreeFilesConfig(DataConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's three files by split."""
-        files = {split: Path(path) for split, path in self.named().items()}
-        for split, path in files.items():
-            if not path.is_file():
-                raise ValueError(f"data.{split}={path}: no such file")
-        return files
+        return {split: _named_file(split, path) for split, path in self.named().items()}
 
     def named(self) -> dict[str, str]:
         """Return what the user gave of each split; raises ValueError where that is some of them."""
@@ -217,11 +218,10 @@ class ParallelConfig(ThreeFilesConfig):
             if self.train or self.valid or self.test:
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
             return data_bin_files(Path(self.path), self.languages)
-        files: dict[str, Path] = {}
-        for (split, prefix), language in product(self.named().items(), self.languages):
-            lacking = f"data.{split}={prefix}: there is no {prefix}.{language}, nor with .gz"
-            files[f"{split}.{language}"] = _plain_or_packed(Path(f"{prefix}.{language}"), lacking)
-        return files
+        texts = product(self.named().items(), self.languages)
+        return {
+            f"{split}.{code}": _plain_or_packed(split, prefix, f".{code}") for (split, prefix), code in texts
+        }
 
 
 class ByteTextConfig(DataConfig):
@@ -242,9 +242,7 @@ class ByteTextConfig(DataConfig):
 
     def own_files(self) -> dict[str, Path]:
         """Return the user's own text."""
-        if self.path is not None and not Path(self.path).is_file():
-            raise ValueError(f"data.path={self.path}: no such file")
-        return {} if self.path is None else {"text": Path(self.path)}
+        return {} if self.path is None else {"text": _named_file("path", self.path)}
 
 
 class TreebankConfig(ThreeFilesConfig):
@@ -290,7 +288,5 @@ class TreebankConfig(ThreeFilesConfig):
         if self.path is not None:
             files = penn_files(Path(self.path))
         if self.vectors is not None:
-            files["vectors"] = [Path(self.vectors)]
-            if not files["vectors"][0].is_file():
-                raise ValueError(f"data.vectors={self.vectors}: no such file")
+            files["vectors"] = [_named_file("vectors", self.vectors)]
         return files

@@ -30,8 +30,7 @@ def find_outside(name: str, path: str | None) -> Any:
 
     A norm of the suite goes before an entry point of its name. Raises ValueError where a path has no class.
     """
-    named = _module_and_class(name, path)
-    if named is None:
+    if (named := _module_and_class(name, path)) is None:
         return None
     module, attribute = named
     try:
@@ -71,18 +70,17 @@ class _OutsideFinder:
         """Return the spec of a module of such a package, None of any other."""
         if name.partition(".")[0] not in cls.tops:
             return None
-        others = (finder for finder in sys.meta_path if finder is not cls)
-        specs = (finder.find_spec(name, path) for finder in others)
-        spec = next((spec for spec in specs if spec is not None), None)
-        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+        specs = (finder.find_spec(name, path) for finder in sys.meta_path if finder is not cls)
+        if (spec := next(filter(None, specs), None)) and isinstance(
+            spec.loader, importlib.machinery.SourceFileLoader
+        ):
             spec.loader = _FromSource(name, spec.loader.path)
         return spec
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
     """Return a norm's source files by relative path, {} for the suite's own; nothing is imported."""
-    named = _module_and_class(name, path)
-    if named is None:
+    if (named := _module_and_class(name, path)) is None:
         return {}
     try:
         return source_of(named[0])[1]

@@ -40,9 +40,8 @@ class Standing(NamedTuple):
     pair: Pair
     answer: str
     runs: tuple[Run, ...] = ()  # that it lacks at its next look
-    looks: int = (
-        0  # until it probably closes, or until its plan ends where none of them is likely to close it
-    )
+    # Until it probably closes, or until its plan ends where none of them is likely to close it.
+    looks: int = 0
     left: str = ""  # why it gets no more runs
 
     @property
@@ -111,9 +110,9 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
     if any(side.setback for side in norms.sides):
         return Standing(comparison, norms, answer, left=norms.remark)
     later = [look for look in norms.looks.after if len(norms.seeds) < look <= most]
-    if not later or answer not in ("open", "not run"):
-        left = f"{len(norms.seeds)} seeds" if answer in ("open", "not run") else ""
-        return Standing(comparison, norms, answer, left=left)
+    is_open = answer in ("open", "not run")
+    if not later or not is_open:
+        return Standing(comparison, norms, answer, left=f"{len(norms.seeds)} seeds" if is_open else "")
     recorded = [side.recorded for side in norms.sides]
     shared = record.variance.shared(comparison.worse, comparison.better)
     first = first_seed(record.plan)

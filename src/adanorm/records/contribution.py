@@ -93,12 +93,18 @@ def parsed(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], lis
     if group or not records:
         raise ValueError("ends within a record, or has none")
     _check_shown(head["environment"])
-    known = {(folder.parts[-3], norm) for folder in records for norm in (folder.parts[-2], "layernorm")}
-    pairs = {f"{task}/{norm}" for task, norm in known if norm in choices("norm")}
+    pairs = {*golden_pairs(records.values())}
     numbers = [type(loss) is float and math.isfinite(loss) for of in head["golden"].values() for loss in of]
     if not {*head["golden"]} <= pairs or not all(numbers):
         raise ValueError("has golden losses that are no numbers, or of a norm without a run")
     return head, [*records.values()]
+
+
+def golden_pairs(records: Iterable[Record]) -> list[str]:
+    """Return what golden losses are of, TASK/NORM: each run's norm, of the suite's, and LayerNorm."""
+    parts = [one.folder.parts for one in records]
+    pairs = {(task, norm) for *_, task, own, _ in parts for norm in (own, "layernorm")}
+    return [f"{task}/{norm}" for task, norm in sorted(pairs) if norm in choices("norm")]
 
 
 def checked(one: Record) -> Record:

@@ -40,7 +40,11 @@ def opened(
     elif logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        events = _events(logger, folder, digest_of(identity))
+        events = folder / "tensorboard"
+        if logger.group is not None:  # of a study, beside those of its other runs
+            kept = PROJECT / "outputs" if (runs := folder.parents[2]) == RUNS else runs
+            label = (logger.label or folder.parent.name).replace("/", "-")
+            events = kept / "tensorboard" / logger.group / f"{label} {digest_of(identity)}"
         with SummaryWriter(str(events)) as writer:
             writer.add_text("configuration", f"```\n{yaml.safe_dump(identity, sort_keys=False)}```")
 
@@ -66,15 +70,6 @@ def opened(
 
 def _say(what: str, path: Path, command: str) -> None:
     print(f"{what}: {shown(path)}\n  {command} {shlex.quote(shown(path))}", flush=True)
-
-
-def _events(logger: LoggerConfig, folder: Path, digest: str) -> Path:
-    """Return where TensorBoard's events go: of a study, beside those of its other runs."""
-    if logger.group is None:
-        return folder / "tensorboard"
-    kept = PROJECT / "outputs" if (runs := folder.parents[2]) == RUNS else runs
-    label = (logger.label or folder.parent.name).replace("/", "-")
-    return kept / "tensorboard" / logger.group / f"{label} {digest}"
 
 
 def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> None:

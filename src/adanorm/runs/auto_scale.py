@@ -47,7 +47,10 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     if is_mini_made and not is_affordable:
         print(f"scale mini: its record is here; {_too_long(paper)}", flush=True)
         return [*others, "scale=mini"]
-    edition = [] if _chooses_data(others) else _edition_at_hand(paper)
+    # A command line that says which data it is of keeps to them, and so does a sweep of tasks.
+    own_data = any(entry.startswith(("preset=", "data.", "-")) for entry in others)
+    is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
+    edition = [] if own_data or is_sweep else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
     missing = _missing(paper)
@@ -70,12 +73,6 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
 
 def _too_long(paper: Experiment) -> str:
     return f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
-
-
-def _chooses_data(overrides: Sequence[str]) -> bool:
-    """Return whether a command line says which data it is of, or is a sweep of tasks."""
-    says = [entry for entry in overrides if entry.startswith(("preset=", "data.", "-"))]
-    return bool(says) or any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in overrides)
 
 
 def _edition_at_hand(run: Experiment) -> list[str]:

@@ -161,10 +161,10 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     """Return what a result says of a run however it ended."""
     norms = tuple(f"{site}." for site in (*prepared.sites.swapped, *prepared.sites.kept))
     sizes = {name: parameter.numel() for name, parameter in prepared.model.named_parameters()}
-    named = {"task": experiment.task.name, "norm": experiment.norm.name}
     of_run = {key: getattr(experiment, key) for key in ("scale", "seed", "precision", "own_data")}
     return {
-        **named,
+        "task": experiment.task.name,
+        "norm": experiment.norm.name,
         **of_run,
         "norm_sites": prepared.sites.swapped,
         "layernorm_sites": prepared.sites.kept,

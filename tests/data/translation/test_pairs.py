@@ -80,7 +80,7 @@ def test_references_that_are_all_empty_are_refused() -> None:
 def test_a_missing_side_is_named(tmp_path: Path) -> None:
     overrides = own(tmp_path)
     (tmp_path / "train.en").unlink()
-    with pytest.raises(ValueError, match=r"data\.train=.*there is no .*train\.en, nor with \.gz"):
+    with pytest.raises(ValueError, match=r"data\.train=.*there is neither train\.en\.gz nor train\.en"):
         data_of(*overrides).own_files()
 
 
