@@ -19,6 +19,13 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files, one after the other, by their paths in a folder; folders are made where they lack."""
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / name, content)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write; its content is that of `path` once the block has ended, and not before.

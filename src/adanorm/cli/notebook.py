@@ -15,7 +15,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import PLACES
 from adanorm.config.paths import PACKAGE, PROJECT, choices
 from adanorm.config.titles import counted, title
-from adanorm.files import as_json, write_whole
+from adanorm.files import as_json, write_files
 from adanorm.records.environment import address, commit, is_dirty, is_published
 from adanorm.records.folder import shown
 
@@ -55,8 +55,8 @@ def main(arguments: Arguments) -> None:
     words = {"title": f"{title(run.norm.name)} on {title(run.task.name)}, {listed}", "scale": run.scale}
     cells = [*_cells(constants, words | {"runs": counted(len(seeds), "run")})]
     path = Path(given["output"] or PROJECT / "outputs" / f"{name}.ipynb")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, as_json({"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}))
+    notebook = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    write_files(path.parent, {path.name: as_json(notebook)})
     print(f"{shown(path)}: {words['title']}; clones {repo} at {sha[:8]}")
     if "://" not in repo:
         print(f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone")

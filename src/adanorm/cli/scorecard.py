@@ -60,9 +60,8 @@ def main(arguments: Arguments) -> int:
         return 1
     card = conduct(trial, [claim for claim, _ in checks])
     print(summary(card))
-    for ending, show in ((".html", card_page), (".md", summary)):
-        path = path_of(norm, runs, ending)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, show(card).encode())
+    pages = {path_of(norm, runs, ".html"): card_page(card), path_of(norm, runs, ".md"): summary(card)}
+    for path, page in pages.items():
+        write_whole(path, page.encode())  # its folder has the trial's own file
         print(path)
     return 1 if trial.failed else 0

@@ -19,7 +19,7 @@ from filelock import FileLock
 from adanorm.config.errors import one_line
 from adanorm.config.paths import choices, contributed_folder, runs_folder
 from adanorm.config.yaml_file import dotted
-from adanorm.files import as_json, whole, with_checksum, write_whole
+from adanorm.files import as_json, whole, with_checksum, write_files
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import check, store
 from adanorm.records.keep import evidence_of
@@ -150,21 +150,19 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
     root = contributed_folder(runs_folder(runs))
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(root.with_name(f"{root.name}.lock")):
-        files: dict[Path, bytes] = {}
+        files: dict[str, bytes] = {}
         for one in (one for one in records if not is_here(one)):
             file = store.file_of(Path(*one.folder.parent.parts[-2:]))
             for name, line in _lines(one).items():
-                path = store.beside(file, name) if name else file
+                path = str(store.beside(file, name) if name else file)
                 files[path] = files.get(path, b"") + line
         if not files:
             return None
-        files[Path("contribution.json")] = as_json(head)
+        files["contribution.json"] = as_json(head)
         staging = root / "unfinished"
         shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
         try:
-            for path, content in files.items():
-                (staging / path).parent.mkdir(parents=True, exist_ok=True)
-                write_whole(staging / path, content)
+            write_files(staging, files)
             number = 1 + max((int(path.name.partition("-")[0]) for path in root.glob(MERGED)), default=0)
             return staging.rename(root / f"{number:03}-{head['checksum'][:8]}")
         finally:

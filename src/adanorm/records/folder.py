@@ -12,7 +12,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
-from adanorm.files import as_json, naming, sweep, write_whole
+from adanorm.files import as_json, naming, sweep, write_files, write_whole
 from adanorm.records import reader
 from adanorm.records.check import COUNTS, OUTPUTS, PATCH, digests, outputs_digest, packed
 from adanorm.records.environment import changes
@@ -65,9 +65,8 @@ class RunFolder:
                 return
             schema, path = (reader.record(self.path).values or {}).get("schema"), self.path / "result.json"
             if isinstance(schema, int | float) and schema > reader.SCHEMA:
-                raise ValueError(
-                    f"{path}: of schema {schema}, from a later version of the suite: left as it is"
-                )
+                later = "from a later version of the suite: left as it is"
+                raise ValueError(f"{path}: of schema {schema}, {later}")
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
             (self.path / PATCH).unlink(missing_ok=True)  # of an earlier start
@@ -76,9 +75,7 @@ class RunFolder:
             copies = self.path / "code"
             if copies.is_symlink():
                 copies.unlink()
-            for name, content in code.items():
-                (copies / name).parent.mkdir(parents=True, exist_ok=True)
-                write_whole(copies / name, content)
+            write_files(copies, code)
             try:
                 yield recording
             finally:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from adanorm.config.errors import one_line
 from adanorm.config.paths import ANALYSES, RUNS, analyses_folder
-from adanorm.files import write_whole
+from adanorm.files import write_files
 from adanorm.records import store
 from adanorm.records.check import check
 from adanorm.records.folder import shown
@@ -66,13 +66,11 @@ def lay_out(one: Record, into: Path) -> Path:
     folder = _parent(ended, into) / one.folder.name
     if (folder / "result.json").exists():
         raise ValueError(f"{shown(folder)}: there is a record already")
-    names = sorted(one.names(), key=lambda name: name == "result.json")  # which ends a record
-    for name in names:
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"{shown(folder)}: its file {name} would lie elsewhere")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, one.content(name) or b"")
+    contents = one.contents()
+    if others := [n for n in contents if not (folder / n).resolve().is_relative_to(folder.resolve())]:
+        raise ValueError(f"{shown(folder)}: its file {others[0]} would lie elsewhere")
+    last = {"result.json": contents.pop("result.json")}  # which ends a record
+    write_files(folder, contents | last)
     try:
         check(folder, Record(folder).content, ended)
     except ValueError as error:

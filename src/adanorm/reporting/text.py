@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from adanorm.files import write_whole
+from adanorm.files import write_files
 
 LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
@@ -50,9 +50,7 @@ def how_to_read(part: str) -> str:
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     """Write texts by their files' names and return the files; the folder is made where it lacks."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        write_whole(folder / name, text.encode())
+    write_files(folder, {name: text.encode() for name, text in texts.items()})
     return [folder / name for name in texts]
 
 

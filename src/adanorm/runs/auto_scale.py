@@ -44,16 +44,14 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         return [*others, "scale=paper"]
     mini = compose_experiment([*first, "scale=mini"])
     is_mini_made = reader.is_complete(mini.folder())
-    if is_mini_made and not is_affordable:
-        print(f"scale mini: its record is here; {_too_long(paper)}", flush=True)
-        return [*others, "scale=mini"]
     # A command line that says which data it is of keeps to them, and so does a sweep of tasks.
     own_data = any(entry.startswith(("preset=", "data.", "-")) for entry in others)
     is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
-    edition = [] if own_data or is_sweep else _edition_at_hand(paper)
+    is_chosen = is_mini_made and not is_affordable  # and no data are needed
+    edition = [] if own_data or is_sweep or is_chosen else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
-    missing = _missing(paper)
+    missing = None if is_chosen else _missing(paper)
     if missing is None and is_affordable:
         why = f"scale paper: a run of {paper.task.name} takes {_span(paper)}"
         if edition:
@@ -67,12 +65,9 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
             " name that with ADANORM_MIRROR or data.mirror"
         )
     made = "its record is here" if is_mini_made else f"a run takes {_span(mini)}"
-    print(f"scale mini: {missing or _too_long(paper)}; {made}", flush=True)
+    too_long = f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
+    print(f"scale mini: {missing or too_long}; {made}", flush=True)
     return [*others, "scale=mini"]
-
-
-def _too_long(paper: Experiment) -> str:
-    return f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
 
 
 def _edition_at_hand(run: Experiment) -> list[str]:
