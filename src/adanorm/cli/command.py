@@ -109,8 +109,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     if len(names) < count and not usage.name.startswith("["):
         known = ", ".join(usage.choices())
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
-    defaults = {key: entry.default for key, entry in usage.keys.items()}
-    return Arguments(names, {**defaults, **values}, settings)
+    return Arguments(names, {key: entry.default for key, entry in usage.keys.items()} | values, settings)
 
 
 def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:

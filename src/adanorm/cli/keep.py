@@ -22,5 +22,4 @@ def main(arguments: Arguments) -> None:
     """Keep the records in the folders that the command line names."""
     into = Path(arguments.keys["into"]) if arguments.keys["into"] else None
     for name in arguments.names:
-        is_new = keep(Path(name), into=into)
-        print(f"{shown(Path(name))}: {'kept' if is_new else 'kept already'}")
+        print(f"{shown(Path(name))}: {'kept' if keep(Path(name), into=into) else 'kept already'}")

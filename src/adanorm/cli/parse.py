@@ -39,8 +39,7 @@ def main(arguments: Arguments) -> None:
         experiment = experiment_of(arguments.settings, kind="parsing", otherwise="does not parse")
         assert isinstance(experiment.data, TreebankConfig), "of the kind of task"
         of_lines = partial(sentence_of, tags=experiment.data.tags)
-        sentences = conll.each_sentence(text.lines, text.name, of_lines)
-        for part in parsed(experiment, text.parts(sentences)):
+        for part in parsed(experiment, text.parts(conll.each_sentence(text.lines, text.name, of_lines))):
             text.write(part)
 
 

@@ -138,9 +138,8 @@ def _help(overrides: Sequence[str]) -> str:
     lines += ["", "Where norms sit (docs/placements.md)"]
     for key, said in PLACES.items():
         lines += hanging(f"  {key:<19} ", said)
-    values = compose_values(overrides)
-    lines += ["", "Keys and values", "", yaml.safe_dump(values, sort_keys=False, width=WIDTH)]
-    return "\n".join(lines)
+    values = yaml.safe_dump(compose_values(overrides), sort_keys=False, width=WIDTH)
+    return "\n".join([*lines, "", "Keys and values", "", values])
 
 
 def _is_shown(experiment: Experiment) -> bool:

@@ -16,13 +16,12 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of, whole_number
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
-from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import assigned, check_fixed
+from adanorm.config.overrides import check_fixed
 from adanorm.config.titles import counted, in_words
+from adanorm.launch import until
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch, choose_launch
-from adanorm.launch.until import Run, first_seed, followed, governing_plan, on_record, run_until_decided
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
@@ -58,10 +57,10 @@ def main(arguments: Arguments) -> int:
     name, study, table_name = chosen_study(arguments)
     runs_folder = folder_of(arguments.keys["runs"])
     grid = study_grid(study, runs=runs_folder)
-    rows = claimed_rows(study, grid, runs_folder) if most else {}
+    comparisons = claimed(study, grid, runs_folder) if most else []
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
-    runs = _planned(study, name, grid, settings)
+    runs = _planned(study, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
     done = len(runs) - len(missing)
@@ -81,17 +80,13 @@ def main(arguments: Arguments) -> int:
             print(_duration([run.experiment for run in missing], launch), flush=True)
             failed = run_all(missing, launch, name, runs_folder)
         if most and not failed:
-            comparisons = followed(rows, study.scale)
-            plans = {task: governing_plan(task, study.scale) for task in study.columns}
-            seeds = {first_seed(plan) + count for plan in plans.values() for count in range(most)}
-            later = study.model_copy(update={"seeds": sorted(seeds)})
-            planned = _planned(later, name, study_grid(later, runs=runs_folder), settings)
-            by_run = _by_run(planned, study, rows)
+            planned = partial(until.as_it_comes, scale=study.scale, runs=runs_folder, settings=settings)
+            plans = {task: until.governing_plan(task, study.scale) for task in study.columns}
             scales = dict.fromkeys(study.columns, study.scale)
-            failed, _ = run_until_decided(
+            failed, _ = until.run_until_decided(
                 comparisons,
-                lambda chosen: run_all([by_run[run] for run in chosen], launch, name, runs_folder),
-                partial(on_record, scales=scales, runs=runs_folder, plans=plans),
+                lambda chosen: run_all([*map(planned, chosen)], launch, name, runs_folder),
+                partial(until.on_record, scales=scales, runs=runs_folder, plans=plans),
                 most=most,
                 at_once=launch.workers,
             )
@@ -106,40 +101,32 @@ def main(arguments: Arguments) -> int:
 
 def most_seeds(arguments: Arguments) -> int | None:
     """Return how many seeds a comparison may get, as its plan has them; None without `until=decided`."""
-    until, most, seeds = (arguments.keys[key] for key in ("until", "most", "seeds"))
+    aim, most, seeds = (arguments.keys[key] for key in ("until", "most", "seeds"))
     plan = preregistration().stopping
-    if not until and most:
+    if not aim and most:
         raise ValueError(f"most={most}: only with until=decided")
-    if until not in ("", "decided"):
-        raise ValueError(f"until={until}: must be decided")
-    if until and seeds:
+    if aim not in ("", "decided"):
+        raise ValueError(f"until={aim}: must be decided")
+    if aim and seeds:
         raise ValueError(f"seeds={seeds}: until=decided chooses the seeds; name the one or the other")
     count = whole_number("most", most or str(plan.most))
     if not plan.planned < count <= plan.most:
         looks = f"{plan.planned + 1} to {plan.most}, as conf/claims/paper.yaml plans its looks"
         raise ValueError(f"most={count}: must be one of {looks}")
-    return count if until else None
+    return count if aim else None
 
 
-def claimed_rows(study: Study, grid: StudyGrid, runs: str | None) -> dict[tuple[str, str], str]:
-    """Return the rows of a study that claims read, by task and norm: those with settings as they come."""
-    rows: dict[tuple[str, str], str] = {}
+def claimed(study: Study, grid: StudyGrid, runs: str | None) -> list[until.Followed]:
+    """Return the comparisons of claims between cells of a study that have their norm's own settings."""
+    cells = []
     for (row, task), plan in grid.items():
-        norm = study.rows[row].norm
+        run = until.Run(task, study.rows[row].norm, study.seeds[0])
         if len(plan.candidates) == 1:
-            own = cached_experiment([f"task={task}", f"norm={norm}", f"scale={study.scale}"], runs=runs)
-            if own.model_copy(update={"seed": study.seeds[0]}).folder() == plan.runs[0].folder():
-                rows.setdefault((task, norm), row)
-    if not followed(rows, study.scale):
+            own = until.as_it_comes(run, study.scale, runs).experiment
+            cells += [(task, run.norm)] if own.folder() == plan.runs[0].folder() else []
+    if not (comparisons := until.followed(cells, study.scale)):
         raise ValueError("until=decided: no claim compares two norms of the study as they come")
-    return rows
-
-
-def _by_run(planned: Sequence[Planned], study: Study, rows: dict[tuple[str, str], str]) -> dict[Run, Planned]:
-    """Return the planned runs of the rows that claims read, by task, norm and seed."""
-    read = {(row, task) for (task, _), row in rows.items()}
-    runs = [run for run in planned if (run.row, run.experiment.task.name) in read]
-    return {Run(run.experiment.task.name, study.rows[run.row].norm, run.experiment.seed): run for run in runs}
+    return comparisons
 
 
 def _check_norms(missing: Sequence[Planned]) -> None:
@@ -166,7 +153,7 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 
 
-def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> list[Planned]:
+def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned]:
     """Return the study's runs with the user's settings; ValueError for one that makes a run another run."""
     runs = plan_runs(grid)
     if not settings:
@@ -177,6 +164,4 @@ def _planned(study: Study, name: str, grid: StudyGrid, settings: list[str]) -> l
         if run.experiment.folder() != ours.experiment.folder():
             raise ValueError(f"{' '.join(settings)}: makes other runs than the study's; write your own study")
         loggers.check(run.experiment.logger)
-        if run.experiment.logger.name != "files":
-            run.arguments.extend([assigned("++logger.group", name), assigned("++logger.label", run.name)])
     return changed

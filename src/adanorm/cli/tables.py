@@ -39,8 +39,7 @@ def main(arguments: Arguments) -> None:
     formats = list(filter(None, arguments.keys["formats"].split(",")))
     known = choices("study")
     check_known("format", formats, FORMATS)
-    hint = "; `adanorm study` writes the table of one of your own"
-    check_known("study", arguments.names, known, hint)
+    check_known("study", arguments.names, known, "; `adanorm study` writes the table of one of your own")
     for name in arguments.names or known:
         study = load_study(name)
         table = Table(study, study_grid(study), metric=metric)

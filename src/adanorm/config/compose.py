@@ -136,8 +136,7 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
         if not is_of_hydra(error):
             raise
         files = _of_choices(_chosen(overrides))
-        known = [*files, *(key for key, _ in dotted(files))]
-        line = one_line(error, known)
+        line = one_line(error, [*files, *(key for key, _ in dotted(files))])
         unknown = line.split("'")[1] if line.startswith("unknown key") else ""
         others = [task for task in choices("task") if unknown in dict(dotted(_file(f"task/{task}")))]
         raise ValueError(f"{line}; it is a key of task={', '.join(others)}" if others else line) from None

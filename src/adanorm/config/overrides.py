@@ -82,8 +82,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
                 _check_choice(key, name)
             prepared.append(override)
         elif key.startswith("norm.params.") and value:
-            is_listed = not by_path and _is_listed(override, norms)
-            prepared.append(override if is_listed else f"++{override}")
+            prepared.append(override if not by_path and _is_listed(override, norms) else f"++{override}")
         else:
             prepared.append(_with_quotes(override, is_sweep=is_sweep))
     return prepared

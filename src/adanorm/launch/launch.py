@@ -36,7 +36,8 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None
     holds is waited for, and made here if that process left it unfinished. The jobs' logs go into a new
     folder, whose name begins with `name`, in studies/ of the records' folder `kept`.
     """
-    plan = {"cwd": os.getcwd(), "aloud": launch.aloud, "runs": [run.arguments for run in runs]}
+    arguments = [[*run.arguments, *_of_logger(run, name)] for run in runs]
+    plan = {"cwd": os.getcwd(), "aloud": launch.aloud, "runs": arguments}
     plan |= {"devices": launch.devices if launch.facts.local else [], "runs_a_device": launch.runs_a_device}
     studies = (Path(kept) if kept else PROJECT / "outputs") / "studies"
     studies.mkdir(parents=True, exist_ok=True)
@@ -54,6 +55,11 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None
             time.sleep(1)
         left = [index for index in left if not reader.is_complete(runs[index].experiment.folder())]
     return [run for run in runs if not reader.is_complete(run.experiment.folder())]
+
+
+def _of_logger(run: Planned, study: str) -> list[str]:
+    is_used = run.experiment.logger.name != "files"
+    return [assigned("++logger.group", study), assigned("++logger.label", run.name)] if is_used else []
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -82,8 +88,7 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     """Hand some of the runs to the launcher and wait until it has done with them."""
     for index in chosen:
         (folder / f"{index}.ended").unlink(missing_ok=True)
-    indices = f"index={','.join(map(str, chosen))}"
-    command = [sys.executable, "-m", "adanorm.launch.job", "-m", indices]
+    command = [sys.executable, "-m", "adanorm.launch.job", "-m", f"index={','.join(map(str, chosen))}"]
     command += [assigned("plan", str(folder.resolve())), *launch.overrides()]
     waited = list(chosen)
     path = folder / "launcher.log"

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from adanorm.config.compose import cached_experiment
 from adanorm.config.titles import QUANTITIES, title
 from adanorm.studies.grid import Planned
 from adanorm.studies.rule import Compares
@@ -31,6 +32,14 @@ class Run(NamedTuple):
     task: str
     norm: str
     seed: int
+
+
+def as_it_comes(run: Run, scale: str, runs: str | None, settings: Sequence[str] = ()) -> Planned:
+    """Return a run with its norm's own settings; `settings` leave it what it is, such as a logger."""
+    chosen = [f"task={run.task}", f"norm={run.norm}", f"scale={scale}"]
+    first = cached_experiment([*chosen, *settings], runs=runs)
+    arguments = [*chosen, f"seed={run.seed}", *settings, *([f"runs={runs}"] if runs else [])]
+    return Planned(run.norm, first.model_copy(update={"seed": run.seed}), arguments)
 
 
 class Standing(NamedTuple):
@@ -68,11 +77,6 @@ def governing_plan(task: str, scale: str) -> str | None:
     name = preregistration().plan_of(task, "small")
     plan = preregistration().plans[name] if name else None
     return name if plan and plan.scale == scale and not plan.folds else None
-
-
-def first_seed(plan: str | None) -> int:
-    """Return the first seed that a plan reads."""
-    return preregistration().plans[plan].first if plan else 1
 
 
 def on_record(
@@ -115,7 +119,7 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
         return Standing(comparison, norms, answer, left=f"{len(norms.seeds)} seeds" if is_open else "")
     recorded = [side.recorded for side in norms.sides]
     shared = record.variance.shared(comparison.worse, comparison.better)
-    first = first_seed(record.plan)
+    first = preregistration().plans[record.plan].first if record.plan else 1
     new = [seed for seed in range(first, first + most) if seed not in recorded[0] & recorded[1]]
     runs = tuple(
         Run(comparison.task, norm, seed)

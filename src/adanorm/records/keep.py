@@ -20,8 +20,7 @@ def keep(folder: Path, *, into: Path | None = None) -> bool:
     """
     live = Record(folder)
     try:
-        parent = _parent(evidence_of(live), into)
-        return store.append(store.file_of(parent), folder.name, live.contents())
+        return store.append(store.file_of(_parent(evidence_of(live), into)), folder.name, live.contents())
     except ValueError as error:
         raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
 

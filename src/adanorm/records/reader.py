@@ -101,8 +101,7 @@ class Record:
         try:
             return self.checked() if self.has("result.json") else None
         except (OSError, ValueError) as error:
-            path = self.folder / "result.json"
-            warnings.warn(f"{path} is not counted: {one_line(error)}", stacklevel=1)
+            warnings.warn(f"{self.folder / 'result.json'} is not counted: {one_line(error)}", stacklevel=1)
             return None
 
     def checked(self) -> Ended:
@@ -315,8 +314,7 @@ def curve(folder: Path, name: str) -> list[float]:
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
     """Return the runs of a run's series that differ from it in their seed alone and are there, by seed."""
-    seeds = _seeds(run.folder().parent, run.identity())
-    return [run.model_copy(update={"seed": seed}) for seed in seeds]
+    return [run.model_copy(update={"seed": s}) for s in _seeds(run.folder().parent, run.identity())]
 
 
 def alike(one: Record) -> list[Record]:

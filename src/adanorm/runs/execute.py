@@ -77,8 +77,7 @@ def execute(experiment: Experiment) -> None:
 
 def _check_disk(folder: RunFolder, model: nn.Module) -> None:
     """Raise ValueError where weights, optimizer state and the best weights would not fit, twice."""
-    values = sum(parameter.numel() for parameter in model.parameters())
-    needed = 2 * 4 * 4 * values + 10_000_000
+    needed = 2 * 4 * 4 * sum(parameter.numel() for parameter in model.parameters()) + 10_000_000
     if (free := free_bytes(folder.path)) < needed:
         raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
 

@@ -15,14 +15,13 @@ from adanorm.config.titles import counted
 from adanorm.files import digest_of, write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
-from adanorm.launch.until import Followed, Records, Run, on_record, pair_of, run_until_decided
+from adanorm.launch.until import Followed, Records, Run, as_it_comes, on_record, pair_of, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
 from adanorm.scorecards.observed import Observed, computed_alike, observe
-from adanorm.studies.grid import Planned, plan_runs, study_grid
-from adanorm.studies.study import Study
+from adanorm.studies.grid import Planned
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
@@ -53,14 +52,11 @@ class Trial:
     failed: list[str] = field(default_factory=list)  # tasks with a run that failed
 
     def __post_init__(self) -> None:
-        seeds = list(range(1, preregistration().stopping.most + 1))
         self.norms = [self.norm, *self.against]
-        rows: Any = self.norms  # a list of norms is a mapping of rows too
-        self._planned = dict[Run, Planned]()
-        for column in self.columns:
-            study = Study(title="-", rows=rows, columns=[column.task], scale=column.scale, seeds=seeds)
-            for planned in plan_runs(study_grid(study, runs=self.runs)):
-                self._planned[Run(column.task, planned.row, planned.experiment.seed)] = planned
+        self.scales = {column.task: column.scale for column in self.columns}
+
+    def _planned(self, run: Run) -> Planned:
+        return as_it_comes(run, self.scales[run.task], self.runs)
 
     def run(self) -> str:
         """Make the runs that are lacking, and return why there are no more of them.
@@ -89,8 +85,7 @@ class Trial:
 
     def records(self, comparisons: Sequence[Followed]) -> Records:
         """Return what is on record of comparisons."""
-        scales = {column.task: column.scale for column in self.columns}
-        return on_record(comparisons, scales, self.runs, norms=self.norms)
+        return on_record(comparisons, self.scales, self.runs, norms=self.norms)
 
     def scores(self) -> list[Score]:
         """Return what is on record of each column that has begun."""
@@ -124,7 +119,7 @@ class Trial:
         """Return the runs that are lacking of the first seeds, the planned ones, of every norm."""
         first = range(1, 1 + (seeds or preregistration().stopping.planned))
         runs = (Run(column.task, norm, seed) for seed in first for norm in self.norms)
-        return [run for run in runs if not reader.is_complete(self._planned[run].experiment.folder())]
+        return [run for run in runs if not reader.is_complete(self._planned(run).experiment.folder())]
 
     def not_run(self) -> list[str]:
         """Return a line on each column without runs, or without all its planned seeds."""
@@ -157,7 +152,7 @@ class Trial:
         self.keep()
         started = time.monotonic()
         with redirect_stdout(sys.stderr):
-            failed = run_all([self._planned[run] for run in runs], self.launch, "scorecard", self.runs)
+            failed = run_all([*map(self._planned, runs)], self.launch, "scorecard", self.runs)
         self.spent += time.monotonic() - started
         self.keep()
         self.failed += {run.experiment.task.name for run in failed} - {*self.failed}
