@@ -64,11 +64,8 @@ class Record:
         """Return the names of the record's files."""
         if self.line is not None:
             return self.line.names()
-        code = (path for path in sorted(self.folder.glob("code/**/*")) if path.is_file())
-        return [
-            *(name for name in (*check.FILES, "result.json") if self.has(name)),
-            *(path.relative_to(self.folder).as_posix() for path in code),
-        ]
+        code = (path.relative_to(self.folder).as_posix() for path in sorted(self.folder.glob("code/**/*")))
+        return [*filter(self.has, (*check.FILES, "result.json", *code))]
 
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None where it has none of that name."""

@@ -53,10 +53,13 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.norms = [self.norm, *self.against]
-        self.scales = {column.task: column.scale for column in self.columns}
+
+    @property
+    def _scales(self) -> dict[str, str]:
+        return {column.task: column.scale for column in self.columns}
 
     def _planned(self, run: Run) -> Planned:
-        return as_it_comes(run, self.scales[run.task], self.runs)
+        return as_it_comes(run, self._scales[run.task], self.runs)
 
     def run(self) -> str:
         """Make the runs that are lacking, and return why there are no more of them.
@@ -85,7 +88,7 @@ class Trial:
 
     def records(self, comparisons: Sequence[Followed]) -> Records:
         """Return what is on record of comparisons."""
-        return on_record(comparisons, self.scales, self.runs, norms=self.norms)
+        return on_record(comparisons, self._scales, self.runs, norms=self.norms)
 
     def scores(self) -> list[Score]:
         """Return what is on record of each column that has begun."""
