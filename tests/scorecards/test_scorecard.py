@@ -18,8 +18,7 @@ from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.check import check_contract
 from adanorm.records.folder import RunFolder
 from adanorm.scorecards.columns import Column
-from adanorm.scorecards.cost import costs_at
-from adanorm.scorecards.observed import Observed, norm_configs
+from adanorm.scorecards.observed import Observed, costs_at, norm_configs
 from adanorm.scorecards.page import SAME, card_page, summary
 from adanorm.scorecards.trial import Card, Trial
 from tests import commands

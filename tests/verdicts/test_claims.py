@@ -285,7 +285,7 @@ def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
     made(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
     for seed in (7, 8):
         record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
-    found = evidence("rt", "paper", runs=str(tmp_path)).norms["adanorm"].of_seeds({1, 2, 3, 7})
+    found = evidence("rt", "paper", runs=str(tmp_path)).of_seeds({"adanorm": {1, 2, 3, 7}}).norms["adanorm"]
     assert (found.by_seed, found.seconds) == ({1: 75.0}, 360.0)
     assert [found.count("diverged"), found.unlearned, found.count("failed")] == [1, (3,), 1]
     assert found.recorded == {1, 2, 3}

@@ -150,9 +150,11 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
 def _card(values: dict[str, Any], reader: str) -> dict[str, Any]:
     """Return the front matter of a model card for what Every Eval Ever says of a model."""
     model, results = values["model_info"], values["evaluation_results"]
-    metrics, source = [], results[0]["source_data"]
-    for metric, score in ((result["metric_config"], result["score_details"]) for result in results):
-        metrics.append({"type": metric["metric_id"], "value": score["score"], "args": metric | score})
+    scored, source = (
+        [one["metric_config"] | one["score_details"] for one in results],
+        results[0]["source_data"],
+    )
+    metrics = [{"type": one["metric_id"], "value": one["score"], "args": one} for one in scored]
     dataset = {"type": source["dataset_name"], "name": source["dataset_name"], "args": source}
     task = {"type": SCHEMAS["hub-tasks"][reader], "name": model["name"]}
     of_model = {"task": task, "dataset": dataset, "metrics": metrics}

@@ -31,14 +31,9 @@ def latex(text: str) -> str:
     return text.translate(LATEX)
 
 
-def markdown_row(fields: Iterable[str]) -> str:
-    """Return a line of a Markdown table."""
-    return f"| {' | '.join(fields)} |"
-
-
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table; its fields are Markdown."""
-    return [*map(markdown_row, (header, ["---"] * len(header))), *map(markdown_row, rows)]
+    return [f"| {' | '.join(fields)} |" for fields in (header, ["---"] * len(header), *rows)]
 
 
 @cache

@@ -12,7 +12,7 @@ from jinja2 import Environment
 from adanorm.config.paths import choices
 from adanorm.config.titles import counted, task_metric, title
 from adanorm.scorecards.columns import span
-from adanorm.scorecards.cost import Cost
+from adanorm.scorecards.observed import Cost
 from adanorm.scorecards.trial import Card, Score, short
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
@@ -74,10 +74,9 @@ def _name(norm: str) -> str:
 def _headline(scores: Sequence[dict[str, Any]]) -> str:
     """Return the answers beside each other norm, and on which tasks."""
     answers: dict[str, dict[str, list[str]]] = {}
-    for score in scores:
-        for verdict in score["verdicts"]:
-            by_answer = answers.setdefault(verdict["other"], {})
-            by_answer.setdefault(verdict["answer"], []).append(score["title"].replace(", scale", ""))
+    for score, verdict in ((one, verdict) for one in scores for verdict in one["verdicts"]):
+        by_answer = answers.setdefault(verdict["other"], {})
+        by_answer.setdefault(verdict["answer"], []).append(score["title"].replace(", scale", ""))
     sentences = [
         f"Beside {other}: {'; '.join(f'{answer} on {listed(tasks)}' for answer, tasks in by_answer.items())}."
         for other, by_answer in answers.items()
@@ -86,10 +85,8 @@ def _headline(scores: Sequence[dict[str, Any]]) -> str:
 
 
 def _blind(moved: float, tolerance: float) -> str:
-    """Return whether an output that moves so far stays the same: yes, nearly, or no."""
-    if moved <= tolerance:
-        return "yes"
-    return f"nearly ({moved:.0e})" if moved <= NEARLY else "no"
+    """Return whether an output that moves so far stays the same."""
+    return "yes" if moved <= tolerance else f"nearly ({moved:.0e})" if moved <= NEARLY else "no"
 
 
 def _cost(cost: Cost) -> dict[str, str]:

@@ -140,10 +140,9 @@ class Trial:
         """Return about how long runs take: as on record, or as declared, at this machine's pace."""
         declared = {column.task: 3600 * column.hours for column in self.columns}
         records = self.records([Followed(task, self.norm, self.norm) for task in declared])
-        recorded = {}
-        for (task, _), record in records.items():
-            if seconds := [side.seconds for side in record.norms.values() if side.seconds is not None]:
-                recorded[task] = median(seconds)
+        sides = {task: [side.seconds for side in of.norms.values()] for (task, _), of in records.items()}
+        known = {task: [one for one in seconds if one is not None] for task, seconds in sides.items()}
+        recorded = {task: median(seconds) for task, seconds in known.items() if seconds}
         pace = median(recorded[task] / declared[task] for task in recorded) if recorded else 1.0
         whole = sum(recorded.get(run.task, pace * declared[run.task]) + START_SECONDS for run in runs)
         return whole / min(self.launch.workers, max(1, len(runs)))

@@ -123,11 +123,6 @@ class Study(Config):
         return max(len(self.budget_of(label)) for label in self.rows)
 
     @property
-    def undefined(self) -> set[str]:
-        """The labels of rows that can have no runs."""
-        return {label for label, row in self.rows.items() if row.undefined}
-
-    @property
     def varies(self) -> bool:
         """Whether a run that is compared has other settings than its task's and norm's, or its column's."""
         rows = self.rows.values()
@@ -165,7 +160,8 @@ def _check_names(study: Study) -> None:
         known = study.rows if study.rule.folds_overlap is None else norms
         check_known("row of the rule", study.rule.rows(), sorted({*known}))
         check_known("study of the rule", study.rule.with_columns_of, choices("study"))
-        if none := [label for label in study.rule.rows() if label in study.undefined]:
+        undefined = {label for label, row in study.rows.items() if row.undefined}
+        if none := [label for label in study.rule.rows() if label in undefined]:
             raise ValueError(f"row {none[0]!r} of the rule has no runs: it is undefined")
     for pair in study.improvements:
         check_known("row of the improvements", pair, sorted(study.rows))

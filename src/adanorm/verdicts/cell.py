@@ -75,16 +75,6 @@ class Cell:
         """How much one test example is of a score in percent; 0 of other scores, and without outputs."""
         return _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
 
-    def of_seeds(self, seeds: Collection[int]) -> Cell:
-        """Return the runs of some seeds alone."""
-        return replace(
-            self,
-            runs=tuple(run for run in self.runs if run.seed in seeds),
-            results=tuple(result for result in self.results if result.seed in seeds),
-            by_seed={seed: score for seed, score in self.by_seed.items() if seed in seeds},
-            unlearned=tuple(seed for seed in self.unlearned if seed in seeds),
-        )
-
     def count(self, status: Status) -> int:
         """Return how many runs ended with a status."""
         return sum(result.status == status for result in self.results)
@@ -153,11 +143,10 @@ def cell_of(
     ended = [(run, result) for run in runs if (result := reader.result(run.folder())) is not None]
     done = [(run, result) for run, result in ended if result.status == "done"]
     unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
-    of = "loss" if quantity.startswith("last_") else first.task.selection_metric
-    of = quantity if quantity in METRICS else of
-    sign = METRICS[metric if quantity in ("test", "top3") else of].sign
+    of = metric if quantity in ("test", "top3") else first.task.selection_metric
+    sign = METRICS[quantity if quantity in METRICS else "loss" if quantity.startswith("last_") else of].sign
     learned = [(run, result) for run, result in done if run.seed not in unlearned]
-    values = {run.seed: _value(run, result, quantity, metric) for run, result in learned}
+    values = {run.seed: value_of(run, result, quantity, metric) for run, result in learned}
     return Cell(
         metric,
         runs=tuple(run for run, _ in ended),
@@ -167,8 +156,8 @@ def cell_of(
     )
 
 
-def _value(run: Experiment, result: Result, quantity: Quantity, metric: str) -> float | None:
-    """Return a quantity of a run that is done; None where its curve has none."""
+def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> float | None:
+    """Return a quantity of a run that is done, of test scores in a metric; None where its curve has none."""
     if quantity == "test" or (quantity == "top3" and result.averaged):
         return (result.test or {}).get(metric)  # averaged weights are a mean over evaluations already
     if quantity == "valid_best":
@@ -245,7 +234,11 @@ class Evidence:
 
     def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
         """Return the same with the norms that are named held to some of their seeds."""
-        norms = {norm: cell.of_seeds(seeds.get(norm, cell.recorded)) for norm, cell in self.norms.items()}
+        norms = self.norms | {
+            norm: cell_of(runs[0], [run for run in runs if run.seed in some], self.quantity)
+            for norm, some in seeds.items()
+            if (runs := self.norms[norm].runs)
+        }
         return replace(self, norms=norms, variance=variance_of(norms, self.quantity))
 
 
@@ -290,14 +283,13 @@ class Tried:
     def __init__(self, candidate: Candidate) -> None:
         self.candidate, self._metric = candidate, candidate.runs[0].task.selection_metric
         self.results = [reader.result(run.folder()) for run in candidate.runs]
-        done = (result for result in self.results if result is not None and result.status == "done")
-        self.valid = [result.valid_score(self._metric) for result in done]
+        self.valid = [r.valid_score(self._metric) for r in self.results if r and r.status == "done"]
         self.has_ended = None not in self.results
 
     @property
     def text(self) -> str:
         """The mean validation score, with the runs that lack it; `-` where no run has ended."""
-        ends = Counter(result.status for result in self.results if result is not None)
+        ends = Counter(result.status for result in self.results if result)
         facts = [METRICS[self._metric].text(fmean(self.valid))] if self.valid else []
         facts += [f"{ends[status]} {status}" for status in ("diverged", "failed") if status in ends]
         if facts and not self.has_ended:
@@ -319,7 +311,5 @@ def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
 def last_fall(run: Experiment) -> float | None:
     """Return the share by which a run's validation loss fell over its last tenth; None of one evaluation."""
     losses = reader.curve(run.folder(), "valid_loss")
-    if len(losses) < 2:
-        return None
-    before = losses[-1 - max(1, round(len(losses) / 10))]
-    return (before - losses[-1]) / before
+    before = losses[-1 - max(1, round(len(losses) / 10))] if len(losses) > 1 else None
+    return None if before is None else (before - losses[-1]) / before

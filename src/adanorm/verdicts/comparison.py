@@ -23,10 +23,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    def within(self, margin: float) -> bool:
-        """Return whether the interval lies inside ± margin."""
-        return -margin < self.low and self.high < margin
-
     def text(self, digits: int) -> str:
         """Return the bounds, signed."""
         return f"{self.low + 0.0:+.{digits}f} to {self.high + 0.0:+.{digits}f}"
@@ -116,7 +112,8 @@ class Comparison:
     @property
     def size(self) -> Size:
         """Whether the difference is smaller than matters; `margin_interval` decides it."""
-        is_within = self.margin_interval.within(self.margin)
+        low, high = self.margin_interval
+        is_within = -self.margin < low and high < self.margin
         return "within the margin" if is_within else "not shown within the margin"
 
     @property

@@ -179,9 +179,9 @@ def _example_noise(
 
 
 def _components(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Components | None:
-
-    cells = [records.norms[norm].of_seeds(seeds) for norm in (worse, better)]
-    comparison = compared_by_example([cell.runs for cell in cells], cells[0].metric)
+    cells = [records.norms[norm] for norm in (worse, better)]
+    sides = [[run for run in cell.runs if run.seed in seeds] for cell in cells]
+    comparison = compared_by_example(sides, cells[0].metric)
     return None if comparison is None else comparison.noise
 
 
@@ -203,7 +203,7 @@ def compared(
     tests by the comparison's own variance. A `plan` after the first has looks alone.
     """
     looks, looks_alone = preregistration().looks_of(plan), plan is not None or goes_on
-    is_look = len(gaps) in looks.after[0 if looks_alone else 1 :]
+    is_look = len(gaps) in (looks.after if looks_alone else looks.after[1:])
     if len(gaps) < 2 or (looks_alone and not is_look):  # how one seed scatters is no other norm's to say
         return None
     spread = variance.of_difference(worse, better, borrowing=not is_look)
@@ -229,12 +229,11 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
 
 def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
     """Return by how much a norm's test score is better in the paper; None where it has no two numbers."""
-    numbers = [published(task, norm) for norm in (better, worse)]
-    known = [number for number in numbers if number is not None and number.value is not None]
-    if len(known) < 2:
+    numbers = [number for norm in (better, worse) if (number := published(task, norm)) is not None]
+    if len(numbers) < 2 or any(number.value is None for number in numbers):
         return None
     gap = published_score(task, better) - published_score(task, worse)
-    return PaperGap(gap, sum(n.rounding for n in known), all(n.confirmed for n in known))
+    return PaperGap(gap, sum(n.rounding for n in numbers), all(n.confirmed for n in numbers))
 
 
 def published_score(task: str, norm: str) -> float:

@@ -24,11 +24,11 @@ MARGIN: dict[str, Any] = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
 DOT: dict[str, Any] = {"marker": "o", "markerfacecolor": "white"}
 SIZE: dict[str, Any] = {"linewidth": 2.6, "solid_capstyle": "butt"}
 PAPER_LINE: dict[str, Any] = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
-
-
-def _interval_handles() -> dict[str, style.Handle]:
-    margin = Patch(**MARGIN)
-    return {"interval of the sign": {}, "interval of the size": SIZE, "within the margin": margin}
+INTERVALS: dict[str, style.Handle] = {
+    "interval of the sign": {},
+    "interval of the size": SIZE,
+    "within the margin": Patch(**MARGIN),
+}
 
 
 @style.figure_style()
@@ -44,7 +44,7 @@ def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
         _draw_answer(axes, one, comparison)
     grid[0].set_title("◄ LayerNorm better", loc="left")
     grid[0].set_title("AdaNorm better ►", loc="right")
-    style.legend_below(figure, {**_interval_handles(), "the paper's lead": style.PAPER})
+    style.legend_below(figure, {**INTERVALS, "the paper's lead": style.PAPER})
     seeds = listed([f"{comparison.seeds} ({title(one.task)})" for one, comparison in shown])
     caption = f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
     return style.NamedFigure("answer", caption, figure)
@@ -104,7 +104,7 @@ def evidence_accrual(
     handles: dict[str, style.Handle] = {
         answer: {"color": color, **DOT} for answer, color in ANSWERS.items() if answer in answers
     }
-    handles |= _interval_handles()
+    handles |= INTERVALS
     if any(both.comparison and both.comparison.paper for both in drawn):
         handles["the paper's lead"] = PAPER_LINE
     style.legend_below(figure, handles)

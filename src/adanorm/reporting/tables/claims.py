@@ -9,7 +9,7 @@ from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.origins import origin_note
 from adanorm.reporting.text import how_to_read, markdown_table
-from adanorm.verdicts.claims import ClaimResult, PaperClaim, TaskResult, claims_of_the_paper
+from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, more
@@ -38,26 +38,26 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts first, then one table per claim with its comparisons."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     lines += [line for text in origin_note(reader.records(RUNS)) for line in (text, "")]
-    lines += markdown_table(VERDICT_COLUMNS, map(_verdict_row, judgements))
+    lines += markdown_table(
+        VERDICT_COLUMNS,
+        (
+            [r.claim.text, r.scale, f"**{r.verdict}**", claim_sentence(r), claim_closing(r)]
+            for r in judgements
+        ),
+    )
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
     own_table = "The paper's own table"
     lines += [f"## {own_table}, tested as the paper's claims", "", how_to_read(own_table), ""]
-    lines += markdown_table(OWN_COLUMNS, map(_own_row, claims_of_the_paper()))
+    lines += markdown_table(
+        OWN_COLUMNS,
+        ([claim.text, *map(str, counts), shown_p(p)] for claim, *counts, p in claims_of_the_paper()),
+    )
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"
             lines += ["", f"## {result.claim.text}", "", lead, ""]
             lines += [*markdown_table(CLAIM_COLUMNS, map(claim_row, result.run)), "", over_tasks(result)]
     return "\n".join([*lines, ""])
-
-
-def _verdict_row(result: ClaimResult) -> list[str]:
-    words = [f"**{result.verdict}**", claim_sentence(result), claim_closing(result)]
-    return [result.claim.text, result.scale, *words]
-
-
-def _own_row(own: PaperClaim) -> list[str]:
-    return [own.claim.text, *map(str, (own.wins, own.losses, own.ties)), shown_p(own.p)]
 
 
 def claim_row(task: TaskResult) -> list[str]:

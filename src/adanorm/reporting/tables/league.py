@@ -29,14 +29,9 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
 
 def _row(of_task: TaskLeague, name: str) -> list[str]:
     league, sign = of_task.league, task_metric(of_task.task).sign
-    scores, is_beside = league.scores[name], BASE in league.scores and name != BASE
-    one = league.comparison(name, BASE) if is_beside else None
-    about = [
-        markdown(title(name)),
-        mean_text([sign * score for score in scores.values()], 2),
-        str(len(scores)),
-        league.letters[name],
-    ]
+    scores = [sign * score for score in league.scores[name].values()]
+    about = [markdown(title(name)), mean_text(scores, 2), str(len(scores)), league.letters[name]]
+    one = league.comparison(name, BASE) if BASE in league.scores and name != BASE else None
     if one is None:
         return [*about, *["-"] * 4]
     return [*about, f"{one.gap:+.{one.digits}f}", one.interval.text(one.digits), one.sign, one.size]

@@ -8,13 +8,12 @@ from statistics import fmean
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS, Metric
-from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.tables.origins import mark
 from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
-from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, level
+from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, value_of
 from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import TaskVariance
@@ -156,15 +155,12 @@ class Table:
 
     def validation(self, norm: str, task: str) -> tuple[float, float] | None:
         """Return a cell's mean validation scores, best epoch's and last third's, if a run has both."""
-        cell, plan = self.cells[norm, task], self.grid[norm, task]
-        if cell is None or not cell.scores:
-            return None
-        criterion = plan.runs[0].task.selection_metric
-        pairs = []
-        for folder, result in zip(cell.folders, cell.results, strict=True):
-            mean = level(reader.curve(folder, f"valid_{criterion}")) if result.status == "done" else None
-            if mean is not None and criterion in (result.valid or {}):
-                pairs.append((result.valid_score(criterion), mean))
+        pairs, cell = [], self.cells[norm, task]
+        for run, result in zip(cell.runs, cell.results, strict=True) if cell else ():
+            last_third = value_of(run, result, "valid_level") if result.status == "done" else None
+            best_epoch = value_of(run, result, "valid_best")
+            if best_epoch is not None and last_third is not None:
+                pairs.append((best_epoch, last_third))
         return (fmean(best for best, _ in pairs), fmean(mean for _, mean in pairs)) if pairs else None
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
