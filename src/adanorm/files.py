@@ -19,11 +19,12 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files, one after the other, by their paths in a folder; folders are made where they lack."""
+def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
+    """Write files, one after the other, by their paths in a folder, and return them; folders are made."""
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / name, content)
+        write_whole(folder / name, content.encode() if isinstance(content, str) else content)
+    return [folder / name for name in contents]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import write_texts
+from adanorm.reporting.text import write_files
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import load_study
 from adanorm.verdicts.claims import claim_results
@@ -60,7 +60,7 @@ def main(arguments: Arguments) -> None:
         "reproducibility.md": reproducibility_markdown(columns),
         "reproducibility.csv": reproducibility_csv(columns),
     }
-    for path in write_texts(PROJECT / "results" / "tables", texts):
+    for path in write_files(PROJECT / "results" / "tables", texts):
         print(shown(path))
     for analysis in map(load_analysis, choices("analysis")):
         grid = analysis_grid(analysis)

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from adanorm.files import write_files
-
 LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
     "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -41,12 +39,6 @@ def how_to_read(part: str) -> str:
     """Return what how-to-read.md says of a part, such as `Claims`, in Markdown."""
     page = Path(__file__).with_name("how-to-read.md").read_text("utf-8")
     return " ".join(page.partition(f"## {part}\n")[2].partition("\n## ")[0].split())
-
-
-def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write texts by their files' names and return the files; the folder is made where it lacks."""
-    write_files(folder, {name: text.encode() for name, text in texts.items()})
-    return [folder / name for name in texts]
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from adanorm.files import write_whole
-from adanorm.reporting.text import markdown
+from adanorm.reporting.text import markdown, write_files
 
 WIDTH = 7.0  # inches: both columns of a page
 TITLE_LINE = 94  # characters
@@ -191,11 +190,7 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
 
 def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
     """Write a drawing in each format, and a page with its caption, and return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
     name = drawing.name
-    files = {folder / f"{name}.{kind}": rendered(drawing, kind) for kind in formats}
     page = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"
-    files[folder / f"{name}.md"] = page.encode()
-    for path, content in files.items():
-        write_whole(path, content)
-    return [*files]
+    images = {f"{name}.{kind}": rendered(drawing, kind) for kind in formats}
+    return write_files(folder, {**images, f"{name}.md": page})

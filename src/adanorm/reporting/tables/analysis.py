@@ -6,7 +6,7 @@ from adanorm.analyses.cell import analysis_results, text
 from adanorm.analyses.spec import Analysis, AnalysisGrid
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds, write_texts
+from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds, write_files
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
@@ -53,4 +53,4 @@ def write_analysis(analysis: Analysis, grid: AnalysisGrid, folder: Path | None =
         f"analysis-{analysis.name}.md": analysis_markdown(analysis, grid),
         f"analysis-{analysis.name}.csv": analysis_csv(analysis, grid),
     }
-    return write_texts(folder or PROJECT / "results" / "tables", texts)
+    return write_files(folder or PROJECT / "results" / "tables", texts)

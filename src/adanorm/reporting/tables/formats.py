@@ -10,7 +10,7 @@ from adanorm.config.titles import title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import csv_text, latex, markdown, markdown_table, write_texts
+from adanorm.reporting.text import csv_text, latex, markdown, markdown_table, write_files
 
 WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
@@ -23,7 +23,7 @@ def write_table(table: Table, name: str, to: Path | None = None, formats: Sequen
     """Write a table in its formats and return the files: by default those of the study's committed ones."""
     standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
     texts = {f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
-    return write_texts(to or PROJECT / "results" / "tables", texts)
+    return write_files(to or PROJECT / "results" / "tables", texts)
 
 
 def _grid(table: Table, escaped: Callable[[str], str], *, bold: str) -> list[list[str]]:

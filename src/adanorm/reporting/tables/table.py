@@ -15,6 +15,7 @@ from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
 from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, value_of
 from adanorm.verdicts.conjunction import significantly_best
+from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import TaskVariance
 
@@ -167,13 +168,14 @@ class Table:
         """Return by how much `after` is better than `before`: ours, then the paper's."""
         cells = [self.cells[row, task] for row in (before, after)]
         means = [fmean(cell.scores) for cell in cells if cell and cell.scores]
-        paper = [published(task, self.study.rows[row].norm) for row in (before, after)]
-        known = [(n.value, n.text) for n in paper if n and n.value is not None]
-        values, metric = [value for value, _ in known], self.metric_of(task)
-        decimals = metric.decimals(means[0]) if means else 2
-        papers_decimals = max((len(text.partition(".")[2]) for _, text in known), default=2)
-        ours, theirs = (
-            f"{metric.sign * (pair[1] - pair[0]) + 0:+.{digits}f}" if len(pair) == 2 else "-"
-            for pair, digits in ((means, decimals), (values, papers_decimals))
+        metric = self.metric_of(task)
+        ours = (
+            f"{metric.sign * (means[1] - means[0]) + 0:+.{metric.decimals(means[0])}f}"
+            if len(means) == 2
+            else "-"
         )
+        norms = [self.study.rows[row].norm for row in (after, before)]
+        gap, numbers = published_gap(task, *norms), [published(task, norm) for norm in norms]
+        decimals = max(len(number.text.partition(".")[2]) for number in numbers if number) if gap else 0
+        theirs = f"{gap.value + 0:+.{decimals}f}" if gap else "-"
         return ours, theirs if self.shows_paper else ""
