@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.answers import HEADER, answer_rows, corrections, headline, question
+from adanorm.reporting.tables.claims import ANSWER_COLUMNS, answer_rows, corrections, headline, question
 from adanorm.reporting.tables.formats import column_label, tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown, markdown_table
@@ -25,7 +25,7 @@ def readme(tables: Mapping[str, Table]) -> str:
 def answer_parts() -> dict[str, str]:
     """Return the answer as one sentence, and as one row per data set with the correction for their number."""
     answers = task_answers(question())
-    rows = markdown_table(HEADER, answer_rows(answers))
+    rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers))
     return {"answer": f"**{headline(answers)}**", "answers": "\n".join([*rows, "", corrections(answers)])}
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from adanorm.reporting.answers import answer_rows, corrections, headline, question
 from adanorm.reporting.figures.leads import answer_figure
+from adanorm.reporting.tables.claims import answer_rows, corrections, headline, question
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
 from tests.verdicts import known

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from adanorm.config.compose import cached_experiment
-from adanorm.reporting.answers import answer_rows
+from adanorm.reporting.tables.claims import answer_rows
 from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import nominal_levels

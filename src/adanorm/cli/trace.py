@@ -14,7 +14,7 @@ from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import Result
-from adanorm.reporting.tables.origins import origins
+from adanorm.reporting.tables.table import origins
 
 USAGE = Usage(name="STUDY/NORM/TASK", examples=("table4/AdaNorm/RT",))
 

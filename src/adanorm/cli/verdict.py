@@ -20,7 +20,7 @@ from adanorm.metrics.table import mean_text
 from adanorm.reporting.tables.claims import shown_p
 from adanorm.reporting.tables.league import outlook
 from adanorm.reporting.text import seeds
-from adanorm.verdicts.all_pairs import League, league
+from adanorm.verdicts.conjunction import League, league
 from adanorm.verdicts.task_league import league_by_plan, plan_names
 from adanorm.verdicts.variance import Scores
 

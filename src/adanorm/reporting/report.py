@@ -15,8 +15,6 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import where
 from adanorm.records.result import STATUSES, Result
-from adanorm.reporting import answers as in_words
-from adanorm.reporting.answers import question
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
@@ -45,9 +43,13 @@ def report_page(
     counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = plain
-    environment.globals |= {"in_words": in_words, "claims": claims, "formats": formats, "notes": notes}
-    environment.globals |= {"reproducibility": reproducibility, "sentences": sentences}
-    environment.globals |= {"how_to_read": how_to_read, "title": title}
+    environment.globals |= {"claims": claims, "formats": formats, "reproducibility": reproducibility}
+    environment.globals |= {
+        "sentences": sentences,
+        "notes": notes,
+        "how_to_read": how_to_read,
+        "title": title,
+    }
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
         counts={status: counts[status] for status in STATUSES},
         judgements=[(result, _figure_of(result, figures or {})) for result in judgements],
@@ -150,5 +152,5 @@ def build_report(runs: str | None = None) -> str:
     drawn = sorted((PROJECT / "results" / "figures").glob("*.md")) if runs is None else []
     captions = (path.read_text("utf-8").strip().rpartition("\n\n")[2] for path in drawn)
     figures = {path.stem: plain(caption) for path, caption in zip(drawn, captions, strict=True)}
-    answers = task_answers(question(), runs=runs)
+    answers = task_answers(claims.question(), runs=runs)
     return report_page(read_tables(runs), claim_results(runs), figures, agreements(runs), answers)

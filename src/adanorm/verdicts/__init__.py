@@ -1,8 +1,7 @@
 """What scores over seeds say of two norms or more, for anybody's numbers; what records say of the claims."""
 
-from adanorm.verdicts.all_pairs import League, league
 from adanorm.verdicts.comparison import Comparison, compare
-from adanorm.verdicts.conjunction import in_family, pooled
+from adanorm.verdicts.conjunction import League, in_family, league, pooled
 from adanorm.verdicts.sequential import Looks
 
 __all__ = ["Comparison", "League", "Looks", "compare", "in_family", "league", "pooled"]

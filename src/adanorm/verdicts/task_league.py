@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from adanorm.verdicts.all_pairs import League, league_of
 from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.claims import SCALES
 from adanorm.verdicts.comparison import Comparison
+from adanorm.verdicts.conjunction import League, league_of
 from adanorm.verdicts.pair import compared, until_last_look
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import Scores, TaskVariance

@@ -7,13 +7,13 @@ from typing import TypeAlias
 
 from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
 from adanorm.config.paths import choices
-from adanorm.reporting.answers import question
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import answer_figure, evidence_accrual
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.figures.scores import league_figure, norm_scores, over_setting
 from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
+from adanorm.reporting.tables.claims import question
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.grid import study_grid
 from adanorm.studies.study import Study, load_studies

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.answers import SIZES
 from adanorm.reporting.figures import style
+from adanorm.reporting.tables.claims import SIZES
 from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison

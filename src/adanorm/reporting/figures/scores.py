@@ -12,8 +12,8 @@ from scipy.stats import t
 
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
-from adanorm.reporting.answers import SIZES
 from adanorm.reporting.figures import style
+from adanorm.reporting.tables.claims import SIZES
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds

@@ -1,4 +1,4 @@
-"""The paper's claims, tested, as text."""
+"""The paper's claims, tested, as text; of the first of them, the question, the answer data set by data set."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -7,13 +7,17 @@ from adanorm.config.paths import RUNS
 from adanorm.config.titles import QUANTITIES, task_metric, title
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.origins import origin_note
+from adanorm.reporting.tables.table import origin_note
 from adanorm.reporting.text import how_to_read, markdown_table
-from adanorm.verdicts.claims import ClaimResult, TaskResult, claims_of_the_paper
-from adanorm.verdicts.pair import Pair
-from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sentences import claim_closing, claim_sentence, more
+from adanorm.verdicts.claims import ClaimResult, TaskAnswer, TaskResult, claims_of_the_paper
+from adanorm.verdicts.conjunction import pooled
+from adanorm.verdicts.pair import Pair, published_gap
+from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, data_sets, listed, more
 
+QUESTION = "adanorm"  # the claim that answers it
+ANSWER_COLUMNS = ("Data set", "Trained at", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead")
+SIZES = {"paper": "the paper's size", "small": "a small size, to the end"}
 VERDICT_COLUMNS = ("claim", "scale", "verdict", "in words", "what would close it")
 OWN_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
 CLAIM_COLUMNS = (
@@ -120,4 +124,78 @@ def over_tasks(result: ClaimResult) -> str:
         f"Over data sets, corrected for the claims of the scale: p {shown_p(holds)} of the claim,"
         f" {shown_p(contrary)} of its contrary, {shown_p(no_gain)} of no difference that matters; shown on at"
         f" least {result.shown_on}."
+    )
+
+
+def question() -> Claim:
+    """Return the claim that AdaNorm beats LayerNorm."""
+    return next(claim for claim in preregistration().claims if claim.id == QUESTION)
+
+
+def headline(answers: Sequence[TaskAnswer]) -> str:
+    """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and what is missing."""
+    known = {title(one.task): one.comparison for one in answers if one.comparison is not None}
+    ahead, behind = ([task for task, c in known.items() if c.sign == sign] for sign in ("ahead", "behind"))
+    excluded = _excluded(answers)
+    earlier = [
+        task for task in _excluded([one.before for one in answers if one.before]) if task not in excluded
+    ]
+    where = {"on": excluded, "by the first plan on": earlier}
+    papers = ", and ".join(f"{how} {listed(tasks)}" for how, tasks in where.items() if tasks)
+    missing = [title(one.task) for one in answers if one.comparison is None]
+    sentences = [
+        f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {data_sets(len(answers))}"
+        f"{f' ({listed(ahead)})' if ahead else ''}; the paper reports {count(question().needed('paper'))}.",
+        f"It is behind on {listed(behind)}." if behind else "",
+        f"The paper's lead is excluded {papers}." if papers else "",
+        f"No answer yet: {listed(missing)}." if missing else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def _excluded(answers: Sequence[TaskAnswer]) -> list[str]:
+    """Return the data sets on which the paper's lead is excluded."""
+    return [title(one.task) for one in answers if one.comparison and one.comparison.papers_gap == "excluded"]
+
+
+def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
+    """Return one row per data set, with the columns of ANSWER_COLUMNS; those without an answer come last.
+
+    Under an answer by a later plan stands what the first plan had decided, by its own rule, marked so.
+    """
+    rows = []
+    for one in sorted(answers, key=lambda one: one.comparison is None):
+        rows += [_answer_row(one)] + ([_answer_row(one.before, ", first plan")] if one.before else [])
+    return rows
+
+
+def _answer_row(one: TaskAnswer, mark: str = "") -> list[str]:
+    metric, gap = task_metric(one.task), published_gap(one.task, *question().norms(one.task))
+    about = [f"{title(one.task)} ({metric.label})", f"{SIZES[one.scale]}{mark}"]
+    papers = "" if gap is None else f"{gap.value + 0.0:+.2f}"  # no -0.00
+    comparison = one.comparison
+    if comparison is None:
+        next_look = "" if one.next_look is None else f" of {one.next_look}"
+        return [*about, f"{one.pairs}{next_look}", "no answer yet", "", "", papers]
+    lead = f"{comparison.gap:+.2f} ({comparison.interval.text(2)})"
+    size = f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(2)})"
+    if comparison.papers_gap != "not comparable":
+        papers = f"{papers}, {comparison.papers_gap}"
+    return [*about, str(comparison.seeds), lead, comparison.sign, size, papers]
+
+
+def corrections(answers: Sequence[TaskAnswer]) -> str:
+    """Return what is left of the answers when they are corrected for their number, and translation pooled."""
+    level = preregistration().level
+    known = [(one, one.comparison) for one in answers if one.comparison is not None]
+    told = [title(one.task) for one, _ in known if one.family_p < level]
+    left = listed(told) if told else "none"
+    text = f"Corrected for {data_sets(len(answers))} (Holm), ahead or behind: {left}."
+    translations = [comparison for one, comparison in known if task_metric(one.task).label == "BLEU"]
+    if len(translations) < 2:
+        return text
+    whole = pooled(translations)
+    return (
+        f"{text} Of {count(len(translations))} translations together the lead is"
+        f" {whole.gap:+.2f} BLEU ({whole.interval.text(2)}): {whole.sign}."
     )

@@ -9,8 +9,7 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.origins import origin_note
-from adanorm.reporting.tables.table import Table
+from adanorm.reporting.tables.table import Table, origin_note
 from adanorm.reporting.text import markdown
 from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule

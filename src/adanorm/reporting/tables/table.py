@@ -1,22 +1,26 @@
-"""A study's cells in their grid, with the paper's numbers and the differences between rows."""
+"""A study's cells in their grid, with the paper's numbers and differences between rows, and their origins."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import product
+from pathlib import Path
 from statistics import fmean
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS, Metric
+from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
-from adanorm.reporting.tables.origins import mark
+from adanorm.reporting.text import markdown
 from adanorm.studies.grid import StudyGrid
 from adanorm.studies.study import Study
 from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, value_of
 from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.repetition import elsewhere
 from adanorm.verdicts.variance import TaskVariance
 
 
@@ -179,3 +183,26 @@ class Table:
         decimals = max(len(number.text.partition(".")[2]) for number in numbers if number) if gap else 0
         theirs = f"{gap.value + 0:+.{decimals}f}" if gap else "-"
         return ours, theirs if self.shows_paper else ""
+
+
+def origins(one: reader.Record) -> list[str]:
+    """Return where else than here a run that counts was made; nothing of most."""
+    given = [f"contributed, {one.environment['device']}, {one.contribution}"] if one.contribution else []
+    return given + [f"repeated elsewhere, {elsewhere(one, other)}" for other in reader.repeats(one.folder)]
+
+
+def mark(folders: Iterable[Path]) -> str:
+    """Return how many runs of a cell were contributed, and how many repeated elsewhere, in brackets."""
+    texts = (text for folder in folders for text in origins(reader.record(folder)))
+    kinds = Counter(text.partition(",")[0] for text in texts)
+    return f" [{', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}]" if kinds else ""
+
+
+def origin_note(records: Iterable[reader.Record]) -> list[str]:
+    """Return in Markdown which of the records that count were made elsewhere; nothing where none was."""
+    texts = [
+        f"{' '.join(map(title, one.folder.parts[-3:-1]))} seed {one.identity['seed']} {text}"
+        for one in records
+        for text in origins(one)
+    ]
+    return [markdown(f"Made elsewhere: {'; '.join(texts)}. All others: committed here.")] if texts else []
