@@ -7,8 +7,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-from adanorm.analyses.cell import analysis_results, text
-from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis, text
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_whole

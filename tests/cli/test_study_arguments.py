@@ -13,8 +13,7 @@ from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.titles import in_words
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import Study, load_study, plan_runs, study_grid
 from tests.reporting.records import record, score
 
 

@@ -18,8 +18,7 @@ from adanorm.files import with_checksum
 from adanorm.records import contribution, reader, store
 from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study
+from adanorm.studies.study import Study, study_grid
 from tests.faults import command as faults
 from tests.reporting.records import record, said, seal
 

@@ -17,8 +17,7 @@ from adanorm.records.check import digests
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import Study, load_study, study_grid
 
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
@@ -25,8 +24,7 @@ from adanorm.reporting.tables.formats import table_csv, table_latex, table_markd
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import Study, load_study, study_grid
 from adanorm.verdicts.cell import cell
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.preregistration import preregistration

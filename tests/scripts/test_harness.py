@@ -14,8 +14,7 @@ import torch
 
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from scripts.benchmarks import harness, norms
 from scripts.benchmarks.updates import Child, measure
 from scripts.command_line import parse_keys

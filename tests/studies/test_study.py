@@ -10,8 +10,7 @@ from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.reporting.figures.catalogue import figures
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import plan_runs, study_grid
-from adanorm.studies.study import load_studies, load_study
+from adanorm.studies.study import load_studies, load_study, plan_runs, study_grid
 from tests.conftest import Command
 
 

@@ -18,7 +18,7 @@ from adanorm.config.paths import RUNS
 from adanorm.launch.until import Followed, Run, on_record, run_until_decided
 from adanorm.records import reader
 from adanorm.records.result import Result
-from adanorm.studies.grid import Planned
+from adanorm.studies.study import Planned
 from adanorm.verdicts.by_example import ByExample, compared_by_example
 from adanorm.verdicts.cell import Evidence, cell_of, variance_of
 from adanorm.verdicts.pair import pair

@@ -11,8 +11,7 @@ from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.findings import Finding, compared, load_findings, load_predictions
 from adanorm.verdicts.preregistration import preregistration

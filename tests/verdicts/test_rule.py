@@ -9,9 +9,8 @@ from scipy.stats import ttest_rel
 
 from adanorm.reporting.tables.notes import rule_notes
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Rule
-from adanorm.studies.study import Study, load_study
+from adanorm.studies.study import Study, load_study, study_grid
 from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
 from adanorm.verdicts.sequential import Looks

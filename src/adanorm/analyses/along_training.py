@@ -5,8 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from adanorm.analyses.cell import averages
-from adanorm.analyses.spec import Analysis, AnalysisRecord
+from adanorm.analyses.spec import Analysis, AnalysisRecord, averages
 from adanorm.analyses.step import Observe, Step
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder

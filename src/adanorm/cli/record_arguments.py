@@ -9,8 +9,7 @@ from adanorm.records import reader
 from adanorm.records.check import NAME
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.cell import Cell
 
 NAMES = "RUN|TASK|STUDY/NORM/TASK..."

@@ -18,8 +18,7 @@ from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
 from adanorm.runs.duration import SecondsOfAUnit, needs_gpu, seconds_left, seconds_of_a_unit
-from adanorm.studies.grid import StudyGrid, plan_runs, study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
 LABEL, FIELD = 32, 9  # columns of a row's label, and of a count

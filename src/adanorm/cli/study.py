@@ -27,8 +27,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
 from adanorm.runs.duration import seconds_left, seconds_of_a_unit
-from adanorm.studies.grid import Planned, StudyGrid, plan_runs, study_grid
-from adanorm.studies.study import Study
+from adanorm.studies.study import Planned, Study, StudyGrid, plan_runs, study_grid
 from adanorm.verdicts.preregistration import preregistration
 
 USAGE = Usage(

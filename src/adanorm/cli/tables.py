@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
@@ -16,8 +15,7 @@ from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import write_files
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.task_league import task_leagues

@@ -23,7 +23,7 @@ from adanorm.process import end_with_parent
 from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, is_locked, shown
 from adanorm.records.result import outcome
-from adanorm.studies.grid import Planned
+from adanorm.studies.study import Planned
 
 SECONDS = 0.2  # between two looks at the jobs
 PATIENCE = 5.0  # seconds that a process has to end before it is killed

@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.titles import QUANTITIES, title
-from adanorm.studies.grid import Planned
 from adanorm.studies.rule import Compares
+from adanorm.studies.study import Planned
 from adanorm.verdicts.cell import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration

@@ -19,8 +19,7 @@ from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import how_to_read, plain
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_studies
+from adanorm.studies.study import load_studies, study_grid
 from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, TaskAnswer, claim_results, task_answers

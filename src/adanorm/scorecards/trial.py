@@ -21,7 +21,7 @@ from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
 from adanorm.scorecards.observed import Observed, computed_alike, observe
-from adanorm.studies.grid import Planned
+from adanorm.studies.study import Planned
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import preregistration

@@ -22,8 +22,8 @@ from adanorm.records.baselines import has_learned
 from adanorm.records.check import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
-from adanorm.studies.grid import Candidate
 from adanorm.studies.rule import Compares
+from adanorm.studies.study import Candidate
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import Spread, TaskVariance, place
 

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
+from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity, analysis_results
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file

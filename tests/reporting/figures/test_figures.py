@@ -24,8 +24,7 @@ from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, rendered, write_figure
 from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_evidence
 from adanorm.verdicts.preregistration import Claim
 from tests.reporting.records import record, record_analysis, said, score, scored, seal

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from adanorm.analyses.cell import number
-from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, analysis_grid, load_analysis
+from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, analysis_grid, load_analysis, number
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown
 from tests.reporting.figures.test_figures import corners, legend, xs, ys

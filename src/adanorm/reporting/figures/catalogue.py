@@ -15,8 +15,7 @@ from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.claims import question
 from adanorm.reporting.tables.table import Table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import Study, load_studies
+from adanorm.studies.study import Study, load_studies, study_grid
 from adanorm.verdicts.claims import SCALES, claim_evidence, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.task_league import task_leagues

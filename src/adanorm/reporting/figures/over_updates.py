@@ -8,8 +8,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from adanorm.analyses.cell import analysis_results, geometric_mean
-from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity
+from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity, analysis_results, geometric_mean
 from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.reporting.figures import style

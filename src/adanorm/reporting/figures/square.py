@@ -5,8 +5,7 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
-from adanorm.analyses.cell import analysis_results
-from adanorm.analyses.spec import analysis_grid, load_analysis
+from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.config.titles import title
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.formats import tasks_with_runs

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from adanorm.analyses.cell import analysis_results, text
-from adanorm.analyses.spec import Analysis, AnalysisGrid
+from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_results, text
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds, write_files

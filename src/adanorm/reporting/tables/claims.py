@@ -1,4 +1,4 @@
-"""The paper's claims, tested, as text; of the first of them, the question, the answer data set by data set."""
+"""The paper's claims, tested, as text; of the question also the answer, data set by data set."""
 
 from collections.abc import Sequence
 from statistics import fmean

@@ -5,14 +5,20 @@ from collections.abc import Iterator
 from functools import cache
 from statistics import fmean
 
-from adanorm.analyses.cell import analysis_results, number, text
-from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
+from adanorm.analyses.spec import (
+    Analysis,
+    AnalysisGrid,
+    analysis_grid,
+    analysis_results,
+    load_analysis,
+    number,
+    text,
+)
 from adanorm.config.titles import title
 from adanorm.reporting.tables.notes import decided
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import how_to_read, markdown, markdown_table
-from adanorm.studies.grid import study_grid
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts import findings
 from adanorm.verdicts.findings import PREDICTIONS, Finding, FindingRow, Prediction
 from adanorm.verdicts.rule import Decision

@@ -11,9 +11,8 @@ from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import Table, origin_note
 from adanorm.reporting.text import markdown
-from adanorm.studies.grid import study_grid
 from adanorm.studies.rule import Compares, Conclusion, Rule
-from adanorm.studies.study import load_study
+from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.cell import cell_of, last_fall
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 

@@ -14,8 +14,7 @@ from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.text import markdown
-from adanorm.studies.grid import StudyGrid
-from adanorm.studies.study import Study
+from adanorm.studies.study import Study, StudyGrid
 from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, value_of
 from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.pair import published_gap
