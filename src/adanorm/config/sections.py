@@ -17,14 +17,14 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-def _each_once(entries: list[Any]) -> list[Any]:
+def each_once(entries: list[Any]) -> list[Any]:
     """Return a list as it is; raises ValueError where something is named twice: it would count double."""
     if twice := [entry for entry in entries if entries.count(entry) > 1]:
         raise ValueError(f"{twice[0]!r} is named twice")
     return entries
 
 
-EachOnce = AfterValidator(_each_once)
+EachOnce = AfterValidator(each_once)
 Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
 
 

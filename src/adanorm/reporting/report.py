@@ -23,7 +23,7 @@ from adanorm.studies.study import load_studies, study_grid
 from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, TaskAnswer, claim_results, task_answers
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import drawn_claim
 from adanorm.verdicts.reproducibility import Agreement, agreements
 
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -64,14 +64,9 @@ def report_page(
 
 
 def _figure_of(result: ClaimResult, figures: Mapping[str, str]) -> str | None:
-    """Return the name of a claim's figure, of its scale or else the paper's; one pair of norms has one."""
-    norms = result.claim.norms(result.claim.tasks[0])
-    alike = [
-        claim.id
-        for claim in preregistration().claims
-        if claim.quantity == result.claim.quantity == "test" and claim.norms(claim.tasks[0]) == norms
-    ]
-    names = [f"evidence-{claim}-{scale}" for scale in (result.scale, "paper") for claim in alike]
+    """Return the name of a claim's figure, of its scale or else the paper's."""
+    claim = drawn_claim(result.claim)
+    names = [f"evidence-{claim.id}-{scale}" for scale in (result.scale, "paper")] if claim else []
     return next(filter(figures.__contains__, names), None)
 
 

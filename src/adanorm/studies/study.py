@@ -15,7 +15,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import Config, EachOnce, Seeds
+from adanorm.config.sections import Config, EachOnce, Seeds, each_once
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
 from adanorm.studies.rule import Rule
@@ -85,9 +85,7 @@ class Study(Config):
         if isinstance(rows, list):
             if others := [row for row in rows if not isinstance(row, str)]:
                 raise ValueError(f"{others[0]!r} in a list of norms: rows with labels are a mapping")
-            if twice := next((norm for norm in rows if rows.count(norm) > 1), None):
-                raise ValueError(f"{twice!r} is named twice")
-            return {norm: {"norm": norm} for norm in rows}
+            return {norm: {"norm": norm} for norm in each_once(rows)}
         return rows
 
     @model_validator(mode="after")

@@ -108,9 +108,7 @@ class Prediction(Config):
     def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Comparison, str, str]]:
         """Yield the comparison of each column that has run, its task, and what it says of the prediction."""
         every = chain.from_iterable(families.values())
-        worth = {
-            decision.column.task: decision.answer for decision in every if decision.compared == self.given
-        }
+        worth = {one.column.task: one.answer for one in every if one.compared == self.given}
         for decision in families[self.family]:
             if decision.compared == self.rows and (one := decision.comparison):
                 task = decision.column.task

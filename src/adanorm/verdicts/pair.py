@@ -182,7 +182,7 @@ def _components(records: Evidence, better: str, worse: str, seeds: Collection[in
     cells = [records.norms[norm] for norm in (worse, better)]
     sides = [[run for run in cell.runs if run.seed in seeds] for cell in cells]
     comparison = compared_by_example(sides, cells[0].metric)
-    return None if comparison is None else comparison.noise
+    return comparison.noise if comparison else None
 
 
 def compared(

@@ -154,6 +154,12 @@ def preregistration() -> Preregistration:
     return Preregistration.checked(read_yaml_file(CONF / "claims" / "paper.yaml"), "conf/claims/paper.yaml: ")
 
 
+def drawn_claim(claim: Claim) -> Claim | None:
+    """Return the claim of a test score whose figure is a claim's too: the first on its norms; or None."""
+    tested = (one for one in preregistration().claims if one.quantity == claim.quantity == "test")
+    return next((one for one in tested if (one.better, one.worse) == (claim.better, claim.worse)), None)
+
+
 def claimed_pairs(task: str) -> list[Norms]:
     """Return the pairs of norms that claims of a task's score compare, the worse first."""
     claims = [c for c in preregistration().claims if c.quantity == "test" and task in c.tasks]

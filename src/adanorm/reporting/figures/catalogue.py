@@ -17,7 +17,7 @@ from adanorm.reporting.tables.claims import question
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, load_studies, study_grid
 from adanorm.verdicts.claims import SCALES, claim_evidence, task_answers
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import Claim, drawn_claim, preregistration
 from adanorm.verdicts.task_league import task_leagues
 
 Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' folder
@@ -37,18 +37,13 @@ def figures() -> dict[str, Draw]:
         drawing |= {figure: partial(_curves, figure, study, task) for figure, task in drawn.items()}
         if study.shows != "curves" and (study.over or {"figure", "square"} & {*study.roles}):
             drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
-    for claim, scale in product(_compared_claims(), SCALES):
+    claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]
+    for claim, scale in product(claims, SCALES):
         figure = f"evidence-{claim.id}-{scale}"
         drawing[figure] = partial(_evidence, figure, claim, scale)
     for analysis in map(load_analysis, choices("analysis")):
         drawing |= {f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks}
     return drawing
-
-
-def _compared_claims() -> list[Claim]:
-    """Return a claim on test scores for every two norms that claims compare."""
-    claims = [claim for claim in preregistration().claims if claim.quantity == "test"]
-    return list({(str(claim.better), str(claim.worse)): claim for claim in reversed(claims)}.values())[::-1]
 
 
 def _evidence(name: str, claim: Claim, scale: str, runs: str | None) -> NamedFigure | None:

@@ -70,15 +70,6 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     return Curves(over, by_norm)
 
 
-def curves_of_the_paper(task: str) -> Curves | None:
-    """Return the curves that the paper shows of a task, or None if it shows none."""
-    theirs = published_curves(task)
-    if theirs is None:
-        return None
-    by_norm = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in theirs.points.items()}
-    return Curves(theirs.over, by_norm)
-
-
 @style.figure_style()
 def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedFigure | None:
     """Return the curves of one task's norms, each given with its runs; None where none has ended."""
@@ -88,8 +79,9 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     (run, *_), *_ = cells.values()
     task, unit = run.task.name, KIND_METRICS[run.task.kind].axis
     sources = {"ours": (ours, unit)}
-    if theirs := curves_of_the_paper(task):
-        sources["paper"] = (theirs, PUBLISHED_UNITS.get(task, unit))
+    if theirs := published_curves(task):
+        points = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in theirs.points.items()}
+        sources["paper"] = (Curves(theirs.over, points), PUBLISHED_UNITS.get(task, unit))
     look = style.norm_styles(list(cells))
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}

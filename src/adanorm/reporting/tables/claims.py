@@ -136,11 +136,11 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
     """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and what is missing."""
     known = {title(one.task): one.comparison for one in answers if one.comparison is not None}
     ahead, behind = ([task for task, c in known.items() if c.sign == sign] for sign in ("ahead", "behind"))
-    excluded = _excluded(answers)
-    earlier = [
-        task for task in _excluded([one.before for one in answers if one.before]) if task not in excluded
-    ]
-    where = {"on": excluded, "by the first plan on": earlier}
+    excluded, earlier = (
+        [title(one.task) for one in some if one.comparison and one.comparison.papers_gap == "excluded"]
+        for some in (answers, [one.before for one in answers if one.before])
+    )
+    where = {"on": excluded, "by the first plan on": [task for task in earlier if task not in excluded]}
     papers = ", and ".join(f"{how} {listed(tasks)}" for how, tasks in where.items() if tasks)
     missing = [title(one.task) for one in answers if one.comparison is None]
     sentences = [
@@ -151,11 +151,6 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
         f"No answer yet: {listed(missing)}." if missing else "",
     ]
     return " ".join(filter(None, sentences))
-
-
-def _excluded(answers: Sequence[TaskAnswer]) -> list[str]:
-    """Return the data sets on which the paper's lead is excluded."""
-    return [title(one.task) for one in answers if one.comparison and one.comparison.papers_gap == "excluded"]
 
 
 def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:

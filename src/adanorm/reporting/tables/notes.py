@@ -34,12 +34,10 @@ def _converged(table: Table) -> list[str]:
     for (label, task), cell in table.cells.items() if table.study.scale == "small" else ():
         if falls := [fall for run in (cell.runs if cell else ()) if (fall := last_fall(run)) is not None]:
             largest[f"{_name(task)} {_name(label)}"] = max(falls)
-    if not largest:
-        return []
-    text = f"Over the last tenth of a run its validation loss fell by {max(largest.values()):.1%} at most."
-    if falling := [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]:
-        text += f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
-    return [text]
+    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
+    still = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else ""
+    fell = "Over the last tenth of a run its validation loss fell by {:.1%} at most."
+    return [fell.format(max(largest.values())) + still] if largest else []
 
 
 def _name(name: str) -> str:
@@ -85,11 +83,11 @@ def _paper(table: Table) -> list[str]:
 
 def _arithmetics(table: Table) -> list[str]:
     """Return how many kinds of arithmetic computed the runs of a column, where it is more than one."""
-    mixed = []
-    for task in table.study.columns:
-        folders = [folder for cell in table.column(task).values() for folder in cell.folders]
-        kinds = {reader.record(folder).arithmetic for folder in folders} - {None}
-        mixed += [f"{_name(task)} {len(kinds)} kinds"] if len(kinds) > 1 else []
+    kinds = {
+        task: {reader.record(folder).arithmetic for c in table.column(task).values() for folder in c.folders}
+        for task in table.study.columns
+    }
+    mixed = [f"{_name(task)} {len(of - {None})} kinds" for task, of in kinds.items() if len(of - {None}) > 1]
     return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
 
 
@@ -157,13 +155,12 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
         for column in of_quantity
     )
     folds = "fold by fold, with a variance for shared training data (Nadeau & Bengio 2003, overlap {:g})"
+    of_losses = any(quantity.startswith("last_") for quantity in columns)
     parts = [
         f"margins {margins}",
         folds.format(rule.folds_overlap) if rule.folds_overlap is not None else "",
         "a lead must be beyond the margin" if rule.beyond_margin else "",
-        "a lead in a loss, in nats, is by how much it is lower"
-        if any(quantity.startswith("last_") for quantity in columns)
-        else "",
+        "a lead in a loss, in nats, is by how much it is lower" if of_losses else "",
         "a lead in wrong labels learned is by how many fewer there are" if "memorized" in columns else "",
         f"looks after {', '.join(map(str, rule.looks))} seeds" if rule.looks else "",
     ]
@@ -208,12 +205,12 @@ def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    comparison, task = decision.comparison, _name(decision.column.task)
-    if comparison is None:
+    one, task = decision.comparison, _name(decision.column.task)
+    if one is None:
         why = ", ".join(f"{_name(row)} {setback}" for row, setback in decision.not_compared.items())
         return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
-    gap, low, high = (f"{value:+.{comparison.digits}f}" for value in (comparison.gap, *comparison.interval))
-    return f"{task} {gap} [{low}, {high}] p {comparison.family_p:.3f} *{decision.answer}*"
+    gap, low, high = (f"{value:+.{one.digits}f}" for value in (one.gap, *one.interval))
+    return f"{task} {gap} [{low}, {high}] p {one.family_p:.3f} *{one.answer}*"
 
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:
