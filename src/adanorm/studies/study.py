@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
@@ -203,31 +204,25 @@ StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by the row's label and
 
 def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> StudyGrid:
     """Return what is run for every cell; `settings` are of every run. ValueError names a wrong row."""
-    cells = [(label, task) for task in study.columns for label in study.rows]
-    return {cell: CellPlan(_candidates(study, *cell, runs, settings)) for cell in cells}
-
-
-def _candidates(
-    study: Study, label: str, task: str, runs: str | None, settings: Sequence[str]
-) -> tuple[Candidate, ...]:
-    row = study.rows[label]
-    if task not in choices("task") or row.undefined or (row.only is not None and task not in row.only):
-        return ()
-    of_column, of_both = (one.column_overrides.get(task, ()) for one in (study, row))
-    changes = (*study.overrides, *of_column, *row.overrides, *of_both)
-    chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)
-    candidates: dict[str, Candidate] = {}
-    try:
-        for setting in study.budget_of(label) or (None,):
-            overrides = (*chosen, setting) if setting else chosen
-            first = cached_experiment((*overrides, *settings), runs=runs)
-            of_seeds = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
-            if same := candidates.get(of_seeds[0].digest()):
-                raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
-            candidates[of_seeds[0].digest()] = Candidate(overrides, of_seeds, setting)
-    except ValueError as error:
-        raise ValueError(f"row {label!r}: {error}") from None
-    return tuple(candidates.values())
+    grid: StudyGrid = {}
+    for task, (label, row) in product(study.columns, study.rows.items()):
+        is_run = task in choices("task") and not row.undefined and (row.only is None or task in row.only)
+        of_column, of_both = (one.column_overrides.get(task, ()) for one in (study, row))
+        changes = (*study.overrides, *of_column, *row.overrides, *of_both)
+        chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)
+        candidates: dict[str, Candidate] = {}
+        try:
+            for setting in (study.budget_of(label) or (None,)) if is_run else ():
+                overrides = (*chosen, setting) if setting else chosen
+                first = cached_experiment((*overrides, *settings), runs=runs)
+                of_seeds = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
+                if same := candidates.get(of_seeds[0].digest()):
+                    raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
+                candidates[of_seeds[0].digest()] = Candidate(overrides, of_seeds, setting)
+        except ValueError as error:
+            raise ValueError(f"row {label!r}: {error}") from None
+        grid[label, task] = CellPlan(tuple(candidates.values()))
+    return grid
 
 
 class Planned(NamedTuple):

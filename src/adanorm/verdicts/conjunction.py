@@ -120,9 +120,7 @@ class League:
         The probability of outperforming of Bouthillier et al. 2021. None without a shared seed.
         """
         ours, others = self.scores[first], self.scores[second]
-        wins = [
-            (ours[seed] > others[seed]) + (ours[seed] == others[seed]) / 2 for seed in ours & others.keys()
-        ]
+        wins = [(ours[s] > others[s]) + (ours[s] == others[s]) / 2 for s in ours & others.keys()]
         return fmean(wins) if wins else None
 
     @property

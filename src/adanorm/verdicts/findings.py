@@ -119,6 +119,4 @@ class Prediction(Config):
 def load_predictions() -> tuple[list[Prediction], str]:
     """Return the registered predictions, and eight hexadecimal digits that identify what was written."""
     entries = read_yaml_file(CONF / "claims" / PREDICTIONS)
-    return [Prediction.checked(entry, f"conf/claims/{PREDICTIONS}: ") for entry in entries], digest_of(
-        entries
-    )
+    return [Prediction.checked(one, f"conf/claims/{PREDICTIONS}: ") for one in entries], digest_of(entries)

@@ -101,9 +101,7 @@ def evidence_accrual(
         axes.set(title=f"{title(task)}, {SIZES[pairs[-1].scale]}", ylabel=label)
     drawn = [both for pairs in looks.values() for both in pairs]
     answers = {both.answer for both in drawn}
-    handles: dict[str, style.Handle] = {
-        answer: {"color": color, **DOT} for answer, color in ANSWERS.items() if answer in answers
-    }
+    handles: dict[str, style.Handle] = {a: {"color": ANSWERS[a], **DOT} for a in ANSWERS if a in answers}
     handles |= INTERVALS
     if any(both.comparison and both.comparison.paper for both in drawn):
         handles["the paper's lead"] = PAPER_LINE

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise, product
+from itertools import pairwise, product
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -187,12 +187,8 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
                     axes.plot(at, height, color=look[norm].color, transform=edge, **mark)
                     handles["undefined" if row.undefined else "every run diverges or fails"] = mark
         _label_setting(axes, table, panel)
-    drawn = [
-        (task, cell)
-        for (task, *_), by_norm in shown.items()
-        for _, cell in chain(*(points.values() for points in by_norm.values()))
-        if cell
-    ]
+    points_of = [(task, points) for (task, *_), by_norm in shown.items() for points in by_norm.values()]
+    drawn = [(task, cell) for task, points in points_of for _, cell in points.values() if cell]
     if any(len(cell.scores) > 1 for _, cell in drawn):
         handles["lowest to highest seed"] = style.band()
     style.legend_below(figure, handles)
