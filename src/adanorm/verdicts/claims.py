@@ -198,11 +198,9 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
 def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
     """Return the comparison of the folds' mean gaps at the last look, and how many seeds all folds have."""
     registered, plan, (better, worse) = preregistration(), preregistration().plans[name], claim.norms(task)
-    by_fold: list[list[float]] = []  # gaps, worse to better, in the order of seeds
-    for fold in range(1, (plan.folds or 0) + 1):
-        settings = (f"data.fold={fold}",)
-        records = evidence(task, plan.scale, plan.quantity, runs=runs, overrides=settings, plan=name)
-        by_fold.append(records.variance.gaps(worse, better))
+    settings, read = [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)], plan.quantity
+    folds = [evidence(task, plan.scale, read, runs=runs, overrides=own, plan=name) for own in settings]
+    by_fold = [records.variance.gaps(worse, better) for records in folds]  # in the order of seeds
     pairs, looks = min(map(len, by_fold)), registered.looks_of(name)
     done = max((look for look in plan.looks if look <= pairs), default=None)
     if done is None:

@@ -171,16 +171,13 @@ class Table:
         """Return by how much `after` is better than `before`: ours, then the paper's."""
         cells = [self.cells[row, task] for row in (before, after)]
         means = [fmean(cell.scores) for cell in cells if cell and cell.scores]
-        metric = self.metric_of(task)
-        ours = (
-            f"{metric.sign * (means[1] - means[0]) + 0:+.{metric.decimals(means[0])}f}"
-            if len(means) == 2
-            else "-"
-        )
+        metric, ours, theirs = self.metric_of(task), "-", "-"
+        if len(means) == 2:
+            ours = f"{metric.sign * (means[1] - means[0]) + 0:+.{metric.decimals(means[0])}f}"
         norms = [self.study.rows[row].norm for row in (after, before)]
-        gap, numbers = published_gap(task, *norms), [published(task, norm) for norm in norms]
-        decimals = max(len(number.text.partition(".")[2]) for number in numbers if number) if gap else 0
-        theirs = f"{gap.value + 0:+.{decimals}f}" if gap else "-"
+        if gap := published_gap(task, *norms):
+            numbers = [number.text for norm in norms if (number := published(task, norm))]
+            theirs = f"{gap.value + 0:+.{max(len(text.partition('.')[2]) for text in numbers)}f}"
         return ours, theirs if self.shows_paper else ""
 
 
