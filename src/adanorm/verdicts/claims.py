@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adanorm.verdicts.cell import Evidence, Quantity, evidence
 from adanorm.verdicts.comparison import Comparison, Hypothesis, compare_gaps
@@ -211,23 +211,16 @@ def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[C
     return compare_gaps(means, margin, level=level, levels=looks.levels(done), overlap=overlap), pairs
 
 
-class PaperClaim(NamedTuple):
-    """A claim on the paper's own table: wins, losses and ties over its tasks, and the sign test's p."""
+def claims_of_the_paper() -> list[tuple[Claim, int, int, int, float]]:
+    """Return the claims on test scores tested on the numbers that the paper prints, one seed per number.
 
-    claim: Claim
-    wins: int
-    losses: int
-    ties: int
-    p: float
-
-
-def claims_of_the_paper() -> list[PaperClaim]:
-    """Return the claims on test scores tested on the numbers that the paper prints, one seed per number."""
+    With each its wins, losses and ties over its tasks, and the p of the sign test.
+    """
     tested = []
     for claim in preregistration().claims:
         if claim.quantity == "test":
             scores = [[published_score(task, norm) for norm in claim.norms(task)] for task in claim.tasks]
             gaps = [better - worse for better, worse in scores if max(better, worse) > -math.inf]
             wins, losses, p = sign_test(gaps)
-            tested.append(PaperClaim(claim, wins, losses, len(gaps) - wins - losses, p))
+            tested.append((claim, wins, losses, len(gaps) - wins - losses, p))
     return tested

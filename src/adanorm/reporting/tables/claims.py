@@ -42,20 +42,15 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts first, then one table per claim with its comparisons."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     lines += [line for text in origin_note(reader.records(RUNS)) for line in (text, "")]
-    lines += markdown_table(
-        VERDICT_COLUMNS,
-        (
-            [r.claim.text, r.scale, f"**{r.verdict}**", claim_sentence(r), claim_closing(r)]
-            for r in judgements
-        ),
+    rows = (
+        [r.claim.text, r.scale, f"**{r.verdict}**", claim_sentence(r), claim_closing(r)] for r in judgements
     )
+    lines += markdown_table(VERDICT_COLUMNS, rows)
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
     own_table = "The paper's own table"
     lines += [f"## {own_table}, tested as the paper's claims", "", how_to_read(own_table), ""]
-    lines += markdown_table(
-        OWN_COLUMNS,
-        ([claim.text, *map(str, counts), shown_p(p)] for claim, *counts, p in claims_of_the_paper()),
-    )
+    own = ([claim.text, *map(str, counts), shown_p(p)] for claim, *counts, p in claims_of_the_paper())
+    lines += markdown_table(OWN_COLUMNS, own)
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"
