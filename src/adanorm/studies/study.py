@@ -90,7 +90,7 @@ class Study(Config):
         return rows
 
     @model_validator(mode="after")
-    def _every_row_is_at_a_value_of_its_own(self) -> Study:
+    def _rows_are_told_apart_and_tried_alike(self) -> Study:
         places: dict[object, str] = {}
         for label, row in self.rows.items() if self.over is not None else ():
             if row.at is None:
@@ -98,20 +98,11 @@ class Study(Config):
             if (other := places.setdefault((row.line or row.norm, row.at, row.panel), label)) != label:
                 at = f"{self.over} {row.at:g}"
                 raise ValueError(f"rows {other!r} and {label!r}: one norm at {at}: give each a panel")
-        return self
-
-    @model_validator(mode="after")
-    def _every_curve_is_of_a_norm_of_its_own(self) -> Study:
         for task in self.columns if self.shows == "curves" else ():
             norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
             if len(set(norms)) < len(norms):
                 raise ValueError(f"column {task!r}: two rows have one norm, by which curves are told apart")
-        return self
-
-    @model_validator(mode="after")
-    def _no_row_is_tried_more_often(self) -> Study:
-        counts = sorted({len(self.budget_of(label)) for label in self.rows})
-        if len(counts) > 1:
+        if len(counts := sorted({len(self.budget_of(label)) for label in self.rows})) > 1:
             sizes = ", ".join(map(str, counts))
             raise ValueError(f"rows with budgets of {sizes} settings: give each as many")
         return self

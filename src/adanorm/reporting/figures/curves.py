@@ -99,7 +99,7 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
         cut.append(_scale(axes))
         if not cut[-1]:
             _enlarge(axes, shown.means(part), look)
-    handles["lowest to highest seed"] = style.band()
+    handles["lowest to highest seed"] = style.BAND_HANDLE
     if any(curve.diverged for of_norm in ours.by_norm.values() for curve in of_norm):
         handles["diverged"] = {"linewidth": 0.6, "marker": "x", "markersize": 6}
     style.legend_below(figure, handles)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from adanorm.config.titles import task_metric, title
@@ -24,11 +23,7 @@ MARGIN: dict[str, Any] = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
 DOT: dict[str, Any] = {"marker": "o", "markerfacecolor": "white"}
 SIZE: dict[str, Any] = {"linewidth": 2.6, "solid_capstyle": "butt"}
 PAPER_LINE: dict[str, Any] = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
-INTERVALS: dict[str, style.Handle] = {
-    "interval of the sign": {},
-    "interval of the size": SIZE,
-    "within the margin": Patch(**MARGIN),
-}
+INTERVALS = {"interval of the sign": {}, "interval of the size": SIZE, "within the margin": MARGIN}
 
 
 @style.figure_style()

@@ -43,7 +43,7 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
             axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
             axes.yaxis.set_major_formatter("{x:g}")
     if any(axes.collections for axes in panels):
-        handles["lowest to highest"] = style.band()
+        handles["lowest to highest"] = style.BAND_HANDLE
     beside = [quantity.beside for quantity in shown]
     handles |= {quantity.label: BESIDE for quantity in analysis.shown if quantity.name in beside}
     style.legend_below(figure, handles)

@@ -190,7 +190,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     points_of = [(task, points) for (task, *_), by_norm in shown.items() for points in by_norm.values()]
     drawn = [(task, cell) for task, points in points_of for _, cell in points.values() if cell]
     if any(len(cell.scores) > 1 for _, cell in drawn):
-        handles["lowest to highest seed"] = style.band()
+        handles["lowest to highest seed"] = style.BAND_HANDLE
     style.legend_below(figure, handles)
     rows = table.study.rows.values()
     reasons = dict.fromkeys(f"{title(row.norm)}: {row.undefined}." for row in rows if row.undefined)

@@ -74,11 +74,7 @@ OPEN: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle":
 PAPER = {**OPEN, "color": "black", "marker": "d"}
 SEED: Any = {"color": "0.45", "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""}
 BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
-
-
-def band() -> Artist:
-    """Return what a legend shows of a band around a line."""
-    return Patch(color="0.3", **BAND)
+BAND_HANDLE: dict[str, Any] = {"color": "0.3", **BAND}  # in a legend
 
 
 def norm_styles(norms: Sequence[str]) -> dict[str, NormStyle]:
@@ -159,12 +155,17 @@ def log_axis(axes: Axes) -> bool:
 
 
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
-    """Put a legend below the panels, in rows of up to four entries; what is no artist is how a line looks."""
+    """Put a legend below the panels, in rows of up to four entries.
+
+    What is no artist is how a line looks, or with an alpha an area.
+    """
     columns = math.ceil(len(handles) / math.ceil(len(handles) / 4))
-    lines: dict[str, Any] = {"color": "0.35"}
-    looks = handles.values()
-    artists = [one if isinstance(one, Artist) else Line2D([], [], **lines | one) for one in looks]
+    artists = [one if isinstance(one, Artist) else _drawn_as(one) for one in handles.values()]
     figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
+
+
+def _drawn_as(look: dict[str, Any]) -> Artist:
+    return Patch(**look) if "alpha" in look else Line2D([], [], **{"color": "0.35", **look})
 
 
 # No dates, and no versions: a file changes when what it shows does.

@@ -48,8 +48,6 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
 
 def write_analysis(analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None) -> list[Path]:
     """Write an analysis' table in its two formats and return the files."""
-    texts = {
-        f"analysis-{analysis.name}.md": analysis_markdown(analysis, grid),
-        f"analysis-{analysis.name}.csv": analysis_csv(analysis, grid),
-    }
-    return write_files(folder or PROJECT / "results" / "tables", texts)
+    texts = {"md": analysis_markdown(analysis, grid), "csv": analysis_csv(analysis, grid)}
+    files = {f"analysis-{analysis.name}.{ending}": text for ending, text in texts.items()}
+    return write_files(folder or PROJECT / "results" / "tables", files)
