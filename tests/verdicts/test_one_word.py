@@ -30,7 +30,7 @@ def of_the_guide() -> Iterator[tuple[Pair, str]]:
 def of_the_readme() -> Iterator[tuple[Pair, str]]:
     """Its table has the sign and the size, by the plans that decide, as claims at scale small have it."""
     signs = {"ahead": "better", "behind": "worse", "not told apart": "open"}
-    name, any_three, sign = r"\| ([^|(]+) \([^|]*\) \|", r"(?:[^|]*\|){3}", "|".join(signs)
+    name, any_three, sign = r"\| ([^|(]+) \([^|]*\) \|(?!.*, first plan)", r"(?:[^|]*\|){3}", "|".join(signs)
     line = rf"^{name}{any_three} ({sign}) \| ((?:not shown )?within the margin)"
     for task, told, size in re.findall(line, text("README.md"), re.MULTILINE):
         word = "equivalent" if size == "within the margin" else signs[told]
