@@ -6,6 +6,7 @@ from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
+from adanorm.files import write_files
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
@@ -14,7 +15,6 @@ from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import write_files
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.reproducibility import agreements

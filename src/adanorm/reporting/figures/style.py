@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from adanorm.reporting.text import markdown, write_files
+from adanorm.files import write_files
+from adanorm.reporting.text import markdown
 
 WIDTH = 7.0  # inches: both columns of a page
 TITLE_LINE = 94  # characters

@@ -5,7 +5,8 @@ from pathlib import Path
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_results, text
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds, write_files
+from adanorm.files import write_files
+from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:

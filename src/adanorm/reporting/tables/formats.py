@@ -7,10 +7,11 @@ from statistics import fmean
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
+from adanorm.files import write_files
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import csv_text, latex, markdown, markdown_table, write_files
+from adanorm.reporting.text import csv_text, latex, markdown, markdown_table
 
 WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
