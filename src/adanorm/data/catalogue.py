@@ -1,15 +1,13 @@
 """What data exist: file names, sizes, checksums, addresses and licences, from catalogue.yaml."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from adanorm.config.yaml_file import read_yaml_file
 
 
-@dataclass(frozen=True)
-class File:
+class File(NamedTuple):
     """One file of a source; the first address that gives the right bytes is used."""
 
     name: str
@@ -18,8 +16,7 @@ class File:
     addresses: tuple[str, ...]  # `https://...tgz#name` is the member of that name of an archive
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A data set; `folder` is its name in a mirror and in the cache."""
 
     folder: str

@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(NamedTuple):
     """A metric of test or validation; `label` is what tables and figures call it."""
 
     label: str
@@ -67,8 +65,7 @@ METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class KindMetrics:
+class KindMetrics(NamedTuple):
     """The metrics that a kind of task yields on the test set and in validation, and its curves."""
 
     test: tuple[str, ...]

@@ -2,8 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from adanorm.norms import family, over_rows, rowwise
 from adanorm.norms.base import Norm, as_norm
@@ -64,12 +63,11 @@ class NormSettings(Protocol):
         """`auto`, `eager` or `fused`, where the class has the choice."""
 
 
-@dataclass(frozen=True)
-class NormChoice:
+class NormChoice(NamedTuple):
     """NormSettings without a configuration: `NormChoice("adanorm", {"k": 0.2})`."""
 
     name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = {}
     numerics: str = "paper"
     backend: str = "auto"
     outside: Any = None
@@ -82,8 +80,7 @@ class MakeNorm(Protocol):
         """Return the norm of `dim` features for the named site, mapping (..., dim) to itself."""
 
 
-@dataclass(frozen=True)
-class NormFactory:
+class NormFactory(NamedTuple):
     """A MakeNorm whose settings are known to be good; `trial` is a small norm, to see what it declares."""
 
     cls: type[Norm]

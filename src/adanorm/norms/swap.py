@@ -2,10 +2,9 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +20,7 @@ CLOSE = 1e-3  # relative, of what a module gives to what its formula gives: an e
 HOOKS = [name for name, value in vars(nn.Module()).items() if "hook" in name and "state_dict" not in name]
 
 
-@dataclass(frozen=True)
-class Swapped:
+class Swapped(NamedTuple):
     """The sites of a model that have another norm now, and why others that look like norms have not."""
 
     sites: tuple[str, ...]

@@ -1,10 +1,9 @@
 """What a person sees while a run trains."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time
+from typing import Self
 
 from tqdm import tqdm
 
@@ -86,7 +85,7 @@ class Progress:
         seconds = (time.monotonic() - started) / (update - first) * (self._updates - update)
         return in_words(seconds / 3600)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,12 +1,10 @@
 """Trees as numbers: one table of ids for words, tags and labels, and batches of sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -42,7 +40,7 @@ class Vocabulary:
     lowercase: bool
 
     @classmethod
-    def of(cls, trees: Sequence[Tree], *, lowercase: bool, min_count: int) -> Vocabulary:
+    def of(cls, trees: Sequence[Tree], *, lowercase: bool, min_count: int) -> Self:
         """Return trees' vocabulary without rare words; raises ValueError where only some have labels."""
         if len({tree.labels is None for tree in trees}) > 1:
             raise ValueError("some training trees have labels and some have none")
