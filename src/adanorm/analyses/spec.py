@@ -157,7 +157,10 @@ AnalysisGrid = dict[tuple[str, str], list[AnalysisRecord]]
 def analysis_grid(
     analysis: Analysis, *, runs: str | None = None, overrides: Sequence[str] = ()
 ) -> AnalysisGrid:
-    """Return the records of every cell, made or not; without tasks the column is named ""."""
+    """Return the records of every cell, made or not; without tasks the column is named "".
+
+    `overrides` are of every run. Raises ValueError as composing does.
+    """
     grid: AnalysisGrid = {}
     for task in analysis.tasks or [""]:
         changes = [*analysis.overrides, *analysis.task_overrides.get(task, ()), *overrides]

@@ -57,10 +57,9 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         planes = torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy())
         targets = torch.from_numpy(np.searchsorted(names, labels))
         kept = ArrayExamples(planes, targets, data.batch_size, (mean, std))
-        # Grey ones are few: they are made numbers once.
-        return (
-            replace(kept, inputs=kept.batch(np.arange(len(kept))).inputs, moments=None) if is_grey else kept
-        )
+        if is_grey:  # they are few: they are made numbers once
+            kept = replace(kept, inputs=kept.batch(np.arange(len(kept))).inputs, moments=None)
+        return kept
 
     by_split: dict[str, Examples] = {split: examples(*labeled) for split, labeled in splits.items()}
     return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)

@@ -23,7 +23,10 @@ CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 def build(
     make_norm: PlacedNorms, settings: FairseqTransformerConfig, *, dictionaries: tuple[Any, Any]
 ) -> nn.Module:
-    """Return the encoder-decoder, which gives logits (N, V); ValueError where it cannot share embeddings."""
+    """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
+
+    Raises ValueError where shared embeddings lack a shared dictionary.
+    """
     source, target = dictionaries
     if settings.share_embeddings == "all" and source != target:
         raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")

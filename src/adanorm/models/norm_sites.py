@@ -86,7 +86,10 @@ def normalized(norm: nn.Module, x: Tensor, rows: Tensor | None) -> Tensor:
 
 
 def compatible_norm(experiment: Experiment) -> NormFactory:
-    """Return what makes the experiment's norm; ValueError where its model cannot have it."""
+    """Return what makes the experiment's norm.
+
+    Raises ValueError for an unknown norm or parameter, and for a norm that the model's sites cannot have.
+    """
     make_norm = norm_factory(experiment.norm)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
@@ -96,7 +99,10 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
 
 
 def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
-    """Return why a norm, by what it declares, is not defined at these sites; None where it is."""
+    """Return why a norm, by what it declares, is not defined at these sites; None where it is.
+
+    `batch_size` is how many examples it is trained on at a time, where that is fixed.
+    """
     over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
     hint = f"; choose {sites.positions_with}" if sites.positions_with else ""
     if not sites.padding_known and (over_batch or over_positions):

@@ -28,7 +28,10 @@ BYTES = 256
 
 
 class Layer(nn.Module):
-    """What the cells share: weights (G, ...) drawn as torch.nn.LSTM's, G gates' norms, the loop over time."""
+    """What the cells share: weights (G, ...) of G gates, their norms, the loop over time.
+
+    Weights and biases are drawn as torch.nn.LSTM's, uniformly within 1/sqrt(H).
+    """
 
     GATES: ClassVar[tuple[tuple[str, ...], ...]]  # those together whose inputs are known together
     STATES: ClassVar[int]  # tensors of the state; the first is the output

@@ -104,7 +104,10 @@ class SentenceEncoder(nn.Module):
 
 
 def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:
-    """Return sines, then cosines (T, H) of positions (Vaswani et al. 2017), ordered as in tensor2tensor."""
+    """Return sines, then cosines of positions, (T, H) (Vaswani et al. 2017, section 3.5).
+
+    The frequencies are ordered as in tensor2tensor.
+    """
     frequencies = torch.exp(torch.arange(dim // 2, device=device) * (-math.log(10000.0) / (dim // 2)))
     angles = torch.arange(time, device=device)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], 1)

@@ -318,7 +318,10 @@ class GroupNorm(Affine):
 
 
 class InstanceNorm(GroupNorm):
-    """Return (x - mean)/sqrt(variance + eps), statistics of an example's positions (Ulyanov et al. 2016)."""
+    """Return (x - mean)/sqrt(variance + eps), a feature's statistics over an example's positions.
+
+    Ulyanov et al. 2016; gain and bias only if asked for. Raises ValueError for x (B, H): no positions.
+    """
 
     needs_positions = True
 

@@ -83,7 +83,10 @@ class SimpleRmsNorm(RmsNorm):
 
 
 class PreAffineRmsNorm(RmsNorm):
-    """Return gain * u/sqrt(mean(u^2) + eps), u = scale * x, both learned from 1 (arXiv 2601.22966)."""
+    """Return gain * u/sqrt(mean(u^2) + eps), u = scale * x, scale and gain (H,) learned from 1.
+
+    Qiu et al. 2026, arXiv 2601.22966.
+    """
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, eps=eps)
@@ -209,7 +212,10 @@ class DynamicTanh(Pointwise):
 
 
 class Derf(Pointwise):
-    """Return gain * erf(a x + s) + bias, a learned from `alpha` and s from 0 (Chen et al. 2025)."""
+    """Return gain * erf(a x + s) + bias, a learned from `alpha` and s from 0 (Chen et al. 2025).
+
+    arXiv 2512.10938. Raises ValueError unless alpha is above 0.
+    """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
         super().__init__(dim, function="erf", alpha=alpha)

@@ -64,15 +64,13 @@ class Classification(TrainingTask):
                 metrics[name] = _percent((of_train == labels)[self._is_wrong])
         return Evaluation(metrics, [self.splits.labels[label] for label in predicted.tolist()])
 
-    def _predictions(
-        self, model: nn.Module, split: str, chosen: Tensor | None = None
-    ) -> tuple[Tensor, float]:
-        """Return the predicted labels (N,) of a split, true of the chosen alone, and their summed loss."""
+    def _predictions(self, model: nn.Module, split: str, of: Tensor | None = None) -> tuple[Tensor, float]:
+        """Return the predicted labels (N,) of a split, true where `of` is, and their summed loss."""
         examples, device = self.splits[split], next(model.parameters()).device
         total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
         with torch.inference_mode():
             for in_order in examples.order(None):
-                indices = in_order if chosen is None else in_order[chosen[in_order].numpy()]
+                indices = in_order if of is None else in_order[of[in_order].numpy()]
                 batch = examples.batch(indices).to(device)
                 logits = model(batch.inputs).float()
                 total += F.cross_entropy(logits, batch.targets, reduction="sum").item()

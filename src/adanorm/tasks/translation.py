@@ -135,15 +135,13 @@ class Translation(TrainingTask):
         """
         device = next(model.parameters()).device
         dictionary = self.corpus.dictionaries[1]
-        padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True)
+        padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True).to(device)
         decoding = self._decoding
         penalty = decoding.length_penalty if length_penalty is None else length_penalty
         longest = int(decoding.max_ratio * padded.shape[1] + decoding.max_extra)
         limit = min(longest, model.max_decoder_positions() - 1)  # type: ignore[operator]
         with torch.no_grad():
-            found = beam_search(
-                model.eval(), padded.to(device), limit, beam=decoding.beam, length_penalty=penalty
-            )
+            found = beam_search(model.eval(), padded, limit, beam=decoding.beam, length_penalty=penalty)
         return [Bpe.join(dictionary.string(best.cpu())) for best in found]
 
 

@@ -58,7 +58,10 @@ class Trainer:
         self._updates_an_epoch = 0  # until an epoch's batches are known
 
     def train(self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None) -> Outcome:
-        """Train to the end, with checkpoints at `path` and a row per evaluation; score the best weights."""
+        """Train to the end, with checkpoints at `path`; score the best weights.
+
+        `log` gets a row at each evaluation, on the first process, and `log_test`, if given, a test row.
+        """
         self.model.train()
         state, saved = self.state, time.monotonic()
         started, busy = saved - state.seconds, time.process_time() - state.cpu_seconds

@@ -66,7 +66,7 @@ def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path:
     assert text_lines("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
     assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
     data = data_of(*own(tmp_path, test_de="\ufeffa\n", test_en="\ufeffa\n"))
-    assert [*read_corpus(data, data.own_files())["test"]] == [("a", "a")]
+    assert [*read_corpus(data, data.own_files(), {})["test"]] == [("a", "a")]
 
 
 def test_references_that_are_all_empty_are_refused() -> None:
@@ -348,7 +348,7 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
             )
     path = archive(tmp_path / "de-en.tgz", members)
     data = section_of(ParallelConfig, "task=de-en", f"data.cache={tmp_path}")
-    splits = read_corpus(data, {"de-en.tgz": path})
+    splits = read_corpus(data, {"de-en.tgz": path}, {})
     train, test = list(splits["train"]), list(splits["test"])
     assert train[:2] == [("Satz title", "sentence title"), ("Satz 1", "sentence 1")]
     assert test[1] == ("Satz's TEDX.dev2012", "sentence's TEDX.dev2012")
@@ -364,7 +364,7 @@ def test_english_vietnamese_validates_on_2012_and_tests_on_2013(tmp_path: Path) 
     files = {f"{stem}.{end}": tmp_path / f"{stem}.{end}" for stem in stems.values() for end in ("en", "vi")}
     for path in files.values():
         path.write_text(f"{path.name}\n")
-    splits = read_corpus(section_of(ParallelConfig, "task=en-vi", "data.source=iwslt15-en-vi"), files)
+    splits = read_corpus(section_of(ParallelConfig, "task=en-vi", "data.source=iwslt15-en-vi"), files, {})
     assert {split: [*texts] for split, texts in splits.items()} == {
         split: [(f"{stem}.en", f"{stem}.vi")] for split, stem in stems.items()
     }
@@ -396,7 +396,7 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
         names = {pattern.format(language) for pattern in patterns.split() for language in LANGUAGES}
         members = {name: f'<seg id="1">{name}’s</seg>\n' if "sgm" in name else f"{name}\n" for name in names}
         files[file] = archive(tmp_path / file, members)
-    splits = read_corpus(section_of(ParallelConfig, "task=en-de", f"data.source={source}"), files)
+    splits = read_corpus(section_of(ParallelConfig, "task=en-de", f"data.source={source}"), files, {})
     ((english, german),) = splits["test"]
     assert english.rpartition("/")[2].startswith("newstest2014")
     assert ".en" in english
@@ -427,5 +427,5 @@ def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -
 )
 def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, sizes: tuple[int, ...]) -> None:
     data = section_of(ParallelConfig, f"task={task}", "scale=mini", f"data.mirror={mirror}")
-    splits = read_corpus(data, corpus_files(data))
+    splits = read_corpus(data, corpus_files(data), {})
     assert tuple(len(list(splits[s])) for s in ("train", "valid", "test")) == sizes

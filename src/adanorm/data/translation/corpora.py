@@ -87,9 +87,7 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     return fetch(data.source, data)
 
 
-def read_corpus(
-    data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapping[str, str] | None = None
-) -> Splits:
+def read_corpus(data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapping[str, str]) -> Splits:
     """Return the raw lines of each split of the corpus in these files; they are read when iterated over.
 
     `valid` is missing where it is to be taken out of the training pairs. Iterating raises ValueError for
@@ -109,7 +107,7 @@ def read_corpus(
         role, deen = ("src" if language == source else "ref" for source in (first, "de"))
         file = part.file.format(language)
         member = part.member and part.member.format(language, role=role, deen=deen)
-        lines = partial(_lines, paths[file], member, (checksums or {}).get(file))
+        lines = partial(_lines, paths[file], member, checksums.get(file))
         return Text(member or paths[file].name, lambda: part.filter(lines()))
 
     recipe = {split: [Part(f"{split}.{{}}")] for split in SPLITS} if own else RECIPES[data.source]

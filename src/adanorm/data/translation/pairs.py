@@ -54,7 +54,10 @@ class Pairs:
         return len(self.sizes)
 
     def order(self, batch_tokens: int, random: np.random.Generator | None) -> list[Indices]:
-        """Return the pairs of each batch, of about one length; at random, without those over a batch."""
+        """Return the pairs of each batch, of about one length and at most `batch_tokens` a side.
+
+        With a generator, in random order and without pairs that are longer than a batch.
+        """
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         indices = indices[np.argsort(self.dataset.tgt_sizes[indices], kind="stable")]
         indices = indices[np.argsort(self.dataset.src_sizes[indices], kind="stable")]

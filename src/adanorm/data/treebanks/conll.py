@@ -48,9 +48,8 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
 
 def inspect_trees(trees: Trees) -> Inspection:
     """Return overlaps and labels that training lacks; raises ValueError where it lacks all of a split's."""
-    counts = count_overlaps(
-        {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
-    )
+    words = {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
+    counts = count_overlaps(words)
     warnings = overlap_warnings(counts, trees)
     known = {label for tree in trees["train"] for label in tree.labels or ()}
     for split in ("valid", "test") if known else ():
@@ -68,7 +67,10 @@ def inspect_trees(trees: Trees) -> Inspection:
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
-    """Return the trees of CoNLL-X, CoNLL-U or `word tag head [label]`; ValueError names file and sentence."""
+    """Return the trees of CoNLL-X, CoNLL-U (tags of the column `upos` or `xpos`) or `word tag head [label]`.
+
+    Raises ValueError, naming file and sentence, for another format, no tree, or no sentence at all.
+    """
 
     def checked(lines: Sequence[str]) -> Tree | None:
         lines = [line.rstrip() for line in lines if line.strip()]
@@ -164,7 +166,10 @@ def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
 
 
 def read_sample(path: Path, fold: int | None = None, hashing: packed.Hashing | None = None) -> Trees:
-    """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or a fold of it."""
+    """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or a fold of it.
+
+    Raises ValueError for a zip archive that lacks a file or cannot be read.
+    """
     count = 199
     valid, test = [*range(160, 180)], range(180, 200)
     if fold is not None:  # its 40 files are the test, the 20 behind them validate

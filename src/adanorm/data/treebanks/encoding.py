@@ -88,7 +88,7 @@ class Vocabulary:
         return Sentences(np.array(words), np.array(tags), starts)
 
     def gold(self, trees: Sequence[Tree]) -> tuple[Numbers, Numbers]:
-        """Return heads as positions and label numbers from 1, (P,) each; an unknown label is the first."""
+        """Return heads as positions, and label numbers from 1, 1 for an unknown one or none; (P,) each."""
         heads, labels = list[int](), list[int]()
         numbers = {label: number for number, label in enumerate(self.labels, 1)}
         for tree in trees:

@@ -163,10 +163,8 @@ def _work(at: Address) -> None:
     job = carray(at, 1, JOB)[0]
     rows, shape, across = job.rows, (job.rows, job.features), job.across
     x, dz = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.grad), shape, np.float32)
-    out, variance = (
-        carray(_pointer(job.out), shape, np.float32),
-        carray(_pointer(job.variance), rows, np.float32),
-    )
+    out = carray(_pointer(job.out), shape, np.float32)
+    variance = carray(_pointer(job.variance), rows, np.float32)
     block = _next_block(at)
     while block < job.blocks:
         first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
