@@ -106,17 +106,14 @@ def _removed(path: Path) -> bool:
 
 def digest_of(identity: dict[str, Any]) -> str:
     """Return eight hexadecimal digits that identify what plain values describe; 1 and 1.0 are one value."""
-    text = json.dumps(_canonical(identity), sort_keys=True, separators=(",", ":"))
+
+    def number(text: str) -> float:
+        value = float(text)
+        return int(value) if value.is_integer() else value
+
+    canonical = json.loads(json.dumps(identity), parse_float=number)
+    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _canonical(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_canonical(entry) for entry in value]
-    is_whole = isinstance(value, float) and value.is_integer()
-    return int(value) if is_whole else value
 
 
 def sha256(*paths: Path) -> str:

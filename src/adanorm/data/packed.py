@@ -20,6 +20,7 @@ from typing import IO, BinaryIO, cast
 RATIO, SMALL = 64, 1 << 26
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 PART = 1 << 20
+TAR = (".tgz", ".tar.gz", ".tar")
 PLAIN_ZIP = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others want memory and fail in ways of their own
 
 Hashing = Callable[[bytes], object]  # takes the bytes of a file, such as the `update` of a digest
@@ -27,7 +28,7 @@ Hashing = Callable[[bytes], object]  # takes the bytes of a file, such as the `u
 
 def content(path: Path, hashing: Hashing | None = None) -> bytes:
     """Return a file's bytes, unpacked if it ends in .gz; raises ValueError where it is broken or a bomb."""
-    with _whole(path, "gzip file"), opened(path, hashing) as stream:
+    with opened(path, hashing) as stream:
         return stream.read()
 
 
@@ -35,13 +36,11 @@ def content(path: Path, hashing: Hashing | None = None) -> bytes:
 def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
 
-    At its end gzip compares checksums. Reading raises ValueError beyond `most(path)` bytes. `hashing` gets
-    every byte of the file itself: what the block leaves unread follows when the block ends.
+    At its end gzip compares checksums. The block raises ValueError, naming the file, where it turns out to be
+    cut off or corrupted, and beyond `most(path)` bytes. `hashing` gets every byte of the file itself: what
+    the block leaves unread follows when it ends.
     """
-    is_packed = path.suffix in (".gz", ".tgz")
-    if is_packed and path.stat().st_size == 0:  # which gzip takes for packed nothing
-        raise EOFError("it is empty")
-    left = most(path)
+    is_packed, left = path.suffix in (".gz", ".tgz"), most(path)
 
     def count(part: bytes) -> None:
         nonlocal left
@@ -49,12 +48,18 @@ def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
         if left < 0:
             raise ValueError(f"{path.name}: unpacks to more than {most(path):,} bytes")
 
-    with path.open("rb") as file:
-        raw = _Taken(file, hashing or len)
-        stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
-        yield io.BufferedReader(_Taken(stream, count), PART)
-        if hashing is not None:
-            _read_to_end(raw)
+    try:
+        if is_packed and path.stat().st_size == 0:  # which gzip takes for packed nothing
+            raise EOFError("it is empty")
+        with path.open("rb") as file:
+            raw = _Taken(file, hashing or len)
+            stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
+            yield io.BufferedReader(_Taken(stream, count), PART)
+            if hashing is not None:
+                _read_to_end(raw)
+    except BROKEN as error:
+        kind = "tar archive" if path.name.endswith(TAR) else "gzip file"
+        raise ValueError(f"{path.name}: not a whole {kind} ({error})") from None
 
 
 def _read_to_end(stream: io.RawIOBase | BinaryIO) -> None:
@@ -87,8 +92,7 @@ def lines(path: Path, member: str | None = None, *, checksum: str | None = None)
     corrupted or a bomb, and where its SHA-256 is not `checksum`.
     """
     digest = hashlib.sha256()
-    kind = "gzip file" if member is None else "tar archive"
-    with _whole(path, kind), opened(path, digest.update if checksum else None) as stream:
+    with opened(path, digest.update if checksum else None) as stream:
         for file in [stream] if member is None else (file for _, file in _members(path, stream, [member])):
             yield from file
             break
@@ -112,15 +116,6 @@ def text_lines(content: bytes, name: str, *, before: int = 0) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-@contextmanager
-def _whole(path: Path, kind: str) -> Iterator[None]:
-    """Raise ValueError, naming the file, where it turns out to be cut off or corrupted."""
-    try:
-        yield
-    except BROKEN as error:
-        raise ValueError(f"{path.name}: not a whole {kind} ({error})") from None
-
-
 def most(path: Path) -> int:
     """Return how many bytes a file may unpack to."""
     return max(SMALL, RATIO * path.stat().st_size)
@@ -131,7 +126,7 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
 
     It is read to its end. Raises ValueError, naming it, where it lacks one, is cut off, corrupted or a bomb.
     """
-    with _whole(path, "tar archive"), opened(path, hashing) as stream:
+    with opened(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
         _read_to_end(stream)
     if lacking := next((suffix for suffix in suffixes if suffix not in contents), None):
@@ -178,8 +173,8 @@ def _check_size(path: Path, member: str, size: int) -> None:
 
 def check(path: Path) -> None:
     """Read an archive or a gzipped file to its end; raises ValueError, naming it, where it is not whole."""
-    if path.name.endswith((".tgz", ".tar.gz", ".tar")):
+    if path.name.endswith(TAR):
         tar_members(path, [])
     elif path.suffix == ".gz":
-        with _whole(path, "gzip file"), opened(path) as stream:
+        with opened(path) as stream:
             _read_to_end(stream)

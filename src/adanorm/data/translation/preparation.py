@@ -101,28 +101,13 @@ def _prepare(data: ParallelConfig, raw: Splits, folder: Path, say: Say, processe
     (part / "out").mkdir(parents=True, exist_ok=True)
     try:
         with naming(part):
-            _take_steps(data, raw, part, say, processes)
+            Steps(data, raw, part, say).take(processes)
     except (FileNotFoundError, ValueError):
         shutil.rmtree(part, ignore_errors=True)  # a second start would find the same fault
         raise
     write_whole(part / "out" / CHECKSUMS, json.dumps(_checksums(part / "out"), indent=1).encode())
     (part / "out").rename(folder)
     shutil.rmtree(part, ignore_errors=True)
-
-
-def _take_steps(data: ParallelConfig, raw: Splits, folder: Path, say: Say, processes: int) -> None:
-    """Make the folder `out` of the raw lines; what an earlier start finished is kept."""
-    index = folder / "raw.json"
-    if not index.exists():
-        write_whole(index, json.dumps(_write_raw(raw, data, folder)).encode())
-    counted = json.loads(index.read_bytes())
-    with _mapping(min(processes, max(map(len, counted["pairs"].values())))) as mapping:
-        steps = Steps(raw, data, folder, mapping, say, counted["empty"])
-        words = steps.words(counted["pairs"])
-        codes = steps.codes(words["train"])
-        subwords = steps.subwords(words, codes)
-        steps.ids(subwords)
-    steps.finish(subwords, codes)
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -197,15 +182,29 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
 
 
 class Steps:
-    """The steps after the raw lines are in shards; their result is the folder's `out`."""
+    """The steps of a preparation; their result is the folder's `out`."""
 
-    def __init__(
-        self, raw: Splits, data: ParallelConfig, folder: Path, mapping: Map, say: Say, empty: list[str]
-    ) -> None:
-        self._raw, self._data, self._folder, self._map, self._say = raw, data, folder, mapping, say
+    _map: Map
+
+    def __init__(self, data: ParallelConfig, raw: Splits, folder: Path, say: Say) -> None:
+        self._data, self._raw, self._folder, self._say = data, raw, folder, say
         self._out = folder / "out"
-        self._report: Info = {"dropped": [], "empty": empty}
+        self._report: Info = {"dropped": []}
         self._indices: list[dict[str, int]] = []  # of the dictionary of each language
+
+    def take(self, processes: int) -> None:
+        """Take all steps in so many processes at most; what an earlier start finished is kept."""
+        index = self._folder / "raw.json"
+        if not index.exists():
+            write_whole(index, json.dumps(_write_raw(self._raw, self._data, self._folder)).encode())
+        counted = json.loads(index.read_bytes())
+        self._report["empty"] = counted["empty"]
+        with _mapping(min(processes, max(map(len, counted["pairs"].values())))) as self._map:
+            words = self.words(counted["pairs"])
+            codes = self.codes(words["train"])
+            subwords = self.subwords(words, codes)
+            self.ids(subwords)
+        self.finish(subwords, codes)
 
     def words(self, pairs: Mapping[str, Sequence[int]]) -> dict[str, list[Shard]]:
         """Split the raw text into words and clean it; return the shards of each split."""
