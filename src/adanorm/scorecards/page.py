@@ -74,9 +74,10 @@ def _name(norm: str) -> str:
 def _headline(scores: Sequence[dict[str, Any]]) -> str:
     """Return the answers beside each other norm, and on which tasks."""
     answers: dict[str, dict[str, list[str]]] = {}
-    for score, verdict in ((one, verdict) for one in scores for verdict in one["verdicts"]):
-        by_answer = answers.setdefault(verdict["other"], {})
-        by_answer.setdefault(verdict["answer"], []).append(score["title"].replace(", scale", ""))
+    for score in scores:
+        for verdict in score["verdicts"]:
+            by_answer = answers.setdefault(verdict["other"], {})
+            by_answer.setdefault(verdict["answer"], []).append(score["title"].replace(", scale", ""))
     sentences = [
         f"Beside {other}: {'; '.join(f'{answer} on {listed(tasks)}' for answer, tasks in by_answer.items())}."
         for other, by_answer in answers.items()
@@ -85,7 +86,7 @@ def _headline(scores: Sequence[dict[str, Any]]) -> str:
 
 
 def _blind(moved: float, tolerance: float) -> str:
-    """Return whether an output that moves so far stays the same."""
+    """Return whether an output that moves so far stays the same: yes, nearly, or no."""
     return "yes" if moved <= tolerance else f"nearly ({moved:.0e})" if moved <= NEARLY else "no"
 
 
