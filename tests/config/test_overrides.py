@@ -57,7 +57,7 @@ REFUSED = [
     # what is named
     ("norm=none norm.params.gain=false", "norm.params.gain=false: none has no such parameter; it takes"),
     ("norm=adanorm norm.params.q=1", "adanorm has no such parameter; it takes k, C"),
-    ("norm=my_norm.MyNorm", "a norm of your own is norm=my_norm:MyNorm; choose from adanorm"),
+    ("norm=my_norm.MyNorm", "weightnorm; a norm of your own is norm=my_norm:MyNorm"),
     ("norm=foo", "unknown norm 'foo': choose from adanorm"),
     ("norm=adanrom", "weightnorm; did you mean adanorm?"),
     ("task=a.b", "unknown task 'a.b': choose from cifar10"),

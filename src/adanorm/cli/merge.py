@@ -55,7 +55,6 @@ def _golden(there: dict[str, list[float]]) -> str:
 
 
 def _beside(one: Record) -> str:
-    """Return a line on a run of a contribution beside what is here."""
     name, here, score = "/".join(one.folder.parts[-3:]), reader.record(one.folder), score_of(one)
     if contribution.is_here(one):
         return f"{name}: here already"

@@ -128,7 +128,6 @@ def _swept(override: str) -> list[str]:
 
 
 def _help(overrides: Sequence[str]) -> str:
-    """Return the help: choices, examples, and every key with its value under these overrides."""
     import yaml
 
     lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
@@ -156,7 +155,6 @@ def _is_shown(experiment: Experiment) -> bool:
 
 
 def _run(experiment: Experiment) -> None:
-    """Complete a run that is not complete, and print what it came to."""
     if is_first_process():
         named = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
         if OF_A_STUDY not in os.environ:  # which has said what it runs

@@ -82,7 +82,6 @@ def _show_all(arguments: Arguments, workers: int) -> None:
 
 
 def _progress(grid: StudyGrid, of_a_unit: SecondsOfAUnit) -> Progress:
-    """Return where a study's runs stand."""
     runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
     return {
         run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, of_a_unit), needs_gpu(run))

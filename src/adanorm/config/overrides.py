@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from adanorm.config.data_sections import SPLITS
-from adanorm.config.errors import alike
+from adanorm.config.errors import check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
@@ -103,12 +103,10 @@ def _plugged(group: str) -> list[str]:
 
 
 def _check_choice(group: str, name: str) -> None:
-    if name in choices(group):  # to look at what is installed takes its time
-        return
-    if name not in (known := [*choices(group), *_plugged(group)]):
+    if name not in choices(group):  # to look at what is installed takes its time
         module, dot, attribute = name.rpartition(".")
-        own = f"a norm of your own is norm={module}:{attribute}; " if group == "norm" and dot else ""
-        raise ValueError(f"unknown {group} {name!r}: {own}choose from {', '.join(known)}{alike(name, known)}")
+        own = f"; a norm of your own is norm={module}:{attribute}" if group == "norm" and dot else ""
+        check_known(group, [name], [*choices(group), *_plugged(group)], own)
 
 
 def _is_listed(override: str, norms: Sequence[str]) -> bool:

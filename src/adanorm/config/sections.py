@@ -66,7 +66,6 @@ class Config(BaseModel):
 
 
 def _types(annotation: Any) -> frozenset[Any]:
-    """Return the types that an annotation is made of."""
     return frozenset([annotation]).union(*map(_types, get_args(annotation)))
 
 

@@ -68,15 +68,9 @@ class Launch:
         chosen = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
         given = {setting.partition("=")[0].removeprefix("launcher.") for setting in self.settings}
         on_gpus = self.gpus if self.on_gpus else 0  # per run
-        numbers = {
-            "workers": self.workers,
-            "gpus": self.gpus if self.devices else 0,
-            "cores": max(CORES_A_GPU * on_gpus, 2),
-            "memory_gb": max(MEMORY_GB_A_GPU * on_gpus, 16),
-        }
-        chosen += [
-            set_.format(**numbers) for set_, other in self.facts.overrides.items() if other not in given
-        ]
+        numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
+        numbers |= {"cores": max(CORES_A_GPU * on_gpus, 2), "memory_gb": max(MEMORY_GB_A_GPU * on_gpus, 16)}
+        chosen += [x.format(**numbers) for x, other in self.facts.overrides.items() if other not in given]
         return [*chosen, *(f"hydra.{setting}" for setting in self.settings)]
 
 

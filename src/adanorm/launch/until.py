@@ -218,7 +218,6 @@ def _ended(one: Standing) -> str:
 
 
 def _next(runs: Sequence[Run], standings: Sequence[Standing]) -> str:
-    """Return what is run next and why."""
     seeds: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         seeds.setdefault((run.task, run.norm), []).append(str(run.seed))

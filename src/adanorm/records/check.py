@@ -31,12 +31,8 @@ FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, COUNTS, "test_metric
 LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of a file, once unpacked, and of what is one JSON object
 NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a folder: scale, seed, digest
 
-Content = Callable[[str], bytes | None]
-Identity = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
 
-
-def check(folder: Path, content: Content, result: Ended) -> None:
+def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
     """Raise ValueError, which says why in a few words, where a result does not count.
 
     `content` returns the bytes of a file of the folder by its name. A file may have changed since it was
@@ -144,7 +140,7 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
     return counts
 
 
-def _check_identity(folder: Path, identity: Identity, result: Ended) -> None:
+def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) -> None:
     """Raise ValueError where the result is not of what its folder is named for, or of its config.yaml."""
     named = NAME.fullmatch(folder.name)
     if named is None:
@@ -169,8 +165,7 @@ def _check_identity(folder: Path, identity: Identity, result: Ended) -> None:
                 raise ValueError(f"{key} is {getattr(result, key)!r}, {says} {value!r}")
 
 
-def _check_scores(identity: Identity, result: Result) -> None:
-    """Raise ValueError where a score is missing or cannot be."""
+def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
     target = identity.get("task") or {}
     metric = target.get("metric")
     selection = target.get("selected_by") or metric
@@ -185,7 +180,7 @@ def _check_scores(identity: Identity, result: Result) -> None:
                 raise ValueError(f"{split}.{name} is {score}, which cannot be")
 
 
-def _check_rows(rows: Rows, result: Result) -> None:
+def _check_rows(rows: Sequence[Mapping[str, Any]], result: Result) -> None:
     """Raise ValueError where a row is missing, one per evaluation, or the best is not the result's."""
     last = rows[-1].get("update") if rows else None
     if last != result.steps:
