@@ -3,10 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from filelock import FileLock, Timeout
@@ -26,14 +25,6 @@ class HeldError(ValueError):
     """Another process is writing the record of a folder."""
 
 
-@dataclass
-class Recording:
-    """A record that is being written; its `result`, once there is one, ends it."""
-
-    is_complete: bool  # already: there is nothing to do
-    result: Ended | None = None
-
-
 class RunFolder:
     """The files of one run, or of an analysis with other `rows`; result.json says that it has ended."""
 
@@ -42,6 +33,8 @@ class RunFolder:
         self.test_rows = path / "test_metrics.jsonl"  # the test scores of evaluations, which choose nothing
         self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
         self.weights = path / "weights.safetensors"  # the best weights of a finished run
+        self.is_complete = False  # of a recording: there is nothing to do
+        self.result: Ended | None = None  # of a recording: what ends it, once there is one
 
     @contextmanager
     def recording(
@@ -49,19 +42,19 @@ class RunFolder:
         identity: dict[str, Any],
         environment: dict[str, Any],
         code: Mapping[str, bytes] = MappingProxyType({}),
-    ) -> Iterator[Recording]:
+    ) -> Iterator[Self]:
         """Lock the folder during a block; write what the record is of first, and its result at the end.
 
         `code` are the source files, by relative path, of what comes from another package.
-        The block gives the result. Without one, as after an interruption, the record stays
+        The block sets `result`. Without one, as after an interruption, the record stays
         unfinished: the next start continues it. Nothing is written where it is complete, as another
         process may have made it just before. Raises HeldError where another process is writing it, and
         ValueError where a later version of the suite has.
         """
         with self.locked():
-            recording = Recording(reader.is_complete(self.path))
-            if recording.is_complete:
-                yield recording
+            self.is_complete, self.result = reader.is_complete(self.path), None
+            if self.is_complete:
+                yield self
                 return
             schema, path = (reader.record(self.path).values or {}).get("schema"), self.path / "result.json"
             if isinstance(schema, int | float) and schema > reader.SCHEMA:
@@ -77,11 +70,11 @@ class RunFolder:
                 copies.unlink()
             write_files(copies, code)
             try:
-                yield recording
+                yield self
             finally:
-                if recording.result is not None:
-                    write_whole(path, recording.result.sealed(digests(self.path)))
-                    if recording.result.is_complete:
+                if self.result is not None:
+                    write_whole(path, self.result.sealed(digests(self.path)))
+                    if self.result.is_complete:
                         for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
                             leftover.unlink(missing_ok=True)
 

@@ -16,7 +16,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.norms.over_rows import synchronize
 from adanorm.records import loggers
 from adanorm.records.environment import origin, peak_memory
-from adanorm.records.folder import Recording, RunFolder
+from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, free_bytes, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
@@ -42,7 +42,7 @@ def execute(experiment: Experiment) -> None:
         if world.size > 1:
             synchronize(prepared.model)
         environment = describe_environment(experiment, prepared, processes=world.size)
-        recording: AbstractContextManager[Recording | None] = nullcontext()
+        recording: AbstractContextManager[RunFolder | None] = nullcontext()
         if world.is_main:  # which alone speaks and writes
             if experiment.own_data:
                 print(_own_data(experiment, prepared.task))
