@@ -46,16 +46,12 @@ def published_tasks() -> list[str]:
     return list(dict.fromkeys(task for task, _ in _rows()))
 
 
-class PublishedCurves(NamedTuple):
-    """The curves that the paper shows of a task: what x counts, and (x, y) by norm and part."""
-
-    over: str
-    points: dict[tuple[str, str], list[tuple[float, float]]]
-
-
 @cache
-def published_curves(task: str) -> PublishedCurves | None:
-    """Return the paper's curves of a task, `train` and `valid` of each norm; None where it shows none."""
+def published_curves(task: str) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]] | None:
+    """Return what x counts in the paper's curves of a task, and (x, y) by norm and `train` or `valid`.
+
+    None where it shows none.
+    """
     path = SHIPPED / "results" / "published-curves" / f"{task}.csv"
     if not path.exists():
         return None
@@ -66,7 +62,7 @@ def published_curves(task: str) -> PublishedCurves | None:
     for column in columns:
         norm, part = column.lower().split()
         points[norm, part] = [(float(row[over]), float(row[column])) for row in rows if row[column]]
-    return PublishedCurves(over, points)
+    return over, points
 
 
 READ_OFF = 0.0005  # how far a curve read off a drawing may be wrong, at the least
@@ -77,7 +73,7 @@ def published_last_loss(task: str, norm: str, part: str) -> float | None:
 
     Enwiki8's are in bits and De-En's to base 2; the unit of PTB's is not stated, and taken for nats.
     """
-    curves = published_curves(task)
-    if curves is None or (norm, part) not in curves.points:
+    _, points = published_curves(task) or ("", {})
+    if (norm, part) not in points:
         return None
-    return curves.points[norm, part][-1][1] * (1.0 if task == "ptb" else math.log(2))
+    return points[norm, part][-1][1] * (1.0 if task == "ptb" else math.log(2))

@@ -80,8 +80,9 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     task, unit = run.task.name, KIND_METRICS[run.task.kind].axis
     sources = {"ours": (ours, unit)}
     if theirs := published_curves(task):
-        points = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in theirs.points.items()}
-        sources["paper"] = (Curves(theirs.over, points), PUBLISHED_UNITS.get(task, unit))
+        over, points = theirs
+        drawn = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in points.items()}
+        sources["paper"] = (Curves(over, drawn), PUBLISHED_UNITS.get(task, unit))
     look = style.norm_styles(list(cells))
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}
