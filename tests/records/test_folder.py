@@ -145,7 +145,7 @@ def test_rows_after_the_checkpoint_are_dropped_and_of_one_that_finds_no_room_not
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, whole))
     assert folder.rows.read_bytes() == before
     folder.add_row({"update": 2})
-    assert reader.metrics(folder.path) == [{"update": 1}, {"update": 2}]
+    assert reader.record(folder.path).rows() == [{"update": 1}, {"update": 2}]
 
 
 def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: RunFolder) -> None:

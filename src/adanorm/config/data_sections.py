@@ -26,7 +26,7 @@ def _named_file(key: str, path: str) -> Path:
 
 
 def _plain_or_packed(key: str, named: str, rest: str) -> Path:
-    """Return the file `named``rest`.gz, else without .gz; ValueError where neither is, or they differ."""
+    """Return the file `named` + `rest`, better with .gz; ValueError where neither is, or they differ."""
     path = Path(f"{named}{rest}")
     packed = path.with_name(f"{path.name}.gz")
     if not (packed.is_file() or path.is_file()):

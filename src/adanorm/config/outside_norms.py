@@ -71,9 +71,8 @@ class _OutsideFinder:
         if name.partition(".")[0] not in cls.tops:
             return None
         specs = (finder.find_spec(name, path) for finder in sys.meta_path if finder is not cls)
-        if (spec := next(filter(None, specs), None)) and isinstance(
-            spec.loader, importlib.machinery.SourceFileLoader
-        ):
+        spec = next(filter(None, specs), None)
+        if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             spec.loader = _FromSource(name, spec.loader.path)
         return spec
 

@@ -58,6 +58,7 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None
 
 
 def _of_logger(run: Planned, study: str) -> list[str]:
+    """Return what makes a study's runs one group of a logger."""
     is_used = run.experiment.logger.name != "files"
     return [assigned("++logger.group", study), assigned("++logger.label", run.name)] if is_used else []
 

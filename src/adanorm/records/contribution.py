@@ -101,7 +101,7 @@ def parsed(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], lis
 
 
 def golden_pairs(records: Iterable[Record]) -> list[str]:
-    """Return what golden losses are of, TASK/NORM: each run's norm, of the suite's, and LayerNorm."""
+    """Return what golden losses are of, TASK/NORM: each run's norm that is the suite's, and LayerNorm."""
     parts = [one.folder.parts for one in records]
     pairs = {(task, norm) for *_, task, own, _ in parts for norm in (own, "layernorm")}
     return [f"{task}/{norm}" for task, norm in sorted(pairs) if norm in choices("norm")]

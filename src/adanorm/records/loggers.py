@@ -76,7 +76,7 @@ def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> 
     """Send a finished run's rows and test scores to a logger, as the run would have, by way of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with opened(logger, record.identity, folder) as log:
-        for row in record.rows("metrics.jsonl"):
+        for row in record.rows():
             log.row(row)
         scores = {f"test_{name}": score for name, score in (result.test or {}).items()}
         log.test(scores, result.best_step or 0)

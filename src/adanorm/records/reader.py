@@ -165,7 +165,7 @@ class Record:
         torch = facts.get("packages", {}).get("torch")
         return f"{numerics}{kernels}, torch {torch}, {facts.get('device')}{held}"
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def rows(self, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
         """Return the rows of a file of JSON lines; raises ValueError, which names a line that is none."""
         if name not in self._rows:
             self._rows[name] = check.rows_of(name, self.content(name) or b"")
@@ -299,14 +299,9 @@ def is_complete(folder: Path) -> bool:
     return ended is not None and ended.is_complete
 
 
-def metrics(folder: Path) -> list[dict[str, float]]:
-    """Return the rows of a run's metrics.jsonl, one per evaluation; raises as `Record.rows` does."""
-    return record(folder).rows("metrics.jsonl")
-
-
 def curve(folder: Path, name: str) -> list[float]:
     """Return a metric's values, such as those of valid_loss, at each of a run's evaluations that has it."""
-    return [row[name] for row in metrics(folder) if name in row]
+    return [row[name] for row in record(folder).rows() if name in row]
 
 
 def runs_on_record(run: Experiment) -> list[Experiment]:

@@ -37,7 +37,7 @@ def seconds_left(run: Experiment, state: str, of_a_unit: SecondsOfAUnit | None =
     key = "epoch" if run.training.max_epochs else "update"
     length = run.training.max_epochs or run.training.max_updates or 1
     try:
-        rows = reader.metrics(run.folder()) if state == "running" else []
+        rows = reader.record(run.folder()).rows() if state == "running" else []
     except ValueError:  # its last line is being written
         rows = []
     if rows and (so_far := rows[-1].get(key)):

@@ -165,7 +165,7 @@ def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = 
     valid = f"valid_{run.task.selection_metric}"
     if quantity == "valid_level":
         return level(reader.curve(run.folder(), valid))
-    rows = reader.metrics(run.folder())
+    rows = reader.record(run.folder()).rows()
     if quantity.startswith("last_"):
         return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
     tracked = reader.record(run.folder()).rows("test_metrics.jsonl")

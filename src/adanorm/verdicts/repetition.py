@@ -86,7 +86,7 @@ def elsewhere(here: Record, there: Record) -> str:
 
 def _written(one: Record) -> tuple[list[dict[str, float]], list[str] | None]:
     """Return a run's curve, less its times, with its test scores as the last row; and its outputs."""
-    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in one.rows("metrics.jsonl")]
+    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in one.rows()]
     tests = one.ended.test or {} if isinstance(one.ended, Result) else {}
     return [*curve, tests], one.outputs() if one.has(OUTPUTS) else None
 

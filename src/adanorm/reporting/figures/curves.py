@@ -62,7 +62,7 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
         result = reader.result(run.folder())
         if result is None or result.status == "failed":
             continue
-        rows = reader.metrics(run.folder())
+        rows = reader.record(run.folder()).rows()
         for part in PARTS:
             y = [row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows]
             curve = Curve([row[over] for row in rows], y, result.status == "diverged", run.seed)
