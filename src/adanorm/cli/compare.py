@@ -58,8 +58,7 @@ def main(arguments: Arguments) -> None:
         pairs = [pair for pair in pairs if done.issuperset(pair)]
         if not pairs:
             raise ValueError(f"{first.task.name} {first.scale}: no completed runs of two norms of a claim")
-    for line in compare(runs, pairs, seeds=seeds, metric=given["metric"]):
-        print(line)
+    print("\n".join(compare(runs, pairs, seeds=seeds, metric=given["metric"])))
 
 
 def compare(
