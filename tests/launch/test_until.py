@@ -64,7 +64,7 @@ ADANORM = [Followed(task, "adanorm", "layernorm") for task in ("rt", "mnist")]
 
 def test_comparisons_are_those_of_claims_between_rows_of_the_study_that_can_show_it() -> None:
     comparisons = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
-    assert comparisons == [Followed("rt", "adanorm", "layernorm")]
+    assert comparisons == [Followed("rt", "adanorm", "layernorm", plan="fresh")]
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
     assert [c.no_worse for c in simple] == [True, False], "a claim asks for less than the other"
     both = ["last_train_loss", "last_valid_loss"]
@@ -86,8 +86,8 @@ def test_the_plan_that_governs_task_and_scale_says_which_seeds_come_up_to_its_fi
     tmp_path: Path, task: str, scale: str, plan: str | None, seeds: range
 ) -> None:
     assert until.governing_plan(task, scale) == plan
-    comparison = Followed(task, "adanorm", "layernorm")
-    records = on_record([comparison], {task: scale}, str(tmp_path), plans={task: plan})
+    comparison = Followed(task, "adanorm", "layernorm", plan=plan)
+    records = on_record([comparison], {task: scale}, str(tmp_path))
     one = standing(comparison, records[task, "test"], 40)
     assert one.runs == tuple(Run(task, norm, seed) for seed in seeds for norm in ("adanorm", "layernorm"))
     assert standing(comparison, records[task, "test"], 2).left == "0 seeds", "no look comes so early"
@@ -99,9 +99,8 @@ def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_c
             first = cached_experiment(["task=de-en", f"norm={norm}", "scale=small"], runs=str(tmp_path))
             bleu = 30 + 0.5 * (seed % 3) + (norm == "adanorm") * (seed % 2)
             record(first.model_copy(update={"seed": seed}), test={"bleu": bleu}, seconds=9.0)
-    comparison = Followed("de-en", "adanorm", "layernorm")
-    plans: dict[str, str | None] = {"de-en": "small"}
-    records = on_record([comparison], {"de-en": "small"}, str(tmp_path), plans=plans)
+    comparison = Followed("de-en", "adanorm", "layernorm", plan="small")
+    records = on_record([comparison], {"de-en": "small"}, str(tmp_path))
     one = standing(comparison, records["de-en", "test"], 40)
     assert (len(one.pair.seeds), one.runs) == (10, ()), "the last look"
     held = records["de-en", "test"].of_seeds({norm: set(range(1, 6)) for norm in ("adanorm", "layernorm")})

@@ -80,12 +80,11 @@ def main(arguments: Arguments) -> int:
             failed = run_all(missing, launch, name, runs_folder)
         if most and not failed:
             planned = partial(until.as_it_comes, scale=study.scale, runs=runs_folder, settings=settings)
-            plans = {task: until.governing_plan(task, study.scale) for task in study.columns}
             scales = dict.fromkeys(study.columns, study.scale)
             failed, _ = until.run_until_decided(
                 comparisons,
                 lambda chosen: run_all([*map(planned, chosen)], launch, name, runs_folder),
-                partial(until.on_record, scales=scales, runs=runs_folder, plans=plans),
+                partial(until.on_record, scales=scales, runs=runs_folder),
                 most=most,
                 at_once=launch.workers,
             )

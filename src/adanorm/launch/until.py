@@ -24,6 +24,7 @@ class Followed(NamedTuple):
     worse: str
     quantity: Compares = "test"
     no_worse: bool = False
+    plan: str | None = None  # that reads it; None: the first
 
 
 class Run(NamedTuple):
@@ -67,8 +68,8 @@ def followed(cells: Collection[tuple[str, str]], scale: str) -> list[Followed]:
         for task in claim.tasks_at(scale):
             better, worse = claim.norms(task)
             if {(task, better), (task, worse)} <= {*cells} and not claim.overrides(scale, task):
-                no_worse = claim.bound == "no_worse"
-                comparisons.append(Followed(task, better, worse, claim.quantity, no_worse))
+                no_worse, plan = claim.bound == "no_worse", governing_plan(task, scale)
+                comparisons.append(Followed(task, better, worse, claim.quantity, no_worse, plan))
     return list(dict.fromkeys(comparisons))
 
 
@@ -80,21 +81,14 @@ def governing_plan(task: str, scale: str) -> str | None:
 
 
 def on_record(
-    comparisons: Sequence[Followed],
-    scales: Mapping[str, str],
-    runs: str | None,
-    *,
-    norms: Sequence[str] = (),
-    plans: Mapping[str, str | None] | None = None,
+    comparisons: Sequence[Followed], scales: Mapping[str, str], runs: str | None, norms: Sequence[str] = ()
 ) -> Records:
-    """Return the evidence on comparisons by task and quantity, under the plans of their tasks.
+    """Return the evidence on comparisons by task and quantity, under their plans.
 
-    `scales` are the tasks' own, and so are `plans`, the first where there is no other. `norms` are those that
-    are not registered.
+    `scales` are the tasks' own, and `norms` those that are not registered.
     """
     records = {}
-    for task, quantity in dict.fromkeys((c.task, c.quantity) for c in comparisons):
-        plan = (plans or {}).get(task)
+    for task, quantity, plan in dict.fromkeys((c.task, c.quantity, c.plan) for c in comparisons):
         own = preregistration().quantity_read(quantity, plan)
         records[task, quantity] = evidence(task, scales[task], own, runs=runs, norms=norms, plan=plan)
     return records
