@@ -258,13 +258,8 @@ def _contributions(root: Path, state: State) -> list[Path]:
 
 def contributed(folder: Path) -> list[Record]:
     """Return the whole records of a run's folder that were contributed, in the order they were merged."""
-    found = (of_parent.get(folder.name) for of_parent in _contributed(folder.parent))
-    return [one for one in found if one and one.line and one.line.is_whole]
-
-
-def repeats(folder: Path) -> list[Record]:
-    """Return the contributed records of a run beside the one that counts: they are not one more seed."""
-    return [one for one in contributed(folder) if one is not record(folder)]
+    kept = (of_parent.get(folder.name) for of_parent in _contributed(folder.parent))
+    return [one for one in kept if one and one.line and one.line.is_whole]
 
 
 def names(parent: Path) -> list[str]:

@@ -81,8 +81,8 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     sources = {"ours": (ours, unit)}
     if theirs := published_curves(task):
         over, points = theirs
-        drawn = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in points.items()}
-        sources["paper"] = (Curves(over, drawn), PUBLISHED_UNITS.get(task, unit))
+        by_norm = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in points.items()}
+        sources["paper"] = (Curves(over, by_norm), PUBLISHED_UNITS.get(task, unit))
     look = style.norm_styles(list(cells))
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}

@@ -184,7 +184,8 @@ class Table:
 def origins(one: reader.Record) -> list[str]:
     """Return where else than here a run that counts was made; nothing of most."""
     given = [f"contributed, {one.environment['device']}, {one.contribution}"] if one.contribution else []
-    return given + [f"repeated elsewhere, {elsewhere(one, other)}" for other in reader.repeats(one.folder)]
+    others = [other for other in reader.contributed(one.folder) if other is not one]
+    return given + [f"repeated elsewhere, {elsewhere(one, other)}" for other in others]
 
 
 def mark(folders: Iterable[Path]) -> str:
