@@ -133,12 +133,11 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     least = 2 * warmup if experiment.own_data else warmup
     if updates > least or experiment.updates is not None or warmup == 0:
         return found
+    longer = f"training.max_updates={4 * warmup}"
     if settings.max_updates is None:
         per_epoch = updates_per_epoch(settings, batches)
         epochs = math.ceil(4 * warmup / per_epoch)
         longer = f"training.max_epochs={epochs} ({epochs * per_epoch} updates)"
-    else:
-        longer = f"training.max_updates={4 * warmup}"
     line = (
         f"training.warmup_updates={warmup}: {updates} updates, {min(warmup, updates)} of them warm-up, are"
         f" few to learn from; type {longer}, or training.warmup_updates={max(1, updates // 10)}"
