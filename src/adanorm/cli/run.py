@@ -44,11 +44,11 @@ PLACES = {
 }
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> None:
     """Run the command line; Hydra's own flags (-m, --cfg, --help) work as they do elsewhere."""
     if {"-h", "--help"} & {*arguments}:
         print(_help([argument for argument in arguments if "=" in argument]))
-        return 0
+        return
     check_each_once(arguments)
     gpus = [argument for argument in arguments if argument.startswith("gpus=")]
     processes = whole_number("gpus", gpus[0].removeprefix("gpus="), at_most=1024) if gpus else 1
@@ -65,12 +65,12 @@ def main(arguments: Sequence[str]) -> int:
     sweep = _sweep(overrides) if {"-m", "--multirun"} & {*arguments} else {}
     single = compose_experiment(overrides) if overrides == [*arguments] else None
     if single and _is_shown(single):
-        return 0
+        return
     if processes > 1:
         os.execv(sys.executable, [*torchrun(processes), "-m", "adanorm", "run", *arguments])
     if single:
         _run(single)
-        return 0
+        return
     _run_by_hydra(arguments, sweep)
     if sweep and is_first_process():
         width = max(map(len, sweep))
@@ -78,7 +78,6 @@ def main(arguments: Sequence[str]) -> int:
         for words, run in sweep.items():
             result = reader.result(run.folder())
             print(f"{words:<{width}}  {outcome(run.task, result) if result else 'not completed'}")
-    return 0
 
 
 def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> None:
