@@ -53,10 +53,9 @@ def main(arguments: Arguments) -> None:
     # What is not the YAML's own analysis leaves the committed tables and figures alone.
     standard = load_analysis(name)
     alike = chosen.settings() == standard.settings() and chosen.scale == standard.scale
+    place = Path(runs) if runs else PROJECT / "outputs" / "analyses"
     if runs is None and alike and not overrides:
         chosen, grid, place = standard, analysis_grid(standard), PROJECT / "results"
-    else:
-        place = Path(runs) if runs else PROJECT / "outputs" / "analyses"
     paths = write_analysis(chosen, grid, place / "tables")[:1]
     for task in chosen.tasks:
         if drawing := over_updates(chosen, grid, task):
