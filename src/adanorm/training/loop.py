@@ -90,7 +90,7 @@ class Trainer:
             indices = range(len(batches))
             starts = indices[self.state.position * size :: size]
             parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
-            yield from ahead(parts, _pinned, count=count) if count else parts
+            yield from ahead(map(_pinned, parts), count=count) if count else parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
         """Do one update on the sum of these batches' losses, and return it as this process sees it."""
@@ -255,23 +255,18 @@ class Trainer:
         self.carried = reshard(saved["carried"], world)
 
 
-def ahead(items: Iterator[T], prepare: Callable[[T], T], *, count: int) -> Iterator[T]:
-    """Yield prepare(item) of each item, in order; a thread gets them ready, up to `count` ahead.
+def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
+    """Yield items in their order; a thread makes them, up to `count` ahead.
 
     What it raises is raised here in its turn. The thread ends when the items do or when the iterator is
     closed, whatever closes it.
     """
     end: Any = object()
-
-    def following() -> T:
-        item = next(items, end)
-        return item if item is end else prepare(item)
-
     thread = ThreadPoolExecutor(1, "batches-ahead")
     try:
-        ready = deque(thread.submit(following) for _ in range(count))
+        ready = deque(thread.submit(next, items, end) for _ in range(count))
         while (item := ready.popleft().result()) is not end:
-            ready.append(thread.submit(following))
+            ready.append(thread.submit(next, items, end))
             yield item
     finally:
         thread.shutdown(cancel_futures=True)
