@@ -55,7 +55,7 @@ class TrainingTask(ABC):
         self._model, self._seed = experiment.model, experiment.seed
         self._model_sizes = sizes  # which the data decide
 
-    @property
+    @cached_property
     def inspection(self) -> Inspection:
         """What the data say of a score: counts for the record, and warnings. Asked before training alone."""
         return Inspection({})

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class CharLm(TrainingTask):
                 f" segment of every stream ({self._data.streams} x {self._segments.train.length})"
             )
 
-    @property
+    @cached_property
     def inspection(self) -> Inspection:
         """Long lines in two splits, copies of them."""
         return self.corpus.inspection

@@ -11,7 +11,6 @@ from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesCo
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch, Splits, with_label_noise
 from adanorm.data.images import load_images
-from adanorm.data.inspection import Inspection
 from adanorm.data.sentences import load_sentences
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
@@ -36,16 +35,11 @@ class Classification(TrainingTask):
         if data.label_noise:
             self.splits = with_label_noise(self.splits, data.label_noise, experiment.seed)
         self._is_wrong = self.splits["train"].targets != self._truth
-        self.examples = self.splits.examples
+        self.examples, self.inspection = self.splits.examples, self.splits.inspection
         sizes = {"vocabulary": words} if (words := len(self.splits.vocabulary)) else {}
         sizes["classes"] = len(self.splits.labels)
         super().__init__(experiment, self.examples, self.splits.checksums, **sizes)
         self._smoothing = experiment.training.label_smoothing or 0.0
-
-    @property
-    def inspection(self) -> Inspection:
-        """Examples in two splits, copies and the labels."""
-        return self.splits.inspection
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the cross-entropy in nats, labels smoothed (Szegedy et al. 2016), and the batch's size."""

@@ -65,7 +65,7 @@ class Parsing(TrainingTask):
         """The transitions of the oracle in training and validation."""
         return {split: examples for split, (examples, _) in self._followed.items()}
 
-    @property
+    @cached_property
     def inspection(self) -> Inspection:
         """Sentences in two splits, copies, labels that training lacks, trees without transitions."""
         found = inspect_trees(self.trees)

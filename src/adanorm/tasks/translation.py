@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Translation(TrainingTask):
         files, both = self.corpus.checksums, self.corpus.dictionaries
         super().__init__(experiment, self.corpus.splits, files, dictionaries=both)
 
-    @property
+    @cached_property
     def inspection(self) -> Inspection:
         """Pairs in two splits, copies, pairs too long for a batch."""
         return self.corpus.inspection
