@@ -297,14 +297,14 @@ class GroupNorm(Affine):
         if not self.depends_on_positions:
             y = self._by_torch(wide.reshape(-1, self.dim)).view(x.shape)
         elif rows is None:
-            flat = wide.flatten(1, -2) if x.dim() > 2 else wide.unsqueeze(1)
-            y = self._by_torch(flat.transpose(1, 2)).transpose(1, 2).contiguous().view(x.shape)
+            last = x.dim() - 1  # not -1: the legacy ONNX exporter then reads a size from outside the shape
+            y = self._by_torch(wide.movedim(last, 1)).movedim(1, last).contiguous()
         else:
             y = self._masked(wide, rows)
         return self.affine(y, x)
 
     def _by_torch(self, x: Tensor) -> Tensor:
-        """Return y of x (B, H, positions)."""
+        """Return y of x (B, H, positions ...)."""
         return torch.group_norm(x, self.groups, eps=self._eps) if x.numel() else x
 
     def _masked(self, x: Tensor, rows: Tensor) -> Tensor:
