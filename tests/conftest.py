@@ -12,12 +12,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests import commands
 
 if TYPE_CHECKING:  # what hands tests out to workers runs none, and has no use for seconds of imports
     from adanorm.config.experiment import Experiment
+
+# A machine that others use too is slow at times: that is no fault of what is tested.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture

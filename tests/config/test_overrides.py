@@ -21,7 +21,7 @@ CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\
 @example("a\\${seed}'b")
 @example("null")
 @example("$x{y}")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
     override = assigned("data.cache", text)
     assert compose_values([override])["data"]["cache"] == text

@@ -12,7 +12,7 @@ from adanorm.data.examples import ArrayExamples, Batches, TextExamples
     budget=st.integers(30, 300),
     seed=st.none() | st.integers(0, 100),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_text_batches_hold_every_sentence_once_within_the_budget(
     lengths: list[int], budget: int, seed: int | None
 ) -> None:

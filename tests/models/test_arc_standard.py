@@ -42,7 +42,7 @@ def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
     return built
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10**6)), min_size=1, max_size=8))
 def test_the_oracle_rebuilds_every_projective_tree(shapes: list[tuple[int, int]]) -> None:
     trees = [projective(count, seed, labels=LABELS) for count, seed in shapes]
@@ -61,7 +61,7 @@ def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
         assert tuple(heads) == tree.heads
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(1, 3))
 def test_any_scores_end_in_projective_trees_of_one_root(lengths: list[int], seed: int, kinds: int) -> None:
     random = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def test_any_scores_end_in_projective_trees_of_one_root(lengths: list[int], seed
         assert set(states.labels[start + 2 : end]) <= set(range(1, kinds + 1))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10**6)), min_size=1, max_size=5), st.booleans())
 def test_transitions_are_those_of_plain_python(shapes: list[tuple[int, int]], labelled: bool) -> None:
     """Chen and Manning's features and the oracle, a sentence at a time, over lists."""

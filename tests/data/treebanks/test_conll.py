@@ -4,7 +4,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
@@ -82,7 +82,6 @@ def test_what_is_no_tree_is_named_with_file_and_sentence(text: str, message: str
     assert message in str(caught.value)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 14), st.integers(0, 10**6))
 def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int, seed: int) -> None:
     for tree in (any_tree(count, seed), projective(count, seed)):
