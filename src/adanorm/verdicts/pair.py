@@ -173,10 +173,9 @@ def _example_noise(
     if records.plan is None:
         is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}
         return _components(records, better, worse, seeds) if goes_on or is_claimed else None
-    pairs = [(two, records.variance.shared(*two)) for two in combinations(records.variance.scores, 2)]
-    pairs = [
-        (two, shared) for two, shared in pairs if len(shared) > 1
-    ]  # of one seed all is noise of examples
+    # One shared seed does not tell the noise of examples from the seed's own.
+    every = ((two, records.variance.shared(*two)) for two in combinations(records.variance.scores, 2))
+    pairs = [(two, shared) for two, shared in every if len(shared) > 1]
     known = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
     return known[0]._replace(example=fmean(noise.example for noise in known)) if known else None
 
