@@ -1,24 +1,18 @@
 """Classification of images and sentences: MNIST, CIFAR-10, RT, SST5 and the user's own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.data_sections import ColorImagesConfig, DataConfig, ImagesConfig, TextConfig
+from adanorm.config.data_sections import TextConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batch, Splits, with_label_noise
+from adanorm.data.examples import Batch, with_label_noise
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
-
-READERS: dict[type[DataConfig], Callable[[Any], Splits]] = {
-    ImagesConfig: load_images,
-    ColorImagesConfig: load_images,
-    TextConfig: load_sentences,
-}
 
 
 class Classification(TrainingTask):
@@ -30,7 +24,7 @@ class Classification(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         data: Any = experiment.data
-        self.splits = READERS[type(data)](data)
+        self.splits = load_sentences(data) if isinstance(data, TextConfig) else load_images(data)
         self._truth = self.splits["train"].targets
         if data.label_noise:
             self.splits = with_label_noise(self.splits, data.label_noise, experiment.seed)
