@@ -255,7 +255,7 @@ def use_suite() -> None:
         fairseq()
     for task in ("rt", "de-en", "enwik8", "ptb", "mnist"):  # what most tests run
         smoke = compose_experiment([f"task={task}", "norm=adanorm", "scale=smoke"])
-    norm = norm_factory(smoke.norm)(4, site="n")
+    norm = norm_factory(smoke.norm.choice)(4, site="n")
     norm(torch.ones(2, 4, requires_grad=True)).sum().backward()
 
 

@@ -66,7 +66,7 @@ def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
 def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, none before the others."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
-    trials = {run.norm.name: (norm_factory(run.norm).trial, run.model.sites()) for run in runs}
+    trials = {run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs}
     return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]
 
 

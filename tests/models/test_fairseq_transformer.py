@@ -26,7 +26,7 @@ def built(run: Experiment) -> tuple[Translation, nn.Module, PlacedNorms]:
     task = tasks.build(run)
     assert isinstance(task, Translation)
     torch.manual_seed(1)
-    return task, *build_with_norms(task.build_model, norm_factory(run.norm), run.norm.placement)
+    return task, *build_with_norms(task.build_model, norm_factory(run.norm.choice), run.norm.placement)
 
 
 def smoke(*overrides: str) -> Experiment:
@@ -52,11 +52,11 @@ def test_apexs_layernorm_is_replaced_too_and_a_model_without_a_site_is_refused()
 
     model = nn.Sequential(nn.Linear(4, 4), FusedLayerNorm())
     run = smoke("norm=adanorm")
-    swapped, sites = build_with_norms(partial(replace_norms, model), norm_factory(run.norm), "all")
+    swapped, sites = build_with_norms(partial(replace_norms, model), norm_factory(run.norm.choice), "all")
     assert sites.swapped == ["1"]
     assert type(swapped.get_submodule("1")).__name__ == "AdaNorm"
     with pytest.raises(ValueError, match="the model has no norm that could be replaced"):
-        build_with_norms(partial(replace_norms, nn.Linear(4, 4)), norm_factory(run.norm), "all")
+        build_with_norms(partial(replace_norms, nn.Linear(4, 4)), norm_factory(run.norm.choice), "all")
 
 
 def test_post_norm_has_no_closing_norm() -> None:

@@ -121,7 +121,7 @@ def test_an_update_at_the_papers_size_starts_few_kernels(monkeypatch: pytest.Mon
     run = compose_experiment(["task=enwik8", "norm=layernorm", "scale=paper"])
     with torch.device("meta"):
         model, _ = build_with_norms(
-            lambda make_norm: build_model(run.model, make_norm), norm_factory(run.norm), "all"
+            lambda make_norm: build_model(run.model, make_norm), norm_factory(run.norm.choice), "all"
         )
         batch, time, memory = 22, 512, 512
         segment = torch.zeros(batch, time, dtype=torch.long)

@@ -60,10 +60,10 @@ def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     norm = compose_experiment(["norm=doubled", "+norm.params.factor=3"]).norm
     assert norm.name == "doubled"
     assert {**norm.code} == {"outside_norms.py": OUTSIDE.encode()}, "part of a run's identity"
-    make_norm = norm_factory(norm)
+    make_norm = norm_factory(norm.choice)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 3.0))
     with pytest.raises(ValueError, match="factor='abc': must be a number"):
-        norm_factory(compose_experiment(["norm=doubled", "+norm.params.factor=abc"]).norm)
+        norm_factory(compose_experiment(["norm=doubled", "+norm.params.factor=abc"]).norm.choice)
 
 
 @pytest.mark.usefixtures("outside_package")
@@ -83,7 +83,7 @@ def test_a_norm_is_found_by_its_path(line: str) -> None:
     assert prepare_overrides(prepared) == prepared
     norm = compose_experiment(line.split()).norm
     assert (norm.name, norm.params) == ("Doubled", {"factor": 2} if "factor" in line else {})
-    make_norm = norm_factory(norm)
+    make_norm = norm_factory(norm.choice)
     assert torch.equal(make_norm(4, site="a")(torch.ones(4)), torch.full((4,), 2.0))
 
 
@@ -93,7 +93,7 @@ def test_released_numerics_of_a_norm_without_them_are_refused(name: str) -> None
     if name in NUMERICS:
         norm_factory(NormChoice(name, numerics="released"))(8, site="a")
         return
-    outside = None if name in NORMS else compose_experiment(["norm=doubled"]).norm.outside
+    outside = None if name in NORMS else compose_experiment(["norm=doubled"]).norm.choice.outside
     with pytest.raises(ValueError, match=r"has no choice of numerics, so leave it paper; .* are layernorm, "):
         norm_factory(NormChoice(name, numerics="released", outside=outside))
 

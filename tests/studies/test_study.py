@@ -37,7 +37,7 @@ def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
     for row in (row for row in study.rows.values() if row.at in (1, 2)):
         run = compose_experiment(["task=mnist", f"norm={row.norm}", *row.overrides, study.overrides[-1]])
         assert run.data.model_dump()["batch_size"] == row.at
-        trial = norm_factory(run.norm).trial
+        trial = norm_factory(run.norm.choice).trial
         assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 

@@ -72,7 +72,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     task = tasks.build(run)
     assert isinstance(task, Translation)
     chosen = run.norm
-    make_norm = norm_factory(chosen)
+    make_norm = norm_factory(chosen.choice)
     torch.manual_seed(0)
     ours = task.build_model(PlacedNorms(make_norm, chosen.placement))
     arguments: Any = copy.copy(ours.args)

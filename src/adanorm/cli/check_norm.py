@@ -21,7 +21,7 @@ def main(arguments: Arguments) -> int:
     norm = compose_experiment(arguments.settings).norm
     if norm.placement != "all":
         raise ValueError(f"norm.placement={norm.placement}: the norm is checked alone; leave it out")
-    make_norm = norm_factory(norm)
+    make_norm = norm_factory(norm.choice)
     problems = []
     for claim, problem in check_contract(make_norm):
         problems.append(problem)

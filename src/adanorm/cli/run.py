@@ -112,7 +112,7 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
     runs = [compose_experiment(job) for job in jobs]
     folders = [run.folder() for run in runs]
     for job, run in zip(jobs, runs, strict=True):
-        norm_factory(run.norm)
+        norm_factory(run.norm.choice)
         if folders.count(run.folder()) > 1:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
     return dict(zip(differences(jobs), runs, strict=True))

@@ -53,7 +53,7 @@ def main(arguments: Arguments) -> int:
     launch = choose_launch("local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False)
     quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard says how its runs go on
     trial = prepare(norm, tuple(against), budget, runs, replace(launch, facts=quiet))
-    checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm))]
+    checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm.choice))]
     if failing := [f"FAIL {claim}\n     {problem}" for claim, problem in checks if problem is not None]:
         count = f"{len(failing)} of {len(checks)} checks of the contract fail"
         print("\n".join([*failing, f"{norm}: {count}; no scorecard"]))

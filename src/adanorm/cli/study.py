@@ -133,7 +133,7 @@ def _check_norms(missing: Sequence[Planned]) -> None:
         from adanorm.norms import norm_factory  # and with it torch, not where all runs are completed
 
         try:
-            norm_factory(run.experiment.norm)
+            norm_factory(run.experiment.norm.choice)
         except ValueError as error:
             raise ValueError(f"row {run.row!r}: {error}") from None
 

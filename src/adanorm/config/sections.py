@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import ValidationError
 
 from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
+
+if TYPE_CHECKING:
+    from adanorm.norms import NormChoice
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
@@ -101,9 +104,12 @@ class NormConfig(Config):
     backend: Literal["auto", "eager", "fused"] = "auto"
 
     @property
-    def outside(self) -> Any:
-        """The class of a norm of another package, None for the suite's own; ValueError where none is."""
-        return find_outside(self.name, self.path)
+    def choice(self) -> NormChoice:
+        """What makes it, for `norm_factory`; ValueError where another package has no such norm."""
+        from adanorm.norms import NormChoice  # and with it torch
+
+        outside = find_outside(self.name, self.path)
+        return NormChoice(self.name, self.params, self.numerics, self.backend, outside)
 
     @property
     def code(self) -> dict[str, bytes]:

@@ -90,7 +90,7 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
 
     Raises ValueError for an unknown norm or parameter, and for a norm that the model's sites cannot have.
     """
-    make_norm = norm_factory(experiment.norm)
+    make_norm = norm_factory(experiment.norm.choice)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
     if reason is not None:

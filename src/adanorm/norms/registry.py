@@ -39,38 +39,14 @@ NORMS: dict[str, type[Norm]] = {
 }
 
 
-class NormSettings(Protocol):
-    """What says which norm is meant: the section `norm` of a configuration, or a NormChoice."""
-
-    @property
-    def name(self) -> str:
-        """A name among NORMS, or what a norm from outside is called."""
-
-    @property
-    def outside(self) -> Any:
-        """The class of a norm from outside, any nn.Module that takes `dim`; None for one of NORMS."""
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """Keyword arguments of the class."""
-
-    @property
-    def numerics(self) -> str:
-        """`paper` or `released`, where the class has the choice."""
-
-    @property
-    def backend(self) -> str:
-        """`auto`, `eager` or `fused`, where the class has the choice."""
-
-
 class NormChoice(NamedTuple):
-    """NormSettings without a configuration: `NormChoice("adanorm", {"k": 0.2})`."""
+    """Which norm is meant, and how it is set: `NormChoice("adanorm", {"k": 0.2})`."""
 
-    name: str
-    params: Mapping[str, Any] = {}
-    numerics: str = "paper"
-    backend: str = "auto"
-    outside: Any = None
+    name: str  # among NORMS, or what a norm from outside is called
+    params: Mapping[str, Any] = {}  # keyword arguments of the class
+    numerics: str = "paper"  # or `released`, where the class has the choice
+    backend: str = "auto"  # or `eager` or `fused`, where the class has the choice
+    outside: Any = None  # the class of a norm from outside, any nn.Module that takes `dim`
 
 
 class MakeNorm(Protocol):
@@ -92,17 +68,16 @@ class NormFactory(NamedTuple):
         return self.cls(dim, **self.settings)
 
 
-def norm_factory(norm: NormSettings) -> NormFactory:
+def norm_factory(norm: NormChoice) -> NormFactory:
     """Return make_norm(dim, *, site) of a norm.
 
     `none` and `layernorm` are PyTorch's own under any backend. Raises ValueError at once, before
     any model is built, for an unknown norm, an unknown parameter or a value outside its range.
     """
-    outside = norm.outside
-    if outside is None and norm.name not in NORMS:
+    if norm.outside is None and norm.name not in NORMS:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
-    cls = as_norm(NORMS[norm.name] if outside is None else outside)
-    settings = _settings(cls, norm, is_outside=outside is not None)
+    cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)
+    settings = _settings(cls, norm)
     # Groups, where there are such, must divide the features.
     groups = inspect.signature(cls).parameters.get("groups")
     features = 1 if groups is None else int(settings.get("groups", groups.default) or 1)
@@ -122,7 +97,7 @@ def parameters_of(cls: type[Norm]) -> list[str]:
     return [key for key in inspect.signature(cls).parameters if key not in ("dim", "numerics", "backend")]
 
 
-def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[str, Any]:
+def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
     """Return the keyword arguments of a norm's class."""
     signature = inspect.signature(cls).parameters
     accepted, settings = parameters_of(cls), dict(norm.params)
@@ -131,12 +106,12 @@ def _settings(cls: type[Norm], norm: NormSettings, *, is_outside: bool) -> dict[
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
             raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {takes}")
         default = signature[key].default
-        if not is_outside or isinstance(default, bool | int | float | str):
+        if norm.outside is None or isinstance(default, bool | int | float | str):
             _check_type(key, value, default)
     for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
         if reads(cls, choice):
             settings[choice] = value
-        elif value != default and (choice == "numerics" or (is_outside and value != "eager")):
+        elif value != default and (choice == "numerics" or (norm.outside is not None and value != "eager")):
             readers = ", ".join(name for name in NORMS if reads(NORMS[name], choice))
             raise ValueError(
                 f"norm.{choice}={value}: {norm.name} has no choice of {choice}, so leave it {default};"

@@ -91,7 +91,7 @@ def _is_close(own: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
 
 def _behavior(norm: NormConfig) -> list[Tensor]:
     """Return outputs (B, T, H) and gradients of a few steps of learning; nothing of a norm in a layer."""
-    make_norm = norm_factory(norm.model_copy(update={"backend": "eager"}))
+    make_norm = norm_factory(norm.choice._replace(backend="eager"))
     if make_norm.trial.lives_in_layer:
         return []
     module = make_norm(H, site="likeness").double().train()
@@ -120,7 +120,7 @@ def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: 
     torch.manual_seed(0)
     x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device, requires_grad=True)
     dz = torch.randn_like(x)
-    own = [norm_factory(norm)(features, site="cost") for norm in norms.values()]
+    own = [norm_factory(norm.choice)(features, site="cost") for norm in norms.values()]
     modules: list[Any] = [module.to(device) for module in (LayerNorm(features), *own)]
     rounds = range(WARM_UP + ROUNDS)
     seconds = np.array([[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in rounds])

@@ -35,7 +35,7 @@ CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
-    backend = backends.describe(norm_factory(run.norm).trial, run.norm.backend, "cpu", torch.float64)
+    backend = backends.describe(norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64)
     device, threads = torch.device("cpu"), torch.get_num_threads()
     described = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
     folder = RunFolder(record.folder())
@@ -53,9 +53,9 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     To its parameters' first values are added draws of N(0, learned^2).
     """
     eps, learned = float(options["eps"]), float(options["learned"])
-    make_norm = norm_factory(norm)
+    make_norm = norm_factory(norm.choice)
     if "eps" in inspect.signature(make_norm.cls).parameters:
-        make_norm = norm_factory(norm.model_copy(update={"params": {**norm.params, "eps": eps}}))
+        make_norm = norm_factory(norm.choice._replace(params={**norm.params, "eps": eps}))
     torch.manual_seed(seed)
     W, x = torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64)
     before = _output(make_norm, W, x, W, seed, learned)

@@ -53,7 +53,7 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         placement, numerics = args.norm_placement, args.norm_numerics
         placement = placement if placement in ("all", "final") else placement.split(",")
         norm = NormConfig(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
-        make_norm = norm_factory(norm)
+        make_norm = norm_factory(norm.choice)
         reason = why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites)
         if reason is not None:
             raise ValueError(f"--norm {args.norm}: {reason}")
