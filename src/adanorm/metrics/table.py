@@ -73,7 +73,7 @@ class KindMetrics(NamedTuple):
     axis: str  # the label of its curves'
     curve: str = "loss"  # the metric that curves of training and validation show, times the factor
     factor: float = 1.0
-    beside: tuple[str, ...] = ()  # of the test set too, for a reader: nothing is chosen or compared by them
+    beside: tuple[str, ...] = ()  # with those of the test set: nothing is chosen by them
 
 
 ATTACHMENT = ("uas", "uas_all", "las", "las_all")
