@@ -55,11 +55,19 @@ def test_a_kind_yields_the_metrics_that_the_table_says(
     assert {*KIND_METRICS[kind].test, *valid} <= set(METRICS)
 
 
-def test_a_score_is_shown_with_two_decimals_and_a_small_one_with_three_digits() -> None:
+def test_a_score_is_shown_with_two_decimals_a_loss_with_three_and_a_small_one_with_three_digits() -> None:
+    scores = (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)
+    assert [METRICS["bpc"].text(score) for score in scores] == [
+        "99.35",
+        "1.04",
+        "0.512",
+        "-0.0346",
+        "0.00",
+        "0.00",
+    ]
     loss = METRICS["loss"]
-    shown = [loss.text(score) for score in (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)]
-    assert shown == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
-    assert loss.decimals(float("inf")) == loss.decimals(float("nan")) == 2
+    assert [loss.text(score) for score in scores] == ["99.354", "1.045", "0.512", "-0.0346", "0.000", "0.000"]
+    assert loss.decimals(float("inf")) == loss.decimals(float("nan")) == 3
     assert METRICS["accuracy"].axis == "accuracy (%)"
     assert METRICS["bpc"].axis == "BPC, lower is better"
 

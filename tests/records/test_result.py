@@ -78,6 +78,6 @@ def test_a_line_has_the_test_score_and_the_validation_score_that_chose_or_why_th
     done = Result(status="done", **FACTS, valid={"accuracy": 76.5}, test={"accuracy": 75.25})
     assert outcome(rt, done) == "test accuracy 75.25, validation 76.50"
     by_loss = done.model_copy(update={"valid": {"loss": 4.0, "bleu": 1.0}, "test": {"bleu": 30.5, "loss": 3}})
-    assert outcome(de_en, by_loss) == "test bleu 30.50, validation loss 4.00"
+    assert outcome(de_en, by_loss) == "test bleu 30.50, validation loss 4.000"
     ended = Result(status="diverged", **FACTS, diverged="loss not finite at update 4")
     assert outcome(rt, ended) == "diverged: loss not finite at update 4"

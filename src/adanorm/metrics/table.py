@@ -12,6 +12,7 @@ class Metric(NamedTuple):
     label: str
     higher_is_better: bool | None  # None: neither; nothing is chosen by it
     unit: str = ""  # behind the label on an axis; of a loss, its kind of task says it
+    places: int = 2  # decimals of a score of 1 or more; settings are chosen by differences of 0.005 nats
 
     @property
     def sign(self) -> Literal[1, -1]:
@@ -30,9 +31,10 @@ class Metric(NamedTuple):
         return f"{self.label}{unit}{', lower is better' if self.higher_is_better is False else ''}"
 
     def decimals(self, score: float) -> int:
-        """Return how many decimals show a score: two, and below 1 as many as make three digits."""
+        """Return how many decimals show a score: two, three of a loss; below 1 three digits."""
         size = abs(score)
-        return 2 if size >= 1 or size < 1e-9 or not math.isfinite(size) else 2 - math.floor(math.log10(size))
+        small = 1e-9 <= size < 1
+        return max(self.places, 2 - math.floor(math.log10(size)) if small else 0)
 
     def text(self, score: float) -> str:
         """Return a score as it is shown."""
@@ -59,8 +61,8 @@ METRICS = {
     "uas_all": Metric("UAS with punctuation", higher_is_better=True, unit="%"),
     "las": Metric("LAS", higher_is_better=True, unit="%"),
     "las_all": Metric("LAS with punctuation", higher_is_better=True, unit="%"),
-    "loss": Metric("loss", higher_is_better=False),
-    "nll": Metric("negative log-likelihood", higher_is_better=False, unit="nats"),
+    "loss": Metric("loss", higher_is_better=False, places=3),
+    "nll": Metric("negative log-likelihood", higher_is_better=False, unit="nats", places=3),
     "perplexity": Metric("perplexity", higher_is_better=False),
 }
 
