@@ -48,6 +48,13 @@ def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_de
     ]
 
 
+def test_a_lead_has_the_digits_that_its_margin_takes() -> None:
+    of_bpc = known(compare_gaps([0.011, 0.012, 0.010], 0.02))
+    row = answer_rows([TaskAnswer("enwik8", "small", "small", of_bpc, 3, 6)])[0]
+    assert row[3] == "+0.011 (+0.009 to +0.013)"
+    assert row[5] == "within the margin, ±0.02 (+0.009 to +0.013)"
+
+
 def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
     assert answer_rows([PTB])[0][2:] == ["1 of 3", "no answer yet", "", "", "+0.11"]
     assert answer_rows([DE_EN])[0][-1] == "+0.10", "the paper's lead is not judged at another size"

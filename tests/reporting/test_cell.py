@@ -335,6 +335,21 @@ def test_a_run_whose_validation_loss_still_falls_is_named(tmp_path: Path) -> Non
     )
 
 
+def test_settings_that_a_norm_has_at_a_scale_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "task_norm_scale").mkdir()
+    for norm, rate in (("adanorm", 0.003), ("layernorm", 0.5)):  # which its runs do not have
+        file = tmp_path / "task_norm_scale" / f"de-en_{norm}_small.yaml"
+        file.write_text(f"norm: {{params: {{}}}}\ntraining: {{lr: {rate}}}\n")
+    monkeypatch.setattr("adanorm.reporting.tables.notes.CONF", tmp_path)
+    study = of_study(tmp_path, columns=["de-en"], scale="small", seeds=[1])
+    chosen = [note for note in notes(Table(study, study_grid(study))) if "Chosen" in note]
+    assert chosen == [
+        "Chosen for a norm on a task, by validation (`conf/task_norm_scale/`): AdaNorm on De-En, lr = 0.003."
+    ]
+
+
 def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path, tmp_path: Path) -> None:
     runs, committed = str(committed_runs), PROJECT / "results" / "tables"
     (tmp_path / "claims.md").write_text(claims_markdown(claim_results(runs)))

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from adanorm.config.compose import cached_experiment
-from adanorm.reporting.tables.claims import answer_rows
+from adanorm.reporting.tables.claims import answer_rows, headline
 from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import nominal_levels
@@ -76,10 +76,25 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
     for fold, seed in product(leads, (1, 2, 3)):
         adanorm = 80.0 + seed + leads[fold] + 0.01 * seed
         pair_with_top3(tmp_path, seed, 80.0 + seed, adanorm, f"data.fold={fold}", task="ptb")
-    comparison = known(answer(tmp_path, "ptb").comparison)
+    one = answer(tmp_path, "ptb")
+    assert answer_rows([one])[0][2] == "3 in each of 5 folds"
+    comparison = known(one.comparison)
     means = [lead + 0.02 for lead in leads.values()]
     assert comparison.gap == pytest.approx(fmean(means))
     assert comparison.error == pytest.approx(stdev(means) * (1 / 5 + 0.288) ** 0.5)
+
+
+def test_norms_of_which_a_run_diverged_are_not_compared_and_no_runs_are_awaited(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        for norm in ("layernorm", "adanorm"):
+            run = cached_experiment(["task=de-en", "scale=small", f"norm={norm}"], runs=str(tmp_path))
+            status = "diverged" if (norm, seed) == ("adanorm", 2) else "done"
+            test = {"bleu": 30.0 + seed} if status == "done" else None
+            record(run.model_copy(update={"seed": seed}), status=status, test=test)
+    one = answer(tmp_path, "de-en")
+    assert one.comparison is None
+    assert answer_rows([one])[0][2:4] == ["", "not compared: AdaNorm diverged 1/3"]
+    assert headline([one]).endswith(" Not compared: De-En (AdaNorm diverged 1/3).")
 
 
 def test_a_task_that_no_cpu_trains_has_no_answer_from_runs_at_scale_mini(tmp_path: Path) -> None:

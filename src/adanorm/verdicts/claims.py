@@ -7,6 +7,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Literal
 
+from adanorm.config.titles import title
 from adanorm.verdicts.cell import Evidence, Quantity, evidence
 from adanorm.verdicts.comparison import Comparison, Hypothesis, compare_gaps
 from adanorm.verdicts.conjunction import corrected, count_shown, partial_conjunction, sign_test
@@ -169,6 +170,15 @@ class TaskAnswer:
     next_look: int | None  # the number of seeds at which it is read next, None after the last
     family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979), one without an answer having 1
     before: "TaskAnswer | None" = None  # what the first plan had decided, where a later one has looked since
+    setback: str = ""  # which norm has runs that diverged or did not learn: there is no comparison then
+
+    @property
+    def seeds(self) -> str:
+        """How many shared seeds the comparison is of, perhaps in each of several folds."""
+        plan = preregistration().plans.get(self.plan)
+        if plan and plan.folds:
+            return f"{max(look for look in plan.looks if look <= self.pairs)} in each of {plan.folds} folds"
+        return str(self.comparison.seeds if self.comparison else 0)
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
@@ -182,21 +192,25 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     registered = preregistration()
     name = registered.plan_of(task, "small")
     if name and registered.plans[name].folds:
-        comparison, pairs = _over_folds(name, claim, task, runs)
+        comparison, pairs, read = _over_folds(name, claim, task, runs)
     else:
         records, both = _decided(claim, task, "small", runs)
-        name, comparison = records.plan, both.comparison if both else None
+        read, name, comparison = [records], records.plan, both.comparison if both else None
         pairs = len(records.variance.shared(*claim.norms(task)))
+    sides = [(norm, one.norms[norm]) for norm in claim.norms(task) for one in read]
+    setback = ", ".join({f"{title(norm)} {cell.setback}": None for norm, cell in sides if cell.setback})
     looks = registered.plans[name].looks if name else ()
     following = next((look for look in looks if look > pairs), None)
     scale, before = registered.scale_of(task, "small"), None
     if name and scale == "paper" and (first := _first(claim, task, runs)[1]) and first.answer != "open":
         before = TaskAnswer(task, scale, "first", first.comparison, len(first.seeds), None)
-    return TaskAnswer(task, scale, name or "first", comparison, pairs, following, before=before)
+    return TaskAnswer(task, scale, name or "first", comparison, pairs, following, 1.0, before, setback)
 
 
-def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[Comparison | None, int]:
-    """Return the comparison of the folds' mean gaps at the last look, and how many seeds all folds have."""
+def _over_folds(
+    name: str, claim: Claim, task: str, runs: str | None
+) -> tuple[Comparison | None, int, list[Evidence]]:
+    """Return the comparison of the folds' mean gaps at the last look, the seeds that all have, and these."""
     registered, plan, (better, worse) = preregistration(), preregistration().plans[name], claim.norms(task)
     settings, read = [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)], plan.quantity
     folds = [evidence(task, plan.scale, read, runs=runs, overrides=own, plan=name) for own in settings]
@@ -204,11 +218,11 @@ def _over_folds(name: str, claim: Claim, task: str, runs: str | None) -> tuple[C
     pairs, looks = min(map(len, by_fold)), registered.looks_of(name)
     done = max((look for look in plan.looks if look <= pairs), default=None)
     if done is None:
-        return None, pairs
+        return None, pairs, folds
     margin, overlap = registered.margin(task, claim.quantity, name), plan.overlap or 0.0
     assert margin is not None, "checked with the file"
     means, level = [fmean(gaps[:done]) for gaps in by_fold], looks.level
-    return compare_gaps(means, margin, level=level, levels=looks.levels(done), overlap=overlap), pairs
+    return compare_gaps(means, margin, level=level, levels=looks.levels(done), overlap=overlap), pairs, folds
 
 
 def claims_of_the_paper() -> list[tuple[Claim, int, int, int, float]]:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,24 @@ def test_a_name_is_no_formula_and_no_mark_up_in_a_figure(tmp_path: Path, mark: s
     write_figure(known(norm_scores("norms-own", table)), tmp_path / "drawn")
     for path in (tmp_path / "drawn").iterdir():
         assert "<b>" not in path.read_text()
+
+
+def test_evidence_of_a_plan_is_drawn_at_its_looks_within_the_panel(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).normal(0, 0.01, 60).tolist()
+    claim = ADANORM.model_copy(update={"tasks": ["rt", "enwik8"]})
+    of_tasks = {"rt": ("paper", 70.0, range(41, 51)), "enwik8": ("small", 2.0, range(1, 8))}
+    for norm, (task, (scale, mean, seeds)) in product(("layernorm", "adanorm"), of_tasks.items()):
+        run = compose_experiment([f"task={task}", f"scale={scale}", f"norm={norm}", f"runs={tmp_path}"])
+        for seed in seeds:
+            value = {run.task.metric: mean + noise[seed] * (norm == "adanorm")}
+            record(run.model_copy(update={"seed": seed}), valid=value, test=value, tests=[value])
+    evidence = claim_evidence(claim, "small", str(tmp_path))
+    drawing = known(evidence_accrual("evidence-a-small", claim, evidence, "small"))
+    panels: list[Any] = drawing.figure.axes
+    dots = [[xs(line)[0] for line in axes.lines if line.get_marker() == "o"] for axes in panels]
+    assert dots == [[10], [3, 6]]
+    assert [axes.get_xlim()[1] for axes in panels] == [10.5, 6.5]
+    assert "after each seed" not in drawing.caption
 
 
 def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
     grid[0].set_title("◄ LayerNorm better", loc="left")
     grid[0].set_title("AdaNorm better ►", loc="right")
     style.legend_below(figure, {**INTERVALS, "the paper's lead": style.PAPER})
-    seeds = listed([f"{comparison.seeds} ({title(one.task)})" for one, comparison in shown])
+    seeds = listed([f"{one.seeds} ({title(one.task)})" for one, _ in shown])
     caption = f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
     return style.NamedFigure("answer", caption, figure)
 
@@ -67,12 +67,12 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
 
 
 def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
-    """Return the comparison of a claim's norms on a task after two, three, ... of their shared seeds."""
+    """Return the comparison of a claim's norms at each number of their shared seeds that is looked at."""
     better, worse = claim.norms(evidence.task)
     seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
     first = [seeds[:count] for count in range(2, len(seeds) + 1)]
-    pairs = [pair(evidence.of_seeds({better: some, worse: some}), better, worse) for some in first]
-    return [both for both in pairs if both is not None and both.comparison is not None]
+    pairs = (pair(evidence.of_seeds({better: some, worse: some}), better, worse) for some in first)
+    return [*{both.comparison.seeds: both for both in pairs if both and both.comparison}.values()]
 
 
 @style.figure_style()
@@ -101,16 +101,16 @@ def evidence_accrual(
     if any(both.comparison and both.comparison.paper for both in drawn):
         handles["the paper's lead"] = PAPER_LINE
     style.legend_below(figure, handles)
-    planned = preregistration().stopping.planned
-    caption = (
-        f"Lead of {better} over {worse} after each seed that both have. Intervals widen beyond {planned}"
-        " seeds because we check after every seed; one longer than its panel is cut off."
-    )
+    when = "at each look of the plan that reads a data set; an interval"
+    if scale == "paper":
+        why = f"Intervals widen beyond {preregistration().stopping.planned} seeds"
+        when = f"after each seed that both have. {why} because we check after every seed; one"
+    caption = f"Lead of {better} over {worse} {when} longer than its panel is cut off."
     return style.NamedFigure(name, caption, figure)
 
 
 def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
-    margin, reach, last = 0.0, 0.0, (0.0, 0.0)
+    margin, reach, last, most = 0.0, 0.0, (0.0, 0.0), 4
     for both in pairs:
         comparison = both.comparison
         assert comparison is not None, "only such are drawn"
@@ -118,7 +118,7 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
         for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
             axes.plot(at, ends, color=color, **look)
         axes.plot(comparison.seeds, comparison.gap, color=color, **DOT)
-        reach, last = max(reach, abs(comparison.gap)), comparison.interval
+        reach, last, most = max(reach, abs(comparison.gap)), comparison.interval, max(most, comparison.seeds)
         if comparison.paper is not None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)
             reach = max(reach, abs(comparison.paper.value))
@@ -126,6 +126,5 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
     limit = 1.1 * max(reach, 2 * margin, *map(abs, last))
     axes.axhspan(-margin, margin, zorder=0, **MARGIN)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)
-    last_place = max(4, len(pairs) + 1) + 0.5
-    axes.set(xlim=(1.5, last_place), ylim=(-limit, limit), xlabel="shared seeds")
+    axes.set(xlim=(1.5, most + 0.5), ylim=(-limit, limit), xlabel="shared seeds")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

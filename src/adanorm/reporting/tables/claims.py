@@ -137,12 +137,15 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
     )
     where = {"on": excluded, "by the first plan on": [task for task in earlier if task not in excluded]}
     papers = ", and ".join(f"{how} {listed(tasks)}" for how, tasks in where.items() if tasks)
-    missing = [title(one.task) for one in answers if one.comparison is None]
+    lacking = [one for one in answers if one.comparison is None]
+    missing = [title(one.task) for one in lacking if not one.setback]
+    uncompared = [f"{title(one.task)} ({one.setback})" for one in lacking if one.setback]
     sentences = [
         f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {data_sets(len(answers))}"
         f"{f' ({listed(ahead)})' if ahead else ''}; the paper reports {count(question().needed('paper'))}.",
         f"It is behind on {listed(behind)}." if behind else "",
         f"The paper's lead is excluded {papers}." if papers else "",
+        f"Not compared: {listed(uncompared)}." if uncompared else "",
         f"No answer yet: {listed(missing)}." if missing else "",
     ]
     return " ".join(filter(None, sentences))
@@ -166,12 +169,16 @@ def _answer_row(one: TaskAnswer, mark: str = "") -> list[str]:
     comparison = one.comparison
     if comparison is None:
         next_look = "" if one.next_look is None else f" of {one.next_look}"
-        return [*about, f"{one.pairs}{next_look}", "no answer yet", "", "", papers]
-    lead = f"{comparison.gap:+.2f} ({comparison.interval.text(2)})"
-    size = f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(2)})"
+        seeds, why = f"{one.pairs}{next_look}", "no answer yet"
+        if one.setback:
+            seeds, why = "", f"not compared: {one.setback}"
+        return [*about, seeds, why, "", "", papers]
+    digits = comparison.digits
+    lead = f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})"
+    size = f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(digits)})"
     if comparison.papers_gap != "not comparable":
         papers = f"{papers}, {comparison.papers_gap}"
-    return [*about, str(comparison.seeds), lead, comparison.sign, size, papers]
+    return [*about, one.seeds, lead, comparison.sign, size, papers]
 
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:

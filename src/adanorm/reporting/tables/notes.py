@@ -6,7 +6,7 @@ from statistics import fmean
 
 from adanorm.config.paths import CONF
 from adanorm.config.titles import QUANTITIES, title
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.yaml_file import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import Table, origin_note
@@ -92,17 +92,19 @@ def _arithmetics(table: Table) -> list[str]:
 
 
 def _tuned(table: Table) -> list[str]:
-    """Return the parameters that a norm has on one task alone, unless the rows try settings of their own."""
-    chosen: dict[str, None] = {}
+    """Return the settings that a norm has on one task alone, unless the rows try settings of their own."""
+    chosen: dict[str, dict[str, None]] = {"task_norm": {}, "task_norm_scale": {}}
     for (label, task), plan in table.grid.items() if not table.study.tries else ():
         norm = table.study.rows[label].norm
-        file = CONF / "task_norm" / f"{task}_{norm}.yaml"
-        own = read_yaml_file(file).get("norm", {}).get("params", {}) if file.exists() else {}
-        if own and any(own.items() <= run.norm.params.items() for run in plan.runs[:1]):
-            values = ", ".join(f"{key} = {value}" for key, value in own.items())
-            chosen[f"{_name(norm)} on {_name(task)}, {values}"] = None
-    text = f"Chosen for a norm on a task, by validation (`conf/task_norm/`): {'; '.join(chosen)}."
-    return [text] if chosen else []
+        for group, ending in zip(chosen, ("", f"_{table.study.scale}"), strict=True):
+            file = CONF / group / f"{task}_{norm}{ending}.yaml"
+            of_file = dict(dotted(read_yaml_file(file) if file.exists() else {}))
+            own = {key: of_file[key] for key in of_file if key.startswith(("norm.params.", "training."))}
+            if own and any(own.items() <= dict(dotted(run.identity())).items() for run in plan.runs[:1]):
+                values = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in own.items())
+                chosen[group][f"{_name(norm)} on {_name(task)}, {values}"] = None
+    text = "Chosen for a norm on a task, by validation (`conf/{}/`): {}."
+    return [text.format(group, "; ".join(of)) for group, of in chosen.items() if of]
 
 
 def _choice(table: Table) -> list[str]:
