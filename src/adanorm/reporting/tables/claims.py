@@ -34,7 +34,8 @@ def registered_note() -> str:
     return (
         "Claims, margins, norms and the stopping rule were written down in `conf/claims/paper.yaml`, digest"
         f" **{registered.digest}**: {plan.planned} seeds of each cell are read as a fixed plan, more as"
-        f" one with a look after each seed, up to {plan.most}. `docs/verdicts.md` has every formula."
+        f" one with a look after each seed, up to {plan.most}. Later plans, which decide at scale small, have"
+        " looks of their own. `docs/verdicts.md` has every formula."
     )
 
 
