@@ -302,12 +302,6 @@ class Tried:
         return self.has_ended, len(self.valid) == len(self.results), mean
 
 
-def best(candidates: Sequence[Candidate]) -> tuple[Candidate, int]:
-    """Return the candidate with the best mean validation score, and how many candidates have ended."""
-    tries = [Tried(candidate) for candidate in candidates]
-    return max(tries, key=Tried.rank).candidate, sum(one.has_ended for one in tries)
-
-
 def last_fall(run: Experiment) -> float | None:
     """Return the share by which a run's validation loss fell over its last tenth; None of one evaluation."""
     losses = reader.curve(run.folder(), "valid_loss")

@@ -15,7 +15,7 @@ from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.text import markdown
 from adanorm.studies.study import Study, StudyGrid
-from adanorm.verdicts.cell import Cell, Evidence, Tried, best, cell, evidence, value_of
+from adanorm.verdicts.cell import Cell, Evidence, Tried, cell, evidence, value_of
 from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import preregistration
@@ -40,16 +40,16 @@ class Table:
         # The paper's numbers may be shown without being compared with.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
         self.cells: dict[tuple[str, str], Cell | None] = dict.fromkeys(grid)
+        self.tried = {address: [*map(Tried, plan.candidates)] for address, plan in grid.items()}
         self.chosen: dict[tuple[str, str], str] = {}
         self.lines: dict[tuple[str, str], Sequence[str]] = {}  # what makes a cell's runs, but for the seed
-        for address, plan in grid.items():
-            if plan.candidates:
-                candidate, ended = best(plan.candidates)
+        for address, tried in self.tried.items():
+            if tried:
+                candidate, ended = max(tried, key=Tried.rank).candidate, sum(one.has_ended for one in tried)
                 runs = self.cells[address] = cell(candidate.runs, metric=metric)
                 self.lines[address] = candidate.overrides
                 if candidate.setting is not None and runs.results:
-                    count = len(plan.candidates)
-                    of = f", of {ended}/{count} done" if ended < count else ""
+                    of = f", of {ended}/{len(tried)} done" if ended < len(tried) else ""
                     key, _, value = candidate.setting.partition("=")
                     self.chosen[address] = f"{key.rpartition('.')[2]}={value}{of}"
         if metric is not None and all(c is None or c.metric != metric for c in self.cells.values()):
@@ -72,8 +72,8 @@ class Table:
         """Return what was tried, by row and setting and then by task, where a run has ended."""
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
         for row, task in product(self.study.rows, self.study.columns if self.study.tries else ()):
-            for candidate in self.grid[row, task].candidates:
-                tries.setdefault((row, str(candidate.setting)), {})[task] = Tried(candidate)
+            for one in self.tried[row, task]:
+                tries.setdefault((row, str(one.candidate.setting)), {})[task] = one
         return {address: of for address, of in tries.items() if any(any(one.results) for one in of.values())}
 
     def is_shown(self, norm: str, task: str, tried: Tried) -> bool:
