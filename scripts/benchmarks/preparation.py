@@ -83,7 +83,7 @@ def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
     data = compose_experiment(["task=en-de", f"data.cache={cache}", *own, *settings]).data
     assert isinstance(data, ParallelConfig)
     started = time.monotonic()
-    prepared_corpus(data, lambda line: print(f"  {line}", flush=True), processes=processes)
+    prepared_corpus(data, processes=processes)
     (cache / "seconds").write_text(str(time.monotonic() - started))
 
 

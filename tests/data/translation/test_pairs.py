@@ -27,6 +27,7 @@ from tests.data.sections import section_of
 
 pytestmark = pytest.mark.needs("fairseq")
 LANGUAGES = ("de", "en")
+Said = pytest.CaptureFixture[str]
 PLAIN = ("data.tokenize=false", "data.bpe_merges=null")
 
 
@@ -84,22 +85,20 @@ def test_a_missing_side_is_named(tmp_path: Path) -> None:
         data_of(*overrides).own_files()
 
 
-def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path) -> None:
+def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path, capsys: Said) -> None:
     german = f"ein Haus\n\nkurz\n{'wort ' * 2000}\nzwei Worte\n"
     english = "a house\nnothing there\none two three four\nword\ntwo words\n"
-    lines: list[str] = []
     data = data_of(*own(tmp_path, train_de=german, train_en=english, valid_de="\nx\n"), "data.ratio=3")
-    corpus = load_pairs(data, lines.append)
-    assert len(corpus.splits["train"]) == 2
+    assert len(load_pairs(data).splits["train"]) == 2
     dropped = "train.de, train.en: dropped 1 of 5 pairs, "
-    assert lines == [
+    assert capsys.readouterr().out.splitlines() == [
         "valid.de, valid.en: 1 pairs with an empty side, the first in line 1",
         f"{dropped}a side is empty (the first: line 2, 0 and 2 words)",
         f"{dropped}one side has over 3 times the other's words (the first: line 3, 1 and 4 words)",
         f"{dropped}a side is longer than 175 words (the first: line 4, 2,000 and 1 words)",
     ]
-    load_pairs(data, lines.append)
-    assert len(lines) == 4, "a prepared corpus is found again"
+    load_pairs(data)
+    assert not capsys.readouterr().out, "a prepared corpus is found again"
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30))
@@ -136,7 +135,7 @@ def test_text_too_short_for_subwords_is_refused(tmp_path: Path, german: str, eng
 
 
 @pytest.mark.parametrize("how", ["a bit flipped", "cut", "missing"])
-def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(tmp_path: Path, how: str) -> None:
+def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(tmp_path: Path, how: str, capsys: Said) -> None:
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
     folder, _ = prepared_corpus(data)
     written = contents(folder)
@@ -146,15 +145,15 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(tmp_path: Path, how
         if how != "missing":
             end = content[-2:] if how == "cut" else bytes([content[-2] ^ 1]) + content[-1:]
             (folder / name).write_bytes(content[:-2] + end[: 1 if how == "cut" else 2])
-        lines: list[str] = []
-        assert prepared_corpus(data, lines.append)[0] == folder
+        capsys.readouterr()
+        assert prepared_corpus(data)[0] == folder
         # Of the list of checksums itself any file may seem the wrong one.
-        (line,) = lines
+        (line,) = capsys.readouterr().out.splitlines()
         assert line.endswith(": not what was written: the corpus is prepared again")
         assert name == "checksums.json" or f"{folder.name}/{name}: " in line
         assert contents(folder) == written
-        prepared_corpus(data, lines.append)
-        assert lines == [line]
+        prepared_corpus(data)
+        assert not capsys.readouterr().out
 
 
 def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
@@ -170,7 +169,7 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
 
 @pytest.mark.parametrize("moment", [3, 7, 11, 14, "ids"])
 def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int | str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said, moment: int | str
 ) -> None:
     monkeypatch.setattr(preparation, "PAIRS", 100)
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
@@ -191,9 +190,12 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
     (part,) = tmp_path.rglob("*.part")
     assert all((part / name).exists() for name in written)
     moment = -1
-    lines: list[str] = []
-    folder, _ = prepared_corpus(data, lines.append, processes=1)
-    assert lines[0].endswith("goes on from what an interrupted preparation had finished")
+    folder, _ = prepared_corpus(data, processes=1)
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[0]
+        .endswith("goes on from what an interrupted preparation had finished")
+    )
     made = [name.partition(".")[0] for name in written if not name.startswith("raw")]
     assert made == ["words"] * 5 + ["codes"] + ["subwords"] * 5 + ["checksums"], "each shard once"
     assert not list(tmp_path.rglob("*.part"))
@@ -203,14 +205,14 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
 
 
 def test_published_numbers_of_pairs_are_compared_recorded_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     published = Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
     monkeypatch.setitem(catalogue.SOURCES, "synthetic", published)
-    lines: list[str] = []
-    corpus = load_pairs(data_of(f"data.cache={tmp_path}"), lines.append)
+    corpus = load_pairs(data_of(f"data.cache={tmp_path}"))
     size = len(corpus.splits["train"])
-    assert lines == [f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})"]
+    said = f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})\n"
+    assert capsys.readouterr().out == said
     assert corpus.inspection.counts["published"] == {"train": 401, "valid": 32, "test": 32}
     assert corpus.inspection.counts["pairs"]["train"] == size
 

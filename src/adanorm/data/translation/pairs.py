@@ -18,7 +18,7 @@ from adanorm.data.examples import Indices, Movable, batches_within
 from adanorm.data.inspection import Counts, Inspection, batch_warnings, count_overlaps, overlap_warnings
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.tokenization import PIECE, Bpe, Say, Tokenizer
+from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
 from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
@@ -155,14 +155,14 @@ class Corpus:
         return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
 
 
-def load_pairs(data: ParallelConfig, say: Say = print) -> Corpus:
+def load_pairs(data: ParallelConfig) -> Corpus:
     """Return the configured corpus, prepared now if need be; raises ValueError where it cannot be had."""
     checksums: dict[str, str] = {}
     counted: Counts | None = None
     if data.path is not None:
         folder = Path(data.path)
     else:
-        folder, checksums = prepared_corpus(data, say)
+        folder, checksums = prepared_corpus(data)
         report = json.loads((folder / "report.json").read_bytes())
         names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
         counted = {name: report[name] for name in names}

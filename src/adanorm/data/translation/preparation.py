@@ -34,7 +34,7 @@ from adanorm.data.fetch import cache_of
 from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.data.translation.tokenization import Bpe, Say, Tokenizer, learn_bpe
+from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import naming, sha256, write_whole
 
 VERSION = 3  # of this preparation: another one is another folder
@@ -52,9 +52,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def prepared_corpus(
-    data: ParallelConfig, say: Say = print, *, processes: int | None = None
-) -> tuple[Path, dict[str, str]]:
+def prepared_corpus(data: ParallelConfig, *, processes: int | None = None) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, made now if need be, and its input files' checksums.
 
     It is prepared again where a file of it is not what was written; an interrupted preparation goes on from
@@ -69,11 +67,11 @@ def prepared_corpus(
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
         if folder.exists() and (broken := _broken_file(folder)) is not None:
-            say(f"{folder / broken}: not what was written: the corpus is prepared again")
+            print(f"{folder / broken}: not what was written: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
             _sweep(folder.parent)
-            _prepare(data, read_corpus(data, files, checksums), folder, say, processes or cores())
+            _prepare(data, read_corpus(data, files, checksums), folder, processes or cores())
     return folder, checksums
 
 
@@ -93,15 +91,15 @@ def _sweep(folder: Path) -> None:
                 shutil.rmtree(part)
 
 
-def _prepare(data: ParallelConfig, raw: Splits, folder: Path, say: Say, processes: int) -> None:
+def _prepare(data: ParallelConfig, raw: Splits, folder: Path, processes: int) -> None:
     """Prepare a corpus in `<folder>.part`, which becomes the folder when it is finished."""
     part = folder.with_suffix(".part")
     if part.exists():
-        say(f"{part}: goes on from what an interrupted preparation had finished")
+        print(f"{part}: goes on from what an interrupted preparation had finished")
     (part / "out").mkdir(parents=True, exist_ok=True)
     try:
         with naming(part):
-            Steps(data, raw, part, say).take(processes)
+            Steps(data, raw, part).take(processes)
     except (FileNotFoundError, ValueError):
         shutil.rmtree(part, ignore_errors=True)  # a second start would find the same fault
         raise
@@ -186,8 +184,8 @@ class Steps:
 
     _map: Map
 
-    def __init__(self, data: ParallelConfig, raw: Splits, folder: Path, say: Say) -> None:
-        self._data, self._raw, self._folder, self._say = data, raw, folder, say
+    def __init__(self, data: ParallelConfig, raw: Splits, folder: Path) -> None:
+        self._data, self._raw, self._folder = data, raw, folder
         self._out = folder / "out"
         self._report: Info = {"dropped": []}
         self._indices: list[dict[str, int]] = []  # of the dictionary of each language
@@ -247,7 +245,7 @@ class Steps:
             keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
         published, differences = _published(self._data, pairs)
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
-            self._say(line)
+            print(line)
         self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
         for language, count in zip(self._data.languages, counts, strict=True):
             path, joined = self._out / f"dict.{language}.txt", self._data.joined_dictionary

@@ -3,7 +3,7 @@
 import io
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext, redirect_stderr, suppress
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,6 @@ from adanorm.config.data_sections import ParallelConfig
 
 SEPARATOR, PIECE = "@@", "\u2581"  # the second begins a word in sentencepiece
 MOST_CACHED = 1 << 19  # words whose subwords are remembered
-Say = Callable[[str], None]
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
 
 
