@@ -1,6 +1,5 @@
 """What a run or an analysis came to: result.json, written last, so that its presence ends the record."""
 
-import json
 from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,15 +30,14 @@ class Ended(BaseModel):
         """Whether it need not be run again: it is done or diverged; what failed is tried again."""
         return self.status != "failed"
 
-    def to_json(self) -> bytes:
-        """Return the content of result.json."""
-        nulls = self.NULLS if self.is_complete else ()
-        values = self.model_dump(by_alias=True)
-        return as_json({key: value for key, value in values.items() if value is not None or key in nulls})
+    def values(self) -> dict[str, Any]:
+        """Return what result.json says, but for its files and checksum."""
+        nulls, values = self.NULLS if self.is_complete else (), self.model_dump(by_alias=True)
+        return {key: value for key, value in values.items() if value is not None or key in nulls}
 
     def sealed(self, files: dict[str, str]) -> bytes:
         """Return the content of result.json with the SHA-256 of the record's other files, and its own."""
-        return as_json(with_checksum({**json.loads(self.to_json()), "files": files}))
+        return as_json(with_checksum({**self.values(), "files": files}))
 
 
 class Result(Ended):
