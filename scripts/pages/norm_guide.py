@@ -39,9 +39,9 @@ def update_norm_guide(
     def facts(mark: re.Match[str]) -> str:
         name = mark[2]
         changes = ", ".join(invariances.get(name, ())) or "none of the six changes measured"
-        lines = [f"indifferent to: {changes}"] if name in invariances else []
+        lines = [f"invariant to: {changes}"] if name in invariances else []
         lines += [times[name]] if name in times else []
-        lines += _scores(tables, name) or ["no runs on record yet"]
+        lines += _scores(tables, name) or ["no runs in the studies named above"]
         return "\n- ".join([f"{mark[1]}**Here**", *lines]) + f"\n{mark[3]}"
 
     return MARKED.sub(facts, text)
@@ -87,7 +87,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         gap = "beside LayerNorm"
         if both.gaps:
             lead = table.metric_of(task).sign * fmean(both.gaps)
-            gap = f"{lead:+.2f} to LayerNorm on {len(both.gaps)} shared seeds"
+            gap = f"{lead:+.2f} over LayerNorm on {len(both.gaps)} shared seeds"
         lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
     return lines
 

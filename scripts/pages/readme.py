@@ -44,8 +44,8 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
     for task in tasks:
         counts = {norm: len(cell.by_seed) for norm, cell in table.column(task).items()}
         own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
-        others += [f"on {title(task)} {', '.join(own)}"] if own else []
-    return f"Seeds: {planned} per cell{', but ' if others else ''}{'; '.join(others)}."
+        others += [f"on {title(task)}: {', '.join(own)}"] if own else []
+    return f"Seeds: {planned} per cell{', except ' if others else ''}{'; '.join(others)}."
 
 
 def _cell(table: Table, norm: str, task: str) -> str:

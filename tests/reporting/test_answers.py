@@ -62,9 +62,13 @@ def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
 
 def test_answers_are_corrected_for_their_number_and_translations_pooled() -> None:
     text = corrections([RT, DE_EN, EN_VI, PTB])
-    assert text.startswith("Corrected for four data sets (Holm), ahead or behind: De-En and En-Vi.")
-    assert "Of two translations together the lead is +0.00 BLEU" in text
-    assert corrections([RT]) == "Corrected for one data set (Holm), ahead or behind: none."
+    assert text.startswith(
+        "Corrected for four data sets (Holm), AdaNorm is ahead or behind on De-En and En-Vi."
+    )
+    assert "Over two translations together the lead is +0.00 BLEU" in text
+    assert (
+        corrections([RT]) == "Corrected for one data set (Holm), AdaNorm is ahead or behind on none of them."
+    )
 
 
 def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:

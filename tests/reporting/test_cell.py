@@ -152,7 +152,7 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) ->
     for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
         assert "99.40 ± 0.20" in text
     assert [row["seeds"] for row in of_csv(after) if row["scores"]] == ["1 2 3", "1 2 3 4"]
-    assert "On MNIST the two means have other seeds" in table_markdown(after)
+    assert "On MNIST the two means are of different seeds" in table_markdown(after)
     assert "other seeds" not in table_markdown(table)
     assert max(map(len, table_text(table).splitlines())) <= 80
     assert "no runs yet: En-De, De-En" in table_text(table)
@@ -277,7 +277,7 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     whole = Table(study, grid)
     assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
     text = table_markdown(whole)
-    assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. Shown is the best" in text
+    assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. The cell shows the best" in text
     (row,) = of_csv(whole)
     assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
     tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
@@ -319,7 +319,7 @@ def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) 
         for run in plan.runs:
             record(run)
             (run.folder() / "environment.json").write_text(json.dumps(computed | version))
-    assert "more than one arithmetic: RT 2 kinds." in table_markdown(Table(study, grid))
+    assert "differ in arithmetic: RT 2 kinds." in table_markdown(Table(study, grid))
 
 
 def test_a_run_whose_validation_loss_still_falls_is_named(tmp_path: Path) -> None:

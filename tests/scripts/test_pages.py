@@ -52,7 +52,7 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) ->
     assert summary_table(table).endswith("\n\nSeeds: 3 per cell.")
     record(table.grid["adanorm", "mnist"].runs[0].model_copy(update={"seed": 4}), **score(99.6))
     more = summary_table(Table(table.study, table.grid))
-    assert more.endswith("\n\nSeeds: 3 per cell, but on MNIST AdaNorm 4.")
+    assert more.endswith("\n\nSeeds: 3 per cell, except on MNIST: AdaNorm 4.")
 
 
 def test_the_settings_of_the_site_are_those_of_every_section() -> None:
@@ -104,20 +104,20 @@ def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path)
         "# One",
         "<!-- facts: rmsnorm -->",
         "**Here**",
-        "- indifferent to: weight matrix re-scaling",
+        "- invariant to: weight matrix re-scaling",
         "- time, forward and backward, as a multiple of LayerNorm's: 1.50 at (4096, 512),"
         " 0.88 at (4096, 128)",
         "- RT, `paper`: 75.00 (1/5 seeds)",
-        "- RT, `mini`: 69.00 ± 1.05, -2.00 to LayerNorm on 3 shared seeds: worse (interval -2.25 to -1.75)",
-        "- SST5, `mini`: 41.00 ± 2.00, +1.00 to LayerNorm on 3 shared seeds: open"
+        "- RT, `mini`: 69.00 ± 1.05, -2.00 over LayerNorm on 3 shared seeds: worse (interval -2.25 to -1.75)",
+        "- SST5, `mini`: 41.00 ± 2.00, +1.00 over LayerNorm on 3 shared seeds: open"
         " (interval -3.97 to +5.97; for the margin of 1, -2.37 to +4.37)",
-        "- MNIST, `mini`: 98.00 ± 0.00, +1.00 to LayerNorm on 3 shared seeds: open"
+        "- MNIST, `mini`: 98.00 ± 0.00, +1.00 over LayerNorm on 3 shared seeds: open"
         " (equal gaps, and no variance)",
         "<!-- /facts -->",
         "between",
         "<!-- facts: layernorm -->",
         "**Here**",
-        "- indifferent to: none of the six changes measured",
+        "- invariant to: none of the six changes measured",
         "- RT, `mini`: 71.00 ± 1.00",
         "- SST5, `mini`: 40.00 ± 0.00",
         "- MNIST, `mini`: 97.00 ± 0.00",

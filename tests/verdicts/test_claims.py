@@ -114,7 +114,7 @@ def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_n
     assert answers(found) == {"all": "supported", "rt": "better"}, "its one task, of these runs"
     assert claim_sentence(found) == (
         "Supported: AdaNorm is shown to be better than LayerNorm on one of one data set (RT), where one is"
-        f" claimed. Read on RT of runs with {longer}, and not on SST5 and Enwiki8, where no run of this"
+        f" claimed. RT: runs with {longer}. Without SST5 and Enwiki8, where no run of this"
         " scale can show it."
     )
     assert f"| accuracy ({longer}) |" in claims_markdown([found])
@@ -159,7 +159,7 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     assert [*ahead] == [seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()]
     assert (sst5.comparison, sst5.remark) == (None, "one seed")
     left = known(ahead.to_equate) - 3
-    margin = f"to show equivalence {left} more seeds ({0.2 * left:.1f} h)"
+    margin = f"{left} more seeds ({0.2 * left:.1f} h) to show equivalence"
     assert left > 0
     assert claim_closing(found).startswith(f"RT: {margin}")
     assert claim_closing(found).endswith("SST5: a second seed; runs of Enwiki8")
@@ -168,7 +168,7 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
         " claimed; open on RT and SST5; one without runs."
     )
     widens = ", though the next seed widens the interval at first"
-    assert lacking(rt) == f"{margin}, to find the paper's gap {more(rt, ahead.to_find)}{widens}"
+    assert lacking(rt) == f"{margin}, {more(rt, ahead.to_find)} to find the paper's gap{widens}"
     for paper in (None, PaperGap(99.0, 0.0, confirmed=True)):  # none, and one that is excluded
         assert lacking(replace(rt, comparison=replace(comparison, paper=paper))) == f"{margin}{widens}"
     look = replace(comparison, paper=None, levels=rt.looks.levels(4))
@@ -178,7 +178,7 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
         "more seeds than these (3 usually do)",
         "1 more seed (0.2 h)",
         "37 more seeds (7.4 h)",
-        "38 more seeds (7.6 h), beyond the plan",
+        "38 more seeds (7.6 h, beyond the plan)",
     ]
     assert more(replace(rt, sides=(rt.sides[0], ended())), 5) == "2 more seeds"
     assert [count(number) for number in (0, 8, 9)] == ["none", "eight", "9"]

@@ -156,7 +156,7 @@ def test_a_family_may_compare_losses_of_which_the_lower_leads(tmp_path: Path) ->
             record(run, rows=[{"valid_loss": 3.0}, {"valid_loss": loss}], test={"bleu": 40.0})
     lead, of_losses, of_scores = rule_notes(Table(study, grid))
     assert "De-En 0.01 of the last validation loss, De-En 0.5;" in lead
-    assert "in nats, is by how much it is lower" in lead
+    assert "a lead in a loss is how many nats lower it is" in lead
     gaps = [b - a for a, b in zip(losses["adanorm"], losses["layernorm"], strict=True)]
     p = ttest_rel(losses["layernorm"], losses["adanorm"]).pvalue
     assert f"AdaNorm over LayerNorm: De-En {fmean(gaps):+.3f} [" in of_losses

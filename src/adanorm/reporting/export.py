@@ -69,7 +69,7 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
             schema_type(SCHEMAS[form]).checked(values, f"{model}: ")
             files[into / path] = content
     if not files:
-        raise ValueError("nothing to export: what counts are runs that are done, of another scale than smoke")
+        raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
     if there := next((path.parent for path in files if path.parent.exists()), None):
         raise ValueError(f"{there}: is there already; name another folder with output=")
     for path, content in files.items():

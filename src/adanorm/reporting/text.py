@@ -55,7 +55,7 @@ def _no_formula(field: object) -> str:
 
 
 def seeds(by_row: Iterable[Iterable[int]]) -> str:
-    """Return which seeds the scores of several rows are of, such as `3 to 29 seeds of 1 to 29`."""
+    """Return which seeds the scores of several rows are of, such as `3 to 29 of the seeds 1 to 29`."""
     rows = [some for row in by_row if (some := {*row})]
     counts, every = sorted({len(row) for row in rows}), sorted({seed for row in rows for seed in row})
     if not every:
@@ -63,5 +63,5 @@ def seeds(by_row: Iterable[Iterable[int]]) -> str:
     is_range = len(every) > 2 and every == list(range(every[0], every[-1] + 1))
     named = f"{every[0]} to {every[-1]}" if is_range else ", ".join(map(str, every))
     if counts[0] < len(every):
-        return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds of {named}"
+        return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} of the seeds {named}"
     return f"seed {named}" if len(every) == 1 else f"seeds {named}"

@@ -59,13 +59,11 @@ def claim_sentence(result: ClaimResult) -> str:
 
 def conditions(claim: Claim, scale: str) -> str:
     """Return on which runs of a scale a claim is read, as a sentence to follow another; perhaps nothing."""
-    parts = []
-    for task in claim.tasks_at(scale):
-        if overrides := claim.overrides(scale, task):
-            parts.append(f"on {title(task)} of runs with {listed(overrides)}")
+    own = {title(task): claim.overrides(scale, task) for task in claim.tasks_at(scale)}
+    used = [f" {task}: runs with {listed(overrides)}." for task, overrides in own.items() if overrides]
     left_out = [title(task) for task in claim.tasks if task not in claim.tasks_at(scale)]
-    parts += [f"not on {listed(left_out)}, where no run of this scale can show it"] if left_out else []
-    return f" Read {', and '.join(parts)}." if parts else ""
+    no_run = f" Without {listed(left_out)}, where no run of this scale can show it." if left_out else ""
+    return "".join([*used, no_run])
 
 
 def claim_closing(result: ClaimResult) -> str:
@@ -84,9 +82,9 @@ def lacking(pair: Pair) -> str:
         if any(side.unlearned for side in pair.sides):
             return "runs that learn"
         return "a second seed" if len(pair.seeds) == 1 else "more seeds"
-    parts = [f"to show equivalence {more(pair, pair.prospect.to_equate)}"]
+    parts = [f"{more(pair, pair.prospect.to_equate)} to show equivalence"]
     if pair.comparison.papers_gap == "not excluded":
-        parts.append(f"to find the paper's gap {more(pair, pair.prospect.to_find)}")
+        parts.append(f"{more(pair, pair.prospect.to_find)} to find the paper's gap")
     if pair.comparison.levels.difference == pair.looks.level:  # one look, which the next seed makes several
         parts.append("though the next seed widens the interval at first")
     return ", ".join(parts)
@@ -99,6 +97,6 @@ def more(pair: Pair, seeds: int | None) -> str:
     left = seeds - len(pair.seeds)
     if left <= 0:
         return f"more seeds than these ({seeds} usually do)"
-    hours = "" if pair.hours_a_seed is None else f" ({left * pair.hours_a_seed:.1f} h)"
-    beyond = ", beyond the plan" if seeds > pair.looks.after[-1] else ""
-    return f"{counted(left, 'more seed')}{hours}{beyond}"
+    about = [] if pair.hours_a_seed is None else [f"{left * pair.hours_a_seed:.1f} h"]
+    about += ["beyond the plan"] if seeds > pair.looks.after[-1] else []
+    return counted(left, "more seed") + (f" ({', '.join(about)})" if about else "")

@@ -87,7 +87,7 @@ def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cell
     assert [{y for x, y in band if x == at} for at in (1, 3)] == [{1.0, 1.5}, {0.4, 0.9}]
     assert (ys(adanorm), ys(broken)) == ([1.0, 0.6, 0.3], [1.0, 4.0])
     assert (end.get_marker(), ys(end)) == ("x", [4.0])
-    assert "means over 2 to 3 seeds of 1 to 3." in drawing.caption, "those that are drawn"
+    assert "means over 2 to 3 of the seeds 1 to 3." in drawing.caption, "those that are drawn"
     title = "RT: lowest in training AdaNorm (0.3), in validation AdaNorm (0.15)"
     assert drawing.figure.get_suptitle() == title
     for run in cells["adanorm"]:  # before its first evaluation
@@ -141,7 +141,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert "Not run yet: En-De, De-En" in drawing.caption
     mini = known(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
     assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
-    assert "Not the paper's data or settings." in mini.caption
+    assert "These runs do not have the paper's data and settings." in mini.caption
 
 
 def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:

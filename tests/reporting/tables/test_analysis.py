@@ -46,7 +46,7 @@ def test_a_cell_is_mean_and_deviation_over_seeds(made: tuple[Analysis, AnalysisG
     page = analysis_markdown(*made)
     for row in ("| LayerNorm | 0.675 ± 0.106 | -", "| AdaNorm | 0.375 | - |", "| DetachNorm | diverges |"):
         assert row in page
-    assert page.endswith("1 to 2 seeds of 1, 2.\n"), "the seeds that ended, not those planned"
+    assert page.endswith("1 to 2 of the seeds 1, 2.\n"), "the seeds that ended, not those planned"
 
 
 def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
     means = (1e-4, 1e-8)
     page = analysis_markdown(analysis, grid)
     assert f"| LayerNorm | 0.700 ± 0.000 | - | {number(fmean(means))} ± {number(stdev(means))} |" in page
-    assert r"observed, geometric of \|dl/da\| at the last step and of \|dl/da\| 32 steps before, ±" in page
+    assert r"observed (geometric means for: \|dl/da\| at the last step; \|dl/da\| 32 steps before), ±" in page
     line = known(over_updates(analysis, grid, "enwik8-lstm")).figure.axes[-1].lines[0]
     assert xs(line) == [10, 20]
     assert ys(line) == pytest.approx([1e-5, 1e-7]), "over places and seeds"

@@ -162,8 +162,8 @@ def _enlarge(axes: Axes, means: dict[str, dict[float, float]], look: dict[str, s
 def _caption(run: Experiment, drawn: Sequence[Sequence[int]], *, is_cut: bool, has_papers: bool) -> str:
     sentences = [
         f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}.",
-        "A steep start is left out." if is_cut else "",
-        "The paper's are of one seed, read off the authors' poster." if has_papers else "",
-        "Ours are not of the paper's data or settings." if run.scale != "paper" else "",
+        "The steep start is left out." if is_cut else "",
+        "The paper's curves are of one seed, read off the authors' poster." if has_papers else "",
+        "Our runs do not have the paper's data and settings." if run.scale != "paper" else "",
     ]
     return " ".join(filter(None, sentences))

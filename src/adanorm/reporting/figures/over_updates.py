@@ -48,8 +48,8 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
     handles |= {quantity.label: BESIDE for quantity in analysis.shown if quantity.name in beside}
     style.legend_below(figure, handles)
     drawn = [[record.experiment.seed for record in records] for records in ended.values()]
-    about = f"{analysis.title}: {title(task)}, {analysis.scale} scale, means over places and {seeds(drawn)}."
-    caption = f"{about} The table of the analysis says what each quantity is."
+    about = f"{analysis.title}: {title(task)}, {analysis.scale} scale, {seeds(drawn)}."
+    caption = f"{about} Means over sites and seeds. The table of the analysis says what each quantity is."
     return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
 
 

@@ -119,7 +119,7 @@ def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str
         f"{study.title}: {what} at {study.scale} scale, {seeds(cell.by_seed for _, cell in drawn)}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
-        "" if table.comparable else "Not the paper's data or settings.",
+        "" if table.comparable else "These runs do not have the paper's data and settings.",
     ]
     return " ".join(filter(None, sentences))
 
@@ -141,7 +141,7 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     mean = {"marker": "D", "linestyle": ""}
     style.legend_below(figure, {"mean": mean, "seed": style.SEED, "not told apart": BAR})
     caption = (
-        "Test scores of each norm, the best mean on top, which is no rank: norms on one bar are not told"
+        "Test scores of each norm, the best mean on top. The order is no rank: norms on one bar are not told"
         " apart. Pairs share seeds; p is corrected over the pairs of a task (Holm)."
     )
     return style.NamedFigure(name, caption, figure)

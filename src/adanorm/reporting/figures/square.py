@@ -36,7 +36,7 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     about = seeds(cell.by_seed for task in maps for cell in cells[task].values() if cell)
     caption = (
         f"{table.study.title}: mean test scores at {table.study.scale} scale, {about}, and their leads over"
-        " no norm. Last, the deviation of dl/dx from the first norm to the last."
+        " no norm. The last panel has the standard deviation of dl/dx at each norm of the network."
     )
     return style.NamedFigure(name, caption, figure)
 

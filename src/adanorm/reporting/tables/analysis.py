@@ -28,7 +28,7 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
 def _how(analysis: Analysis, grid: AnalysisGrid) -> str:
     settings = [f"{k} {value}" for k, value in analysis.settings().items() if k not in ("name", "evaluate")]
     geometric = [markdown(quantity.label) for quantity in analysis.shown if quantity.geometric]
-    of = f", geometric of {' and of '.join(geometric)}" if geometric else ""
+    of = f" (geometric means for: {'; '.join(geometric)})" if geometric else ""
     over = f"Means over the observations and the places observed{of}, ± standard deviation over seeds; "
     ended = seeds([result.seed for result in analysis_results(cell)] for cell in grid.values())
     return f"{over}{', '.join([*settings, ended])}."

@@ -33,9 +33,9 @@ def registered_note() -> str:
     plan = registered.stopping
     return (
         "Claims, margins, norms and the stopping rule were written down in `conf/claims/paper.yaml`, digest"
-        f" **{registered.digest}**: {plan.planned} seeds of each cell are read as a fixed plan, more as"
-        f" one with a look after each seed, up to {plan.most}. Later plans, which decide at scale small, have"
-        " looks of their own. `docs/verdicts.md` has every formula."
+        f" **{registered.digest}**. The first plan reads {plan.planned} seeds of each cell once; with more"
+        f" it looks after each seed, up to {plan.most}. Later plans, which decide at scale small, have looks"
+        " of their own. `docs/verdicts.md` has every formula."
     )
 
 
@@ -117,9 +117,9 @@ def over_tasks(result: ClaimResult) -> str:
     """Return the tests of a claim over all its tasks, in a paragraph."""
     holds, contrary, no_gain = result.family or result.ps
     return (
-        f"Over data sets, corrected for the claims of the scale: p {shown_p(holds)} of the claim,"
-        f" {shown_p(contrary)} of its contrary, {shown_p(no_gain)} of no difference that matters; shown on at"
-        f" least {result.shown_on}."
+        f"Over all data sets, p corrected for the claims of the scale: {shown_p(holds)} for the claim,"
+        f" {shown_p(contrary)} for its contrary, {shown_p(no_gain)} for no difference that matters. The claim"
+        f" is shown on at least {result.shown_on} of them."
     )
 
 
@@ -187,13 +187,13 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
     level = preregistration().level
     known = [(one, one.comparison) for one in answers if one.comparison is not None]
     told = [title(one.task) for one, _ in known if one.family_p < level]
-    left = listed(told) if told else "none"
-    text = f"Corrected for {data_sets(len(answers))} (Holm), ahead or behind: {left}."
+    left = listed(told) if told else "none of them"
+    text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is ahead or behind on {left}."
     translations = [comparison for one, comparison in known if task_metric(one.task).label == "BLEU"]
     if len(translations) < 2:
         return text
     whole = pooled(translations)
     return (
-        f"{text} Of {count(len(translations))} translations together the lead is"
+        f"{text} Over {count(len(translations))} translations together the lead is"
         f" {whole.gap:+.2f} BLEU ({whole.interval.text(2)}): {whole.sign}."
     )

@@ -79,7 +79,8 @@ def predictions_markdown(runs: str | None = None) -> str:
     lines += [f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**. {how_to_read('Predictions')}"]
     for one in predictions:
         rows = [row for name in one.studies for row in _outcomes(one, name, families(name))]
-        asked = f"Expected: {one.expected}, by {markdown(one.source)}. Rows: {markdown(', '.join(one.rows))}."
+        leads = ", less ".join(map(" over ".join, zip(one.rows[::2], one.rows[1::2], strict=True)))
+        asked = f"Expected of {markdown(leads)}: {one.expected} ({markdown(one.source)})."
         lines += ["", f"## {one.text}", "", asked, ""]
         lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [f"Not run: {', '.join(one.studies)}."]
     return "\n".join([*lines, ""])

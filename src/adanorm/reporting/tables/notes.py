@@ -53,7 +53,7 @@ def _settings(table: Table) -> list[str]:
         of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
         own = [f"{_name(label)} {markdown(', '.join(given))}" for label, given in of_rows.items() if given]
         changed = ", ".join([markdown(", ".join(changes)), *own])
-        lines.append(f"{_name(task)} has {changed} here, and no number of the paper's beside it.")
+        lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers do not stand there.")
     return lines
 
 
@@ -66,8 +66,8 @@ def _differences(table: Table) -> list[str]:
         if len({frozenset(cell.by_seed) if (cell := table.cells[row, task]) else None for row in pair}) > 1
     )
     text = (
-        f"Rows of differences are of the means above. On {', '.join(unlike)} the two means have other seeds;"
-        " `claims.md` compares those that both have."
+        f"Rows of differences subtract the means above. On {', '.join(unlike)} the two means are of different"
+        " seeds; `claims.md` compares the seeds that both have."
     )
     return [text] if unlike else []
 
@@ -77,7 +77,7 @@ def _paper(table: Table) -> list[str]:
     quote = table.study.quote
     lines = [f"Not the paper's data or settings: {markdown(quote)}"] if quote and not table.comparable else []
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
-        lines.append(f"{UNCONFIRMED} from a recollection of the paper; no public source confirms the row.")
+        lines.append(f"{UNCONFIRMED} quoted from memory of the paper; no public source confirms the row.")
     return lines
 
 
@@ -88,7 +88,7 @@ def _arithmetics(table: Table) -> list[str]:
         for task in table.study.columns
     }
     mixed = [f"{_name(task)} {len(of - {None})} kinds" for task, of in kinds.items() if len(of - {None}) > 1]
-    return [f"Computed in more than one arithmetic: {', '.join(mixed)}."] if mixed else []
+    return [f"Runs of one column differ in arithmetic: {', '.join(mixed)}."] if mixed else []
 
 
 def _tuned(table: Table) -> list[str]:
@@ -112,7 +112,7 @@ def _choice(table: Table) -> list[str]:
     study = table.study
     own = [f"{_name(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
     tried = "; ".join(own) or ", ".join(study.budget)
-    text = f"Tried in every cell: {tried}. Shown is the best by mean validation score, in brackets which."
+    text = f"Tried in every cell: {tried}. The cell shows the best by mean validation score, and names it."
     return [text] if study.tries else []
 
 
@@ -124,7 +124,7 @@ def rule_notes(table: Table) -> list[str]:
     columns, families = decided(table)
     lead, decisions = _rule(rule, columns), [d for family in families.values() for d in family]
     if all(d.comparison is None and not d.not_compared for d in decisions):
-        return [f"{lead} No runs yet that it could be applied to."]
+        return [f"{lead} There are no runs yet to apply it to."]
     paragraphs = [_family(name, family, rule) for name, family in families.items()]
     paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
     return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
@@ -162,8 +162,8 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
         f"margins {margins}",
         folds.format(rule.folds_overlap) if rule.folds_overlap is not None else "",
         "a lead must be beyond the margin" if rule.beyond_margin else "",
-        "a lead in a loss, in nats, is by how much it is lower" if of_losses else "",
-        "a lead in wrong labels learned is by how many fewer there are" if "memorized" in columns else "",
+        "a lead in a loss is how many nats lower it is" if of_losses else "",
+        "a lead in wrong labels learned is how many fewer are learned" if "memorized" in columns else "",
         f"looks after {', '.join(map(str, rule.looks))} seeds" if rule.looks else "",
     ]
     return f"The study's rule: {'; '.join(filter(None, parts))}."
@@ -217,11 +217,11 @@ def _decision(decision: Decision) -> str:
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:
     outcome = {
-        True: "is shown not to be worse than it by the margin on any data set: replicated",
-        False: "is not shown to be no worse than it by the margin on every data set: not replicated",
-        None: "has not been run beside it on every data set",
+        True: "replicated: on every data set it is shown to be worse by less than the margin, or not at all",
+        False: "not replicated: on some data set it may be worse by the margin or more",
+        None: "not run on every data set",
     }[not_worse(first, second, columns)]
-    return f"By the rule, {_name(first)} beside {_name(second)}: it {outcome}."
+    return f"By the rule, {_name(first)} beside {_name(second)}: {outcome}."
 
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
