@@ -81,26 +81,27 @@ help: ## Print this help
 	@echo
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10"
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
-	@echo "  MODEL=lstm|gru|rnn: another model of enwik8; vit: of mnist, of cifar10"
+	@echo "  MODEL=lstm|gru|rnn: another model for enwik8; vit: for mnist and cifar10"
 	@echo "  SEEDS=1,2,3"
-	@echo "  SCALE=auto|paper|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
+	@echo "  SCALE=auto|paper|small|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
+	@echo "  UNTIL=decided MOST=20 (study)   AGAINST=layernorm,none BUDGET=10min (scorecard)"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
-	@echo "    (analyse; its own tasks and norms by default; SET=\"steps=100 every=10\")"
+	@echo "    (analyse; it has its own tasks and norms; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
-	@echo "  RUNS=FOLDER: records go there; runs completed elsewhere are repeated"
-	@echo "  FILE=FILE of make contribute (merge)"
+	@echo "  RUNS=FOLDER: records go there; runs that only results/ has are repeated"
+	@echo "  FILE=FILE (merge; make contribute writes it)   REPO=ADDRESS (notebook)"
 	@echo
 	@echo "Start with: make reproduce"
 
-reproduce: $(VENV)/installed ## Train and score TASK under NORM, beside the paper's number
+reproduce: $(VENV)/installed ## Train TASK with NORM, and print the score beside the paper's
 	@$(if $(DEMONSTRATION),echo "$(DEMONSTRATION)")
 	@$(ADANORM) run $(if $(findstring $(comma),$(SEEDS)$(NORM)$(TASK)),-m) $(if $(filter-out 1,$(GPUS)),gpus=$(call quoted,$(GPUS))) task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE)
 
-data: $(VENV)/installed ## Get and verify the data of TASK
+data: $(VENV)/installed ## Download and verify the data of TASK
 	@$(ADANORM) data task=$(call quoted,$(CHOSEN)) scale=$(call quoted,$(SCALE)) $(SETTINGS)
 
-plan: $(VENV)/installed ## Say what TASK under NORM needs: downloads, disk, memory, hours
+plan: $(VENV)/installed ## Print what a run needs: downloads, disk, memory, hours
 	@$(ADANORM) plan task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE)
 
 notebook: $(VENV)/installed ## Write a notebook that makes the runs of SEEDS on a borrowed GPU
@@ -109,13 +110,13 @@ notebook: $(VENV)/installed ## Write a notebook that makes the runs of SEEDS on 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
-study: $(VENV)/installed ## Run what STUDY lacks, WORKERS at a time, and print its table
+study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; print its table
 	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SETTINGS)
 
-status: $(VENV)/installed ## Show where every study stands, or STUDY cell by cell; time left
+status: $(VENV)/installed ## Show which runs of each study (or of STUDY) are done; time left
 	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID)
 
-analyse: $(VENV)/installed ## Observe WHAT as TASK trains under NORMS; a table and figures
+analyse: $(VENV)/installed ## Observe WHAT while TASK trains with NORMS; a table and figures
 	@$(ADANORM) analyze $(call quoted,$(WHAT)) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SETTINGS)
 
 tables: $(VENV)/installed ## Write results/tables from the records
@@ -139,13 +140,13 @@ sample: $(VENV)/installed ## Print text from a language model made here
 parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
 	@$(ADANORM) parse task=$(call quoted_task,ptb) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
-check-norm: $(VENV)/installed ## Hold NORM to the contract of a norm
+check-norm: $(VENV)/installed ## Test whether NORM keeps the contract of a norm
 	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SETTINGS)
 
-scorecard: $(VENV)/installed ## Put NORM on trial beside AGAINST within BUDGET: a page
+scorecard: $(VENV)/installed ## Compare NORM with AGAINST within BUDGET: one page
 	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-verify: $(VENV)/installed ## Repeat a run on record and say whether this machine reproduces it
+verify: $(VENV)/installed ## Repeat a recorded run; say whether this machine reproduces it
 	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SETTINGS)
 
 contribute: $(VENV)/installed ## Write the runs in RUNS into one file, OUTPUT, for others to merge
@@ -154,16 +155,16 @@ contribute: $(VENV)/installed ## Write the runs in RUNS into one file, OUTPUT, f
 merge: $(VENV)/installed ## Check the contribution in FILE, show it beside ours, add it
 	@$(ADANORM) merge $(call quoted,$(FILE)) $(call given,RUNS,runs)
 
-bench: $(VENV)/installed ## Measure our code against a plain version and against fairseq's
+bench: $(VENV)/installed ## Compare the speed of our code with plain versions and fairseq
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SETTINGS); done
 
-bench-norms: $(VENV)/installed ## Measure every norm against torch's LayerNorm
+bench-norms: $(VENV)/installed ## Compare time and memory of every norm with torch's LayerNorm
 	@$(BIN)/python -m scripts.benchmarks.norms $(SETTINGS)
 
 gpu-check: $(VENV)/installed ## Check a GPU machine: equality, speed, processes; half an hour
 	@$(BIN)/python -m scripts.gpu_check $(SETTINGS)
 
-docs: $(VENV)/installed-docs ## Write the site of the documentation to outputs/site
+docs: $(VENV)/installed-docs ## Build the documentation as a site in outputs/site
 	@$(BIN)/python -m sphinx -q -W --keep-going -c docs -d outputs/site-doctrees . outputs/site
 	@echo "outputs/site/index.html"
 
@@ -181,14 +182,14 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
-nightly: $(VENV)/installed-dev ## Kill runs, spoil files, mistype: hundreds of faults, each a test
+nightly: $(VENV)/installed-dev ## Test hundreds of faults: killed runs, damaged files, bad input
 	$(BIN)/python -m pytest -m nightly --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal tests/faults
 
-mutation: $(VENV)/installed-mutation ## Change one operator at a time: which changes no test notices
+mutation: $(VENV)/installed-mutation ## Change the code piece by piece; list the changes no test notices
 	$(BIN)/mutmut run $(call given,WORKERS,--max-children)
 	$(BIN)/mutmut results
 
-clean: ## Remove what is not a record: downloads, weights, caches, $(VENV)
+clean: ## Remove downloads, weights, caches and .venv; records stay
 	rm -rf $(VENV) data outputs mutants wandb build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache src/*.egg-info
 	$(if $(wildcard results),find results -name '*.pt' -delete -o -name '*.safetensors' -delete -o -name '*.lock' -delete -o -name '*.tmp' -delete)
 	find $(wildcard src scripts tests) -name __pycache__ -prune -exec rm -rf {} +

@@ -122,7 +122,7 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
 def test_a_norm_that_leaves_is_no_success(tmp_path: Path, command: Command, line: str) -> None:
     done = command(*line.replace("TMP", str(tmp_path)).split(), "norm=tests.broken_norm:Leaves")
     assert done.returncode == 2, done.stdout
-    assert done.stderr == "error: ended early: a norm or other code that was called left by sys.exit()\n"
+    assert done.stderr == "error: ended early: a norm or other code called sys.exit()\n"
 
 
 def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(

@@ -1,6 +1,6 @@
-"""Observe what a norm does as runs train, or on its own; write the table and the figures of it.
+"""Observe what a norm does while runs train, or without a run; write a table and figures.
 
-Each analysis is a file in conf/analysis that says what is observed, on what tasks and norms, how
+Each analysis is a file in conf/analysis. It says what is observed, on which tasks and norms, and how
 often. Completed records are skipped.
 """
 
@@ -21,9 +21,9 @@ USAGE = Usage(
     name="ANALYSIS",
     choices=partial(choices, "analysis"),
     keys={
-        "task": Key("one or more, such as mnist,rt (default: its own, as of all below)", also=("tasks",)),
+        "task": Key("one or more, such as mnist,rt (default: of the analysis, as below)", also=("tasks",)),
         "norm": Key("one or more, such as layernorm,adanorm", also=("norms",)),
-        "scale": Key("paper, mini or smoke"),
+        "scale": Key("paper, small, mini or smoke"),
         "seeds": Key("such as 1,2,3", also=("seed",)),
         "runs": Key("folder of the records, table and figures (default: results/)"),
     },

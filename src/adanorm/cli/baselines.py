@@ -1,7 +1,7 @@
 """Score what needs no training on the data of a task, and record it in results/baselines.json.
 
-The majority class, frequencies of bytes and 5-grams, the neighboring word as head, the source taken for its
-translation. A run that is no better than the best of them has not learned, and tables say so.
+These are the majority class, frequencies of bytes and 5-grams, the neighboring word as head, and the source
+as its translation. A run that is no better than the best of them did not learn, and tables say so.
 """
 
 from adanorm.cli.command import Arguments, Usage

@@ -1,7 +1,7 @@
-"""Test a norm against the contract of a norm, one line per check; the exit code is 1 if one fails.
+"""Test whether a module keeps the contract of a norm, one line per check; exit code 1 if a check fails.
 
-The norm is one of the suite's or your own, norm=my_norms:MyNorm. Then come the tasks in which it is
-not defined.
+The norm is one of the suite's or your own, norm=my_norms:MyNorm. The last lines name the tasks in which
+it is not defined.
 """
 
 import textwrap

@@ -13,26 +13,26 @@ from adanorm.config.paths import RUNS, choices
 
 # Named here, so that the overview imports no command.
 COMMANDS = {
-    "run": "train and score one task under one norm",
-    "plan": "say what a run would need: downloads, disk, memory, hours",
-    "study": "run what a grid of runs lacks and print its table",
-    "status": "show where studies stand, or one cell by cell, and the time left",
-    "analyze": "observe what a norm does as runs train, or on its own",
+    "run": "train one task with one norm, and score it",
+    "plan": "print what a run would need: downloads, disk, memory, hours",
+    "study": "make the missing runs of a study and print its table",
+    "status": "show how many runs of each study are done, and the time left",
+    "analyze": "observe what a norm does while runs train, or without a run",
     "compare": "compare norms on the same test examples",
     "verdict": "compare scores of your own, from a CSV file",
-    "verify": "repeat a run on record and say whether this machine reproduces it",
+    "verify": "repeat a recorded run and say whether this machine reproduces it",
     "trace": "print the runs behind a table's cell and how to repeat them",
-    "keep": "add finished records to the store, a line each",
+    "keep": "add finished records to the store, one line per run",
     "contribute": "write runs into one file that others can merge",
     "merge": "check a file of runs made elsewhere, show it beside ours, add it",
-    "open": "lay a kept record out as a folder again",
+    "open": "write a kept record out as a folder again",
     "export": "write test scores for Every Eval Ever or the Hugging Face Hub",
     "log": "send finished runs to wandb or TensorBoard",
     "notebook": "write a notebook that makes runs on a borrowed GPU",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
     "baselines": "score what needs no training, such as the majority class",
-    "check-norm": "test a norm against the contract of a norm",
+    "check-norm": "test whether a module keeps the contract of a norm",
     "scorecard": "put a norm on trial: contract, cost, scores, verdicts",
     "tables": "write results/tables from the records",
     "figures": "write results/figures from the records",
@@ -180,7 +180,7 @@ def help_text(command: str, usage: Usage, about: str) -> str:
         lines += hanging(f"  {key + '=':<{width}}", entry.help + default)
     if usage.settings:
         text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
-        lines += ["", *textwrap.wrap(text, WIDTH)]
+        lines += [*([""] if lines[-1] else []), *textwrap.wrap(text, WIDTH)]
     if usage.examples:
         lines += [*([""] if lines[-1] else []), "Examples"]
         lines += [f"  adanorm {command} {example}".rstrip() for example in usage.examples]
@@ -226,5 +226,5 @@ def no_early_end() -> Iterator[None]:
         yield
     except SystemExit as end:
         if end.code in (None, 0):
-            raise ValueError("ended early: a norm or other code that was called left by sys.exit()") from end
+            raise ValueError("ended early: a norm or other code called sys.exit()") from end
         raise

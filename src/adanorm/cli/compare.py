@@ -1,10 +1,9 @@
-"""Compare norms on the same test examples, from what the records of completed runs count of each.
+"""Compare norms on the same test examples, from the counts per example in the records of completed runs.
 
-Seeds and examples are crossed: the interval of a difference allows for both, as the claims' do, and their
-standard errors are printed. The variance over seeds is each comparison's own, with the task's other norms as
-a prior. Without `norm` the norms of the task's claims are compared. A comparison names the outputs that it is
-of: it has another name where runs were made again.
-From five seeds on, each norm's spread is split into that on this test set and that on its distribution.
+Seeds and examples are crossed: an interval allows for the noise of both, as in the claims. The variance over
+seeds is each comparison's own, with the task's other norms as a prior. Without `norm`, the norms of the
+task's claims are compared. The last line has a digest of the outputs that were used. From five seeds on, each
+norm's standard deviation is split: on this test set, and on the distribution which the set is drawn from.
 """
 
 import textwrap
@@ -27,9 +26,9 @@ RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 
 USAGE = Usage(
     keys={
-        "norm": Key("two norms or more, each compared with the first (default: of claims)", also=("norms",)),
+        "norm": Key("two or more, each compared with the first (default: of the claims)", also=("norms",)),
         "seed": Key("such as 1,2,3 (default: all that two norms share)", also=("seeds",)),
-        "metric": Key("of translations: bleu, sacrebleu or compound_bleu (default: the task's)"),
+        "metric": Key("for translations: bleu, sacrebleu or compound_bleu (default: the task's)"),
     },
     settings="of the runs",
     examples=("task=rt norm=layernorm,adanorm seed=1,2,3", "task=de-en scale=mini", "task=rt scale=paper"),
@@ -50,7 +49,7 @@ def main(arguments: Arguments) -> None:
         raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
     pairs = [(base, other) for other in others] or claimed_pairs(first.task.name)
     if not pairs:
-        raise ValueError(f"task={first.task.name}: no claim is of it; name norms: norm=layernorm,adanorm")
+        raise ValueError(f"task={first.task.name}: no claim names it; give norms: norm=layernorm,adanorm")
     norms = dict.fromkeys([*preregistration().norms, *(norm for pair in pairs for norm in pair)])
     runs = {norm: compose_experiment([*overrides, f"norm={norm}"]) for norm in norms}
     if not given["norm"]:
@@ -109,6 +108,6 @@ def _lines(one: ByExample, comparison: Comparison | None, norms: Norms, example:
             lines.append(f"    {norm}: standard deviation over seeds {spread[0]:.3f} on this test set,")
             lines.append(f"      on its distribution {spread[1]:.3f}")
     if one.parts:
-        lines.append(f"    of it {', '.join(f'{name} {part + 0:+.3f}' for name, part in one.parts.items())}")
+        lines.append(f"    gap: {', '.join(f'{name} {part + 0:+.3f}' for name, part in one.parts.items())}")
     series = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on")[one.series]
     return [*lines, f"    of the outputs {one.outputs}, the series of {series}"]

@@ -1,7 +1,7 @@
 """Write runs made here into one file that others can merge, with the golden losses of this machine.
 
 A run is named as for `open`, a folder of runs by its path. The file has their records, test outputs and
-environments, and checksums of it all. What is no evidence for others, such as failed runs, is left out.
+environments, with checksums. Runs that are no evidence for others, such as failed ones, are left out.
 """
 
 import sys

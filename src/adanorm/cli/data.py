@@ -7,7 +7,7 @@ from adanorm.data.fetch import ask_all, editions_of
 from adanorm.runs.auto_scale import experiment_of
 
 USAGE = Usage(
-    keys={"check": Key("true: ask every address, of the task's data or of all; download nothing", "false")},
+    keys={"check": Key("true: ask if each address answers (the task's, or all); download nothing", "false")},
     settings="of a run",
     examples=("task=rt", "task=de-en scale=mini", "check=true", "task=en-de check=true"),
 )

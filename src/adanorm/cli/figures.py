@@ -1,4 +1,4 @@
-"""Write the figures from the records with their captions: as SVG, and as PNG and PDF on demand."""
+"""Write the figures and their captions from the records: as SVG, or as PNG and PDF if you ask for them."""
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
@@ -15,7 +15,7 @@ def _names() -> list[str]:
 USAGE = Usage(
     name="[FIGURE...]",
     choices=_names,
-    keys={"formats": Key("what to write, such as png,pdf (default: svg)", default="svg")},
+    keys={"formats": Key("what to write, such as png,pdf", default="svg")},
     examples=("", "answer curves-rt-paper", "answer formats=png,pdf"),
 )
 

@@ -1,4 +1,4 @@
-"""Show tasks and norms with what they are, scales, studies, then the runs on record."""
+"""Show tasks, norms, scales and studies, each with a description, then the runs on record."""
 
 import re
 import textwrap

@@ -1,6 +1,6 @@
-"""Send finished runs to a tracker as they would have sent themselves: curves, test scores, configuration.
+"""Send finished runs to a tracker, as during training: curves, test scores, configuration.
 
-A run is named as for `open`, a table's cell as for `trace`. What is sent lies in FOLDER/<task>/<norm>/<name>.
+A run is named as for `open`, a table's cell as for `trace`. The logs lie in OUTPUT/<task>/<norm>/<name>.
 """
 
 from pathlib import Path
@@ -15,8 +15,8 @@ USAGE = Usage(
     name=NAMES,
     keys={
         "logger": Key("wandb or tensorboard"),
-        "logger.project": Key("of wandb", "adanorm"),
-        "logger.mode": Key("of wandb: offline or online", "offline"),
+        "logger.project": Key("for wandb", "adanorm"),
+        "logger.mode": Key("for wandb: offline or online", "offline"),
         "output": Key("folder that the logs go to", "outputs"),
     },
     examples=("rt/adanorm/paper-seed1-09951176 logger=wandb", "table4/AdaNorm/RT logger=tensorboard"),

@@ -1,9 +1,8 @@
 """Add the runs of a contribution, a file of `adanorm contribute`, to the records.
 
-It is checked first: digests, checksums, scores from what is counted of each example. Nothing in it is
-executed. Then each run is shown beside what is here, with this machine's golden losses beside those of the
-other. The runs go to results/runs-contributed, and tables mark them. With add=false all is shown and nothing
-added.
+The file is checked first: digests, checksums, and scores computed again from the counts per example. Nothing
+in it is executed. Then each run is shown beside the runs here, and this machine's golden losses beside the
+other machine's. The runs go to results/runs-contributed, and tables mark them.
 """
 
 import textwrap
@@ -20,8 +19,8 @@ from adanorm.verdicts.repetition import ROUNDING, elsewhere, score_of, scores_al
 USAGE = Usage(
     name="FILE",
     keys={
-        "add": Key("false: show what it would add, and add nothing", "true"),
-        "runs": Key("folder of runs that it is added beside (default: results/runs)"),
+        "add": Key("false: show what would be added, and add nothing", "true"),
+        "runs": Key("folder of runs; new ones go to RUNS-contributed (default: results/runs)"),
     },
     examples=("mine.jsonl.gz", "mine.jsonl.gz add=false"),
 )

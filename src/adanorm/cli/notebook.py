@@ -1,7 +1,7 @@
-"""Write a notebook that trains a task under a norm on a borrowed GPU, such as a free one.
+"""Write a notebook that trains a task with a norm on a borrowed GPU, such as a free one.
 
-It clones this commit and installs it, says the hours, trains with checkpoints in a folder that survives
-the session, goes on when it is started again, and ends in a file of `adanorm contribute`.
+The notebook clones and installs this commit and estimates the hours. It trains with checkpoints in a folder
+that survives the session, and resumes when it is started again. It ends with a file of `adanorm contribute`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ USAGE = Usage(
         "repo": Key("address to clone (default: where this checkout was cloned from)"),
         "output": Key("file to write (default: in outputs/)"),
     },
-    settings="of a run (scale: paper)",
+    settings="of a run (default of scale: paper)",
     examples=("task=de-en norm=adanorm seeds=1,2", "task=en-vi norm=layernorm repo=https://forge/adanorm"),
 )
 CELLS = PACKAGE / "launch" / "notebook_cells.py"

@@ -1,4 +1,4 @@
-"""Lay a kept record out as the folder that it was, byte for byte.
+"""Write a kept record out as the folder that it was, byte for byte.
 
 RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adanorm trace` prints the names.
 The files go to FOLDER/<task>/<norm>/<name>, so that commands read them with runs=FOLDER.

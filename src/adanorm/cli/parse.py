@@ -1,8 +1,8 @@
 """Parse sentences in CoNLL-U (or CoNLL-X) with the weights of a run that was trained here.
 
-Words and tags are read from their columns; heads and labels are written, and no enhanced
-dependencies, which would be another parse's. All else stays as it is, to the byte. On a terminal
-a sentence is answered at once, when an empty line ends it.
+Words and tags are read from their columns; heads and labels are written. Enhanced dependencies are
+removed, since they would belong to another parse. All else stays as it is, to the byte. On a terminal
+each sentence is parsed as soon as an empty line ends it.
 """
 
 import itertools

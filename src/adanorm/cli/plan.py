@@ -1,7 +1,7 @@
-"""Say what a run would need: downloads, preparation, disk, memory and hours.
+"""Print what a run would need: downloads, preparation, disk, memory and hours.
 
-An update of the whole model, on made-up data of the same shape, is timed on this machine's device. How many
-updates the epochs of a run have is counted in its own data, where they are here.
+An update of the whole model is timed on this machine's device, on synthetic data of the same shape. The
+updates per epoch are counted in the run's own data, if they are here.
 """
 
 import textwrap

@@ -9,7 +9,7 @@ from adanorm.records.folder import shown
 from adanorm.reporting.report import build_report
 
 USAGE = Usage(
-    keys={"runs": Key("folder of the records; the page goes to its report/ (default: results/runs)")},
+    keys={"runs": Key("folder of the records, for a page in RUNS/report (default: results/)")},
     examples=("", "runs=runs"),
 )
 

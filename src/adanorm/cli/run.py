@@ -1,7 +1,7 @@
-"""Train and score one task under one norm; a completed run is not run again.
+"""Train one task with one norm and score it; a completed run is skipped.
 
-Hydra composes the configuration: its own flags work, such as -m (a sweep), --cfg job (print the
-configuration) and --hydra-help.
+Hydra composes the configuration, and its flags work: -m (a sweep), --cfg job (print the configuration),
+--hydra-help and others.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from adanorm.records.result import outcome
 from adanorm.runs.duration import needs_gpu
 
 USAGE = Usage(
-    keys={"gpus": Key("processes of torchrun, each with a GPU, or with device=cpu a core", "1")},
+    keys={"gpus": Key("processes of torchrun: each has one GPU, or one core with device=cpu", "1")},
     settings="of a run",
     examples=(
         "task=mnist norm=adanorm scale=mini",

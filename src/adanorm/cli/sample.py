@@ -1,6 +1,6 @@
-"""Print bytes that a language model of a run trained here continues a prompt with.
+"""Continue a prompt with the language model of a run that was trained here, and print the bytes.
 
-The same seed of the sample, `draw`, gives the same text. top_k=0 draws from all bytes.
+The same seed of the sample, `draw`, gives the same text.
 """
 
 import re
@@ -22,7 +22,7 @@ USAGE = Usage(
         "prompt": Key("the text to go on from", "The "),
         "length": Key("bytes to draw", "500"),
         "temperature": Key("below 1: likelier bytes; above 1: more varied ones", "1.0"),
-        "top_k": Key("draw from so many likeliest bytes; 0: from all", "40"),
+        "top_k": Key("draw from this many likeliest bytes; 0: from all", "40"),
         "draw": Key("seed of the sample", "1"),
     },
     settings="of the run",

@@ -1,10 +1,10 @@
 """Put a norm on trial: its contract, what it computes and costs, and how it scores beside others.
 
-The norm is a name of the suite's or your own, norm=my_norms:MyNorm. Each norm
-runs under the same seeds, and the pairs are judged as those of the studies:
-better, worse, equivalent within the margin, or open, and what would decide it.
-A page (HTML) and a summary (Markdown) are written, and the summary is printed.
-Started again it goes on where it stopped; a larger budget adds to what is there.
+The norm is one of the suite's or your own, norm=my_norms:MyNorm. Every norm runs with
+the same seeds, and pairs are judged as in the studies: better, worse, equivalent within
+the margin, or open; for an open pair it says what would decide it. A page (HTML) and a
+summary (Markdown) are written, and the summary is printed. A second start goes on where
+the first stopped; a larger budget adds to what is there.
 """
 
 from dataclasses import replace
@@ -23,9 +23,9 @@ AGAINST = ("layernorm", "adanorm")
 USAGE = Usage(
     keys={
         "norm": Key(f"my_norms:MyNorm, or one of {', '.join(choices('norm'))}"),
-        "against": Key(f"norms it stands beside (default: {','.join(AGAINST)}, less itself)"),
+        "against": Key(f"norms to compare it with (default: {','.join(AGAINST)}, without itself)"),
         "budget": Key("time for runs: 90s, 10min, 2h, 1d", "2h"),
-        "runs": Key("folder of the records; the scorecard lies in its scorecards/", "runs"),
+        "runs": Key("folder of the records; the scorecard goes to RUNS/scorecards", "runs"),
         "workers": Key("runs at a time (default: as many as this machine suits)"),
     },
     examples=("norm=my_norms:MyNorm budget=10min", "norm=rmsnorm against=layernorm,none budget=1d"),

@@ -1,6 +1,6 @@
-"""Show where a study stands: one line per cell, how many of its runs are in which state, the time left.
+"""Show for each cell of a study how many of its runs are done, running or failed, and the time left.
 
-Without a study, one line for each of them.
+Without the name of a study, show one line per study.
 """
 
 import textwrap

@@ -1,12 +1,12 @@
-"""Run what a study lacks and print its table.
+"""Make the missing runs of a study and print its table.
 
-A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped;
-a run that fails stops no other, and the exit code is then 1.
+A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped.
+If a run fails, the others go on, and the exit code is 1.
 
-With until=decided the study goes on after its own seeds: the comparison of a claim
-that closes in the fewest core-hours comes next, with the seeds to its next look, and
-none that is decided gets more. The plan that governs its task and scale in
-conf/claims/paper.yaml says which seeds are read and after how many.
+With until=decided the study goes on after its own seeds. Next is the comparison of a claim that is
+likely to close in the fewest core-hours; it gets the seeds up to its next look. A decided comparison
+gets no more seeds. The plan for its task and scale in conf/claims/paper.yaml says which seeds are
+read, and after how many.
 """
 
 import sys
@@ -37,7 +37,7 @@ USAGE = Usage(
         **STUDY_KEYS,
         "launcher": Key("a file of conf/launcher, such as ray or slurm", "local"),
         "gpus": Key("GPUs per run, or processes per run on CPU", "1"),
-        "until": Key("decided: seeds are added until each comparison of a claim is decided"),
+        "until": Key("decided: add seeds until every comparison of a claim is decided"),
         "most": Key("with until=decided: the most seeds of a comparison (default: the plan's)"),
     },
     settings="of every run, such as logger=tensorboard, or of the launcher: launcher.partition=gpu",
@@ -106,7 +106,7 @@ def most_seeds(arguments: Arguments) -> int | None:
     if aim not in ("", "decided"):
         raise ValueError(f"until={aim}: must be decided")
     if aim and seeds:
-        raise ValueError(f"seeds={seeds}: until=decided chooses the seeds; name the one or the other")
+        raise ValueError(f"seeds={seeds}: until=decided chooses the seeds; leave out one of the two")
     count = whole_number("most", most or str(plan.most))
     if not plan.planned < count <= plan.most:
         looks = f"{plan.planned + 1} to {plan.most}, as conf/claims/paper.yaml plans its looks"
@@ -123,7 +123,7 @@ def claimed(study: Study, grid: StudyGrid, runs: str | None) -> list[until.Follo
             own = until.as_it_comes(run, study.scale, runs).experiment
             cells += [(task, run.norm)] if own.folder() == plan.runs[0].folder() else []
     if not (comparisons := until.followed(cells, study.scale)):
-        raise ValueError("until=decided: no claim compares two norms of the study as they come")
+        raise ValueError("until=decided: no claim compares two of the study's rows without own settings")
     return comparisons
 
 
@@ -160,6 +160,6 @@ def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned
     changed = plan_runs(study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings)
     for run, ours in zip(changed, runs, strict=True):
         if run.experiment.folder() != ours.experiment.folder():
-            raise ValueError(f"{' '.join(settings)}: makes other runs than the study's; write your own study")
+            raise ValueError(f"{' '.join(settings)}: changes the study's runs; write a study of your own")
         loggers.check(run.experiment.logger)
     return changed

@@ -47,7 +47,7 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
     if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is one
         raise ValueError(f"input={source}: no such file")
     if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
-        raise ValueError(f"output={output}: no file can be there")
+        raise ValueError(f"output={output}: no file can be written there")
     if not source and sys.stdin is None:
         raise ValueError("the standard input is closed: name a file with input=FILE")
     path = Path(output).resolve()  # a device, a pipe or a link stays one

@@ -1,7 +1,7 @@
 """Print the runs behind a cell of a table, and the command that repeats each.
 
-Norm and task are written as the table or the configuration writes them. A repeated run goes to a
-folder of its own (runs=repeated), so that it can be compared.
+Write norm and task as the table or the configuration does. The printed commands put a repeated run into
+a folder of its own (runs=repeated), so that it can be compared.
 """
 
 import shlex

@@ -1,7 +1,7 @@
-"""Translate a text, a sentence a line, with the weights of a run that was trained here.
+"""Translate a text, one sentence per line, with the weights of a run that was trained here.
 
-A line answers a line, on a terminal at once. What is longer than the sentences of training is
-translated in parts.
+Each line gives one line of translation; on a terminal it comes at once. A sentence that is longer
+than those of training is translated in parts.
 """
 
 import itertools

@@ -1,8 +1,8 @@
-"""Compare anybody's scores, from a CSV file with the columns name, seed and score, and perhaps task.
+"""Compare scores of any origin, from a CSV file with the columns name, seed, score and optionally task.
 
-Every two names of a task are compared over the seeds that both have: interval, sign, size within the margin
-or not, p corrected over all pairs of the task (Holm). Names that share a letter are not told apart. Other
-columns are not read; fields are separated by commas, semicolons or tabs.
+Every two names of a task are compared over the seeds that both have: the difference with its interval, its
+sign, and whether it lies within the margin. p is corrected over all pairs of the task (Holm). Names that
+share a letter are not told apart. Commas, semicolons or tabs separate fields; other columns are ignored.
 """
 
 import csv
@@ -32,11 +32,11 @@ Rows: TypeAlias = dict[tuple[str, str, int], int]  # the row of each task, name 
 USAGE = Usage(
     name="FILE",
     keys={
-        "margin": Key("the smallest difference that matters, in the unit of the scores; needed"),
+        "margin": Key("required: the smallest difference that matters, in the unit of the scores"),
         "better": Key("higher or lower", default="higher"),
         "against": Key("the name that the others are compared with (default: the first of the file)"),
-        "task": Key("one task of the file (default: every one)"),
-        "plan": Key("read the scores as the tables of this suite do: first, fresh or small (default: once)"),
+        "task": Key("one task of the file (default: all)"),
+        "plan": Key("first, fresh or small: a plan of this suite with looks (default: read all scores once)"),
     },
     examples=("scores.csv margin=0.5", "losses.csv margin=0.01 better=lower against=layernorm"),
 )

@@ -1,8 +1,8 @@
-"""Run a recorded experiment here and say whether this machine reproduces the record.
+"""Run a recorded experiment again and say whether this machine reproduces the record.
 
-To the bit, within rounding, or as one more seed would (with the p-value); and what differs of what
-computed the two: processor, instructions, libraries, threads, versions. Exit code 1 where it does not.
-Without seed= it is the first on record. runs= is where the records are.
+The answer is: to the bit, within rounding, as one more seed would (with the p-value), or not (exit code 1).
+Then it lists how the two environments differ: processor, instructions, libraries, threads, versions.
+Without seed= the first seed on record is repeated. runs= names the folder of the records.
 """
 
 import textwrap
@@ -15,7 +15,7 @@ from adanorm.records import reader
 from adanorm.verdicts.repetition import differences, repetition
 
 USAGE = Usage(
-    keys={"into": Key("folder of the repetition, which goes on where it stopped", "repeated")},
+    keys={"into": Key("folder of the repeated run; a second start resumes it", "repeated")},
     settings="of a run",
     examples=("task=mnist scale=mini", "task=rt norm=layernorm seed=2"),
 )

@@ -62,7 +62,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     norms = [text.partition("=")[2] for text in overrides if text.startswith("norm=")][-1:]
     norms = norms[0].split(",") if norms else ["layernorm"]
     if 0 < sum(":" in norm for norm in norms) < len(norms):
-        raise ValueError(f"norm={','.join(norms)}: norms of the suite and your own are swept one by one")
+        raise ValueError(f"norm={','.join(norms)}: sweep norms of the suite and norms of your own separately")
     by_path = any(text.startswith("norm.path=") and text != "norm.path=null" for text in overrides)
     is_sweep = bool({"-m", "--multirun"} & {*overrides})
     # What another package's norm is put in the place of, without the settings that files have for it.
@@ -184,5 +184,5 @@ def check_fixed(overrides: Given) -> Given:
         reading = parsed(override)
         for key in (reading.key_or_group, reading.package or ""):
             if key.partition(".")[0] in FIXED_WITHIN or key in FIXED:
-                raise ValueError(f"{override}: may not change the {key} of a run: the grid says it")
+                raise ValueError(f"{override}: may not change the {key} of a run: the grid sets it")
     return overrides

@@ -144,7 +144,7 @@ def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) ->
     """Raise ValueError where the result is not of what its folder is named for, or of its config.yaml."""
     named = NAME.fullmatch(folder.name)
     if named is None:
-        raise ValueError("its folder is named as no record's")
+        raise ValueError("its folder does not have the name of a record")
     scale, seed, digest = named.groups()
     if digest_of(dict(identity)) != digest:
         raise ValueError("config.yaml has another digest than its folder")

@@ -111,7 +111,7 @@ def checked(one: Record) -> Record:
     """Return a record that can be contributed; raises ValueError where it is not whole, or no run's."""
     task, norm, name = one.folder.parts[-3:]
     if task not in choices("task") or not NORM.fullmatch(norm) or len(name) > 60:
-        raise ValueError("its task, norm or name is none that can be contributed")
+        raise ValueError("its task, norm or name cannot be contributed")
     result, contents = evidence_of(one), one.contents()
     check.check(one.folder, one.content, result)
     code = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name not in check.FILES}
@@ -125,7 +125,7 @@ def checked(one: Record) -> Record:
         raise ValueError("config.yaml has aliases or tags")
     _check_shown(one.environment, one.values)
     if any(isinstance(other.ended, Result) and other.ended.data != result.data for other in alike(one)):
-        raise ValueError("its data are not those of the runs here that differ in the seed alone")
+        raise ValueError("its data differ from those of the runs here with the same settings")
     metric = one.identity["task"]["metric"]
     is_scored = result.status == "done" and metric in COLUMNS
     if is_scored and len(one.counts.get(metric, ())) != len(one.outputs()):

@@ -10,7 +10,7 @@ from adanorm.config.sections import Config, Positive
 
 def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
     if len(rows) not in (2, 4):
-        raise ValueError(f"{list(rows)}: name a row and that which it is compared with, or two such pairs")
+        raise ValueError(f"{list(rows)}: name a row and the row to compare it with, or two such pairs")
     if any(first == second for first, second in _pairs(rows)):
         raise ValueError(f"{list(rows)}: compares a row with itself")
     return rows

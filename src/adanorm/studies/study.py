@@ -101,10 +101,10 @@ class Study(Config):
         for task in self.columns if self.shows == "curves" else ():
             norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
             if len(set(norms)) < len(norms):
-                raise ValueError(f"column {task!r}: two rows have one norm, by which curves are told apart")
+                raise ValueError(f"column {task!r}: two rows have the same norm, so their curves look alike")
         if len(counts := sorted({len(self.budget_of(label)) for label in self.rows})) > 1:
             sizes = ", ".join(map(str, counts))
-            raise ValueError(f"rows with budgets of {sizes} settings: give each as many")
+            raise ValueError(f"rows with budgets of {sizes} settings: give each row the same number")
         return self
 
     def budget_of(self, label: str) -> tuple[str, ...]:

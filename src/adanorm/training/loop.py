@@ -44,7 +44,7 @@ class Trainer:
         self.shared_model = wrap(model, context.world)
         if context.compile is not None:
             if task.carries or context.world.size > 1:
-                raise ValueError("compile: neither for several processes nor for models that carry a memory")
+                raise ValueError("compile: works with one process, and with models that carry no memory")
             self.shared_model = torch.compile(model, mode=context.compile)  # type: ignore[assignment]
         self.optimizer = make_optimizer(model, settings)
         self.state = State()
