@@ -172,7 +172,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
             "rows 'a' and 'b': one norm at size 2: give each a panel",
         ),
         ("rows: {a: {norm: adanorm}}\nover: data.batch_size", "lacks `at`, its data.batch_size"),
-        ("rows: {a: {norm: adanorm}, b: {norm: adanorm}}\nshows: curves", "two rows have one norm"),
+        ("rows: {a: {norm: adanorm}, b: {norm: adanorm}}\nshows: curves", "two rows have the same norm"),
         (f"{RULE}, quantities: {{b: last_valid_loss}}}}", "quantities: no family 'b'"),
         (f"{RULE}, looks: [5, 3]}}", r"looks \[5, 3\]: must rise"),
         (
