@@ -11,6 +11,8 @@ from scipy.stats import ttest_rel
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_analysis
 from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
+from adanorm.reporting.tables.formats import table_markdown
+from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.findings import Finding, compared, load_findings, load_predictions
@@ -137,3 +139,26 @@ def test_what_is_a_norms_is_void_where_the_norm_is_worth_nothing(tmp_path: Path)
     assert outcomes(page, "Normalizing the gradient alone is better than no norm.") == ["void"]
     over_value = "Normalizing the gradient alone is better than normalizing the value alone."
     assert outcomes(page, over_value) == ["borne out"]
+
+
+def test_a_page_says_why_runs_on_record_are_not_compared_and_how_many_wrong_labels_they_learned(
+    tmp_path: Path,
+) -> None:
+    study = load_study("label-noise")
+    grid = study_grid(study, runs=str(tmp_path))
+    for position, accuracies in (("pre", (60.0,)), ("post", (40.0, 60.0, 60.0))):
+        for norm in ("LayerNorm", "LayerNorm-simple"):
+            for run, accuracy in zip(grid[f"{norm} {position}, 0.4", "rt"].runs, accuracies, strict=False):
+                test = {"accuracy": accuracy, "memorized": 75.0, "recovered": 25.0}
+                record(run, tests=[test], test=test)
+    page = predictions_markdown(str(tmp_path))
+    fewer = "with 40 % wrong labels, fewer are learned without gain and bias.\n"
+    sections = {
+        place: page.partition(f"## {place}, {fewer}")[2]
+        for place in ("In front of a branch", "Behind the sum")
+    }
+    assert "| too little to compare (1 shared run) |" in sections["In front of a branch"].partition("##")[0]
+    assert "did not learn 1/3" in sections["Behind the sum"].partition("##")[0]
+    text = table_markdown(Table(study, grid))
+    assert "| LayerNorm pre, 0.4 | 75.00, 25.00 |" in text.partition("## Wrong labels")[2]
+    assert "RT too little to compare (1 shared run)" in text

@@ -105,15 +105,15 @@ class Prediction(Config):
     expected: Expected
     given: Compared | None = None
 
-    def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Comparison, str, str]]:
-        """Yield the comparison of each column that has run, its task, and what it says of the prediction."""
+    def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Decision, str]]:
+        """Yield each column's decision, and what it says of the prediction or why it says nothing."""
         every = chain.from_iterable(families.values())
         worth = {one.column.task: one.answer for one in every if one.compared == self.given}
         for decision in families[self.family]:
-            if decision.compared == self.rows and (one := decision.comparison):
-                task = decision.column.task
-                is_void = worth.get(task, "better") != "better"
-                yield one, task, "void" if is_void else OUTCOMES[self.expected].get(one.answer, "open")
+            if decision.compared == self.rows:
+                is_void = worth.get(decision.column.task, "better") != "better"
+                said = "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
+                yield decision, decision.lack or f"*{said}*"
 
 
 def load_predictions() -> tuple[list[Prediction], str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 from typing import Any
 
-from adanorm.config.titles import QUANTITIES
+from adanorm.config.titles import QUANTITIES, counted, title
 from adanorm.studies.rule import Compares, Rule
 from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.comparison import Answer, Comparison, compare_gaps
@@ -61,6 +61,21 @@ class Decision:
         return {row: known[row] for row in self.compared if row in known}
 
     @property
+    def has_run(self) -> bool:
+        """Whether some run of a row that is compared has ended."""
+        return bool(self.not_compared or {*self.compared} & {*self.column.scores})
+
+    @property
+    def lack(self) -> str:
+        """Why there is no comparison, or nothing where there is one."""
+        if self.comparison is not None:
+            return ""
+        setbacks = ", ".join(f"{title(row)} {setback}" for row, setback in self.not_compared.items())
+        shared = len(_shared(self.compared, self.column))
+        few = f"too little to compare ({counted(shared, 'shared run')})" if shared else "no scores to compare"
+        return f"not compared ({setbacks})" if setbacks else few
+
+    @property
     def answer(self) -> Answer | None:
         """The answer on the first row; None without two shared seeds."""
         return None if self.comparison is None else self.comparison.answer
@@ -100,7 +115,7 @@ def _compare(
     rows: tuple[str, ...], column: Column, looks: tuple[int, ...] = (), **kind: Any
 ) -> Comparison | None:
     scores, level = [column.scores.get(row, {}) for row in rows], preregistration().level
-    shared = sorted(set.intersection(*({*by_seed} for by_seed in scores)))
+    shared = _shared(rows, column)
     if looks:
         shared = shared[: max((look for look in looks if look <= len(shared)), default=0)]
     if looks and shared:
@@ -109,3 +124,7 @@ def _compare(
     signed = [*zip((1, -1, -1, 1), scores, strict=False)]
     gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared]
     return compare_gaps(gaps, column.margin, level=level, overlap=column.overlap, **kind)
+
+
+def _shared(rows: tuple[str, ...], column: Column) -> list[int]:
+    return sorted(set.intersection(*({*column.scores.get(row, {})} for row in rows)))

@@ -87,6 +87,10 @@ def predictions_markdown(runs: str | None = None) -> str:
 
 
 def _outcomes(prediction: Prediction, study: str, families: dict[str, list[Decision]]) -> Iterator[list[str]]:
-    for one, task, outcome in prediction.outcomes(families):
-        facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", f"{one.family_p:.3f}"]
-        yield [study, title(task), *facts, str(one.seeds), f"*{outcome}*"]
+    for decision, outcome in prediction.outcomes(families):
+        one, facts = decision.comparison, ["-"] * 5
+        if one is not None:
+            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", f"{one.family_p:.3f}"]
+            facts.append(str(one.seeds))
+        if decision.has_run:
+            yield [study, title(decision.column.task), *facts, outcome]

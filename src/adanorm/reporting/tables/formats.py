@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -12,10 +13,14 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import csv_text, latex, markdown, markdown_table
+from adanorm.verdicts.cell import Quantity
 
 WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
-VALIDATION = "Validation scores: the best evaluation, and the level"
+BESIDE: dict[str, tuple[Quantity, Quantity]] = {  # what a table below the scores shows, by its heading
+    "Validation scores: the best evaluation, and the level": ("valid_best", "valid_level"),
+    "Wrong labels at the last evaluation, in percent: learned, and recovered": ("memorized", "recovered"),
+}
 TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
@@ -70,17 +75,24 @@ def validation_label(table: Table, task: str) -> str:
     return f"{table.column_title(task)} ({METRICS[run.task.selection_metric].label})"
 
 
-def validation_table(table: Table) -> list[list[str]]:
-    """Return norms' mean validation scores, best and level, below their header; nothing without a curve."""
+def tables_beside(table: Table) -> dict[str, list[list[str]]]:
+    """Return tables of two means a cell, below their header, by heading; of wrong labels where a rule is."""
+    compared = {*table.study.rule.quantities.values()} if table.study.rule else {*()}
+    asked = {heading: two for heading, two in BESIDE.items() if "valid_best" in two or {*two} & compared}
+    return {heading: rows for heading, two in asked.items() if (rows := _beside(table, two))}
+
+
+def _beside(table: Table, two: tuple[Quantity, Quantity]) -> list[list[str]]:
     shown: dict[str, dict[str, str]] = {}
     for task in tasks_with_runs(table):
         for norm, cell in table.column(task).items():
-            if scores := table.validation(norm, task):
-                metric = METRICS[cell.runs[0].task.selection_metric]
-                shown.setdefault(task, {})[norm] = ", ".join(map(metric.text, scores))
+            if means := table.means(norm, task, *two):
+                metric = METRICS[two[0] if two[0] in METRICS else cell.runs[0].task.selection_metric]
+                shown.setdefault(task, {})[norm] = ", ".join(map(metric.text, means))
     norms = [norm for norm in table.study.rows if any(norm in of for of in shown.values())]
     body = [[title(norm), *(of.get(norm, "-") for of in shown.values())] for norm in norms]
-    return [["Model", *(validation_label(table, task) for task in shown)], *body] if body else []
+    label = table.column_title if two[0] in METRICS else partial(validation_label, table)
+    return [["Model", *map(label, shown)], *body] if body else []
 
 
 def _tries(table: Table) -> list[str]:
@@ -102,9 +114,9 @@ def table_markdown(table: Table) -> str:
     header = ["Model", *(column_label(table, task) for task in study.columns)]
     lines = [f"# {markdown(study.title)}", ""]
     lines += [*markdown_table(header, _grid(table, markdown, bold="**{}**")), ""]
-    if validation := validation_table(table):
-        names, *body = ([*map(markdown, fields)] for fields in validation)
-        lines += [f"## {VALIDATION}", "", *markdown_table(names, body), ""]
+    for heading, rows in tables_beside(table).items():
+        names, *body = ([*map(markdown, fields)] for fields in rows)
+        lines += [f"## {heading}", "", *markdown_table(names, body), ""]
     return "\n".join([*lines, *_tries(table), "\n\n".join([*notes(table), HOW]), ""])
 
 
@@ -125,7 +137,7 @@ def _csv_row(table: Table, norm: str, task: str) -> list[str]:
     """Return a cell, with one text for each of CSV_HEADER."""
     cell, number = table.cells[norm, task], table.published(norm, task)
     scores, results = (cell.scores, cell.results) if cell else ([], [])
-    baseline, valid = table.baseline(task), table.validation(norm, task)
+    baseline, valid = table.baseline(task), table.means(norm, task, "valid_best", "valid_level")
     return [
         task,
         norm,

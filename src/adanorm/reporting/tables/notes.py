@@ -209,8 +209,7 @@ def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
 def _decision(decision: Decision) -> str:
     one, task = decision.comparison, _name(decision.column.task)
     if one is None:
-        why = ", ".join(f"{_name(row)} {setback}" for row, setback in decision.not_compared.items())
-        return f"{task} not compared ({why})" if why else f"{task} no scores to compare"
+        return f"{task} {markdown(decision.lack)}"
     gap, low, high = (f"{value:+.{one.digits}f}" for value in (one.gap, *one.interval))
     return f"{task} {gap} [{low}, {high}] p {one.family_p:.3f} *{one.answer}*"
 

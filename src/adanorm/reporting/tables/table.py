@@ -15,7 +15,7 @@ from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.text import markdown
 from adanorm.studies.study import Study, StudyGrid
-from adanorm.verdicts.cell import Cell, Evidence, Tried, cell, evidence, value_of
+from adanorm.verdicts.cell import Cell, Evidence, Quantity, Tried, cell, evidence, value_of
 from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import preregistration
@@ -33,7 +33,7 @@ class Table:
 
     def __init__(self, study: Study, grid: StudyGrid, *, metric: str | None = None) -> None:
         self.study, self.grid, self.metric = study, grid, metric
-        for name in ("baseline", "best", "evidence", "tries", "validation", "variance"):
+        for name in ("baseline", "best", "evidence", "means", "tries", "variance"):
             setattr(self, name, cache(getattr(self, name)))  # asked for by many cells and by every format
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         self.folder = next((plan.runs[0].runs for plan in grid.values() if plan.runs), None)  # of records
@@ -157,15 +157,14 @@ class Table:
         run = self.first_run(task)
         return best_baseline(run, self.metric or run.task.metric) if run else None
 
-    def validation(self, norm: str, task: str) -> tuple[float, float] | None:
-        """Return a cell's mean validation scores, best epoch's and last third's, if a run has both."""
-        pairs, cell = [], self.cells[norm, task]
+    def means(self, norm: str, task: str, *quantities: Quantity) -> list[float]:
+        """Return a cell's means of quantities over its runs that have them all; nothing where none has."""
+        rows, cell = [], self.cells[norm, task]
         for run, result in zip(cell.runs, cell.results, strict=True) if cell else ():
-            last_third = value_of(run, result, "valid_level") if result.status == "done" else None
-            best_epoch = value_of(run, result, "valid_best")
-            if best_epoch is not None and last_third is not None:
-                pairs.append((best_epoch, last_third))
-        return (fmean(best for best, _ in pairs), fmean(mean for _, mean in pairs)) if pairs else None
+            values = [value_of(run, result, one) for one in quantities if result.status == "done"]
+            known = [value for value in values if value is not None]
+            rows += [known] if len(known) == len(quantities) else []
+        return [fmean(of_one) for of_one in zip(*rows, strict=True)]
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much `after` is better than `before`: ours, then the paper's."""
