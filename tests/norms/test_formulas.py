@@ -15,10 +15,10 @@ from adanorm.norms import AdaNorm, LayerNorm, LayerNormSimple, NormChoice, TopK,
 from adanorm.norms.over_rows import GroupNorm, InstanceNorm
 from tests.norms.cases import assert_same
 
-BY_GRADIENT = ("grad-only", "grad-mean", "grad-variance")
+BY_GRADIENT = ("grad-only", "grad-mean", "grad-variance", "grad-scale")
 FAMILY = ("layernorm-simple", "detachnorm", "detach-mean", "detach-var", "gradnorm", *BY_GRADIENT, "adanorm")
-MEAN_STOPPED = ("detachnorm", "detach-mean", "grad-variance")
-VARIANCE_STOPPED = ("detachnorm", "detach-var", "grad-mean")
+MEAN_STOPPED = ("detachnorm", "detach-mean", "grad-variance", "grad-scale")
+VARIANCE_STOPPED = ("detachnorm", "detach-var", "grad-mean", "grad-scale")
 
 
 def deviation(x: Tensor, numerics: str) -> Tensor:

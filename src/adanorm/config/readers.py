@@ -10,7 +10,7 @@ from adanorm.config.paths import choices
 
 NUMERICS = (  # norms that have released numerics too
     "layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm", "gradnorm",
-    "grad-only", "grad-mean", "grad-variance",
+    "grad-only", "grad-mean", "grad-variance", "grad-scale",
 )  # fmt: skip
 # What a norm of the suite takes for a parameter that its YAML leaves out or leaves null.
 DEFAULTS = {

@@ -215,6 +215,13 @@ class GradVariance(GradOnly):
     detach_mean = True
 
 
+class GradScale(GradOnly):
+    """Return x itself with dl/dx = (1/std) * g: the division alone, which DetachNorm's gradient is too."""
+
+    detach_mean = True
+    detach_variance = True
+
+
 class AdaNorm(ClosedFormNorm):
     """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
 

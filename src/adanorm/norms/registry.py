@@ -19,6 +19,7 @@ NORMS: dict[str, type[Norm]] = {
     "grad-only": family.GradOnly,
     "grad-mean": family.GradMean,
     "grad-variance": family.GradVariance,
+    "grad-scale": family.GradScale,
     "topk": family.TopK,
     "batchnorm": over_rows.BatchNorm,
     "batchnorm-noisy": over_rows.NoisyBatchNorm,

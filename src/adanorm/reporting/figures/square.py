@@ -12,9 +12,9 @@ from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 
-GRADIENTS = ("as it is", "mean", "variance", "both")  # which derivatives a gradient has
+GRADIENTS = ("neither", "mean", "variance", "both")  # which derivatives a gradient has; all divide it by std
 ARMS = {  # the norm of each gradient, by the value
-    "as it is": ("none", "grad-mean", "grad-variance", "grad-only"),
+    "as it is": ("grad-scale", "grad-mean", "grad-variance", "grad-only"),
     "normalized": ("detachnorm", "detach-var", "detach-mean", "layernorm-simple"),
 }
 CORNERS = [arm for row in ARMS.values() for arm in row]
@@ -23,7 +23,8 @@ CORNERS = [arm for row in ARMS.values() for arm in row]
 @style.figure_style()
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None where no corner has run."""
-    cells = {task: {arm: table.cells[arm, task] for arm in CORNERS} for task in tasks_with_runs(table)}
+    arms = [*CORNERS, "none"]
+    cells = {task: {arm: table.cells[arm, task] for arm in arms} for task in tasks_with_runs(table)}
     scores = {task: {a: c.scores for a, c in of.items() if c and c.scores} for task, of in cells.items()}
     maps = {task: {arm: fmean(seen) for arm, seen in of.items()} for task, of in scores.items() if of}
     if not maps:
@@ -31,7 +32,8 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     figure, panels = style.panels(len(maps) + 1, 1.7, table.study.title, across=2)
     for (task, means), axes in zip(maps.items(), panels, strict=False):
         _map(axes, means)
-        axes.set(title=f"{table.column_title(task)}, {table.metric_of(task).axis}")
+        without = f", no norm {means['none']:.2f}" if "none" in means else ""
+        axes.set(title=f"{table.column_title(task)}, {table.metric_of(task).axis}{without}")
     style.legend_below(figure, _through_layers(panels[-1], table))
     about = seeds(cell.by_seed for task in maps for cell in cells[task].values() if cell)
     caption = (
