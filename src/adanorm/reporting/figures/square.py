@@ -38,7 +38,7 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     about = seeds(cell.by_seed for task in maps for cell in cells[task].values() if cell)
     caption = (
         f"{table.study.title}: mean test scores at {table.study.scale} scale, {about}, and their leads over"
-        " no norm. The last panel has the standard deviation of dl/dx at each norm of the network."
+        " no norm. Last panel: the deviation of dl/dx at each norm."
     )
     return style.NamedFigure(name, caption, figure)
 
