@@ -107,7 +107,7 @@ def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -
     assert ys(ours.lines[0]) == pytest.approx([3 / 0.693147, 2 / 0.693147])
     assert ours.get_ylabel() == paper.get_ylabel() == "loss (bits per subword)"
     assert ys(paper.lines[0])[-1] == 3.115
-    assert "not of the paper's data" in drawing.caption
+    assert "do not have the paper's data" in drawing.caption
 
 
 # The last has nine evaluations.
