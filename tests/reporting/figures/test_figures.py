@@ -208,7 +208,8 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     figure = known(square("norms-square", table)).figure
     corners_, layers = figure.axes
     texts = [text.get_text() for text in corners_.texts]
-    assert texts == ["75.50\n+0.00", "-", "-", "76.75\n+1.25", *"----"]
+    assert texts == [*"---", "76.75\n+1.25", *"----"]
+    assert corners_.get_title().endswith(", no norm 75.50")
     assert [(xs(line), ys(line)) for line in layers.lines] == [([1, 2], [2, 0.5])]
 
 

@@ -18,15 +18,19 @@ ARMS = {  # the norm of each gradient, by the value
     "normalized": ("detachnorm", "detach-var", "detach-mean", "layernorm-simple"),
 }
 CORNERS = [arm for row in ARMS.values() for arm in row]
+DRAWN = [*CORNERS, "none"]
 
 
 @style.figure_style()
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None where no corner has run."""
-    arms = [*CORNERS, "none"]
-    cells = {task: {arm: table.cells[arm, task] for arm in arms} for task in tasks_with_runs(table)}
+    cells = {task: {arm: table.cells[arm, task] for arm in DRAWN} for task in tasks_with_runs(table)}
     scores = {task: {a: c.scores for a, c in of.items() if c and c.scores} for task, of in cells.items()}
-    maps = {task: {arm: fmean(seen) for arm, seen in of.items()} for task, of in scores.items() if of}
+    maps = {
+        task: {arm: fmean(seen) for arm, seen in of.items()}
+        for task, of in scores.items()
+        if of.keys() & {*CORNERS}
+    }
     if not maps:
         return None
     figure, panels = style.panels(len(maps) + 1, 1.7, table.study.title, across=2)
@@ -60,7 +64,7 @@ def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
     """Draw the size of dl/dx at RT's norms from the first to the last, and return the lines by norm."""
     analysis, handles = load_analysis("gradients"), dict[str, style.Handle]()
     grid = analysis_grid(analysis, runs=table.folder)
-    for arm, look in style.norm_styles(CORNERS).items():
+    for arm, look in style.norm_styles(DRAWN).items():
         if results := analysis_results(grid[arm, "rt"]):
             sites = [site for site in results[0].norm_sites or () if site in results[0].places]
             sizes = [fmean(result.places[s]["variance_before"] ** 0.5 for result in results) for s in sites]

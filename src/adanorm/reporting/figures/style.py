@@ -69,7 +69,10 @@ NORM_STYLES = {
     "seednorm": NormStyle("#AD494A", "H", (2, 1, 1, 1)),
     "gatednorm": NormStyle("#7B4173", "*", (6, 1, 3, 1)),
 }
-GREYS = (("#555555", "h", (6, 2, 2, 2)), ("#999999", "1", (2, 1)), ("#777777", "v", (4, 4)))
+GREYS = (
+    ("#555555", "h", (6, 2, 2, 2)), ("#999999", "1", (2, 1)),
+    ("#777777", "v", (4, 4)), ("#333333", "+", (1, 1)),
+)  # fmt: skip
 Handle: TypeAlias = Artist | dict[str, Any]
 OPEN: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
 PAPER = {**OPEN, "color": "black", "marker": "d"}
