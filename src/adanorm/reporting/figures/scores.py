@@ -174,9 +174,13 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     message = _course(table, shown) if "test" in table.study.draws else table.study.title
     figure, grid = style.panels(len(shown), 2.0, message, across=2)
     handles: dict[str, style.Handle] = {}
+    alike: dict[tuple[str, Quantity], Axes] = {}  # panels of one quantity on a task are compared by eye
     for (panel, by_norm), axes in zip(shown.items(), grid, strict=True):
+        task, _, quantity = panel
+        if (first := alike.setdefault((task, quantity), axes)) is not axes:
+            axes.sharey(first)
         for norm, points in by_norm.items():
-            known = {at: _drawn_scores(cell, panel[2]) for at, (_, cell) in points.items() if cell}
+            known = {at: _drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
             scores = {at: of_seeds for at, of_seeds in known.items() if of_seeds}
             handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
         for index, (norm, points) in enumerate(by_norm.items()):
