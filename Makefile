@@ -83,9 +83,9 @@ help: ## Print this help
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
 	@echo "  MODEL=lstm|gru|rnn: another model for enwik8; vit: for mnist and cifar10"
 	@echo "  SEEDS=1,2,3"
-	@echo "  SCALE=auto|paper|small|mini|smoke   PLACEMENT=all|final   SET=\"norm.params.k=0.2\""
+	@echo "  SCALE=auto|paper|small|mini|smoke PLACEMENT=all|final SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
-	@echo "  UNTIL=decided MOST=20 (study)   AGAINST=layernorm,none BUDGET=10min (scorecard)"
+	@echo "  UNTIL=decided MOST=20 (study) AGAINST=layernorm,none BUDGET=10min (scorecard)"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
 	@echo "    (analyse; it has its own tasks and norms; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
@@ -110,7 +110,7 @@ notebook: $(VENV)/installed ## Write a notebook that makes the runs of SEEDS on 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
-study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; print its table
+study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; print a table
 	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SETTINGS)
 
 status: $(VENV)/installed ## Show which runs of each study (or of STUDY) are done; time left

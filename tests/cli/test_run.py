@@ -103,7 +103,7 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("-m task=rt seed=1,1", "a run that the sweep has twice"),
         ("-m task=rt norm=adanorm norm.params.k=0.1,abc", "norm.params.k='abc': must be a number"),
         ("-m task=rt norm=groupnorm norm.params.groups=2,0", "norm groupnorm: "),
-        ("-m norm=tests.broken_norm:Leaves,layernorm", "norms of the suite and your own are swept one"),
+        ("-m norm=tests.broken_norm:Leaves,layernorm", "sweep norms of the suite and norms of your own"),
         ("-m norm=tests.broken_norm:Leaves,tests.broken_norm:Gone", "has no attribute 'Gone'"),
     ],
 )

@@ -385,7 +385,7 @@ def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(
         plain, compiled = (start_trainer(e, prepare(e)) for e in (plainly, experiment))
         first, second = (trainer.update(next(trainer.batches())) for trainer in (plain, compiled))
     assert first.total == second.total
-    with pytest.raises(ValueError, match="nor for models that carry a memory"):
+    with pytest.raises(ValueError, match="works with one process, and with models that carry no memory"):
         start_trainer(run := smoke("task=enwik8", "compile=reduce-overhead"), prepare(run))
 
 
