@@ -146,5 +146,5 @@ def whole(values: Any) -> dict[str, Any]:
         raise ValueError("it is no JSON object")
     rest = {key: value for key, value in values.items() if key != CHECKSUM}
     if values.get(CHECKSUM) != checksum_of(rest):
-        raise ValueError("it is not what was written")
+        raise ValueError("it is not what was written" if CHECKSUM in values else "it has no checksum")
     return rest

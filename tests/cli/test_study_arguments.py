@@ -8,6 +8,7 @@ from adanorm.cli import status
 from adanorm.cli.command import folder_of, parse_arguments
 from adanorm.cli.study import USAGE
 from adanorm.cli.study_arguments import chosen_study
+from adanorm.cli.trace import USAGE as TRACE
 from adanorm.cli.trace import trace
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.titles import in_words
@@ -72,7 +73,7 @@ def test_the_repositorys_own_folder_of_runs_is_no_folder_of_the_users(tmp_path: 
 
 
 IN_ANY_CASE = """title: t
-rows: {k: {norm: adanorm}, K: {norm: layernorm}, "K/2": {norm: none}}
+rows: {k: {norm: adanorm}, K: {norm: layernorm}, "K/2": {norm: none}, "k=0.2": {norm: rmsnorm}}
 columns: [rt]
 scale: smoke
 seeds: [1]
@@ -80,12 +81,24 @@ seeds: [1]
 
 
 @pytest.mark.parametrize(
-    ("row", "norm"), [("k", "adanorm"), ("K", "layernorm"), ("K/2", "none"), ("k/2", "none")]
+    ("row", "norm"),
+    [("k", "adanorm"), ("K", "layernorm"), ("K/2", "none"), ("k/2", "none"), ("K=0.2", "rmsnorm")],
 )
 def test_a_row_is_found_as_it_is_written_and_then_in_any_case(tmp_path: Path, row: str, norm: str) -> None:
     (tmp_path / "own.yaml").write_text(IN_ANY_CASE)
-    lines = trace(f"{tmp_path / 'own.yaml'}/{row}/RT")
+    named = parse_arguments("trace", TRACE, [f"{tmp_path / 'own.yaml'}/{row}/RT", "runs=runs"]).names
+    lines = trace(*named)
     assert lines[-1].split()[:4] == ["adanorm", "run", "task=rt", f"norm={norm}"]
+
+
+def test_a_cell_of_a_folder_of_runs_is_traced_there(tmp_path: Path) -> None:
+    study, runs = tmp_path / "own.yaml", tmp_path / "runs"
+    study.write_text("title: t\nrows: [adanorm]\ncolumns: [rt]\nscale: mini\nseeds: [71, 72]\n")
+    (plan,) = study_grid(load_study(str(study)), runs=str(runs)).values()
+    record(plan.runs[0], **score(70.0))
+    lines = trace(f"{study}/adanorm/rt", str(runs))
+    assert "seed 71: test accuracy 70.0000 at update" in "\n".join(lines)
+    assert lines[-1].endswith(f"seed=72 runs={runs}"), "what makes the run that is missing there"
 
 
 LONG = "AdaNorm behind the last layer of the encoder and nowhere else, with a larger share of the factor"

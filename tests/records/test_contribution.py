@@ -116,6 +116,22 @@ def test_a_merge_that_is_killed_leaves_what_was_there_and_the_next_completes_it(
         assert files_in(broken / "runs-contributed") == files_in(folder.parent)
 
 
+def test_a_run_that_was_counted_after_it_was_kept_is_no_contribution(tmp_path: Path) -> None:
+    folder = made(tmp_path / "runs").folder()
+    contents = reader.record(folder).contents()
+    counts = contents.pop("test_counts.json").decode()
+    file, shelf = store.file_of(folder.parent), tmp_path / "shelf"
+    folder.parent.rename(shelf)
+    store.append(file, folder.name, resealed(contents))
+    store.beside(file, "test_counts.json").write_text(
+        json.dumps({"run": folder.name, "counts": counts}) + "\n"
+    )
+    kept = reader.record(folder)
+    assert "accuracy" in kept.counts
+    with pytest.raises(ValueError, match=r"lacks examples of test\.accuracy"):
+        contribution.checked(kept)
+
+
 def resealed(contents: Contents, **result: Any) -> Contents:
     """Contents with a result that says something else, with checksums that are true."""
     values = {**json.loads(contents["result.json"]), **result}

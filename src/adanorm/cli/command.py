@@ -95,7 +95,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
             values[spellings[key]] = value
         elif equals and usage.settings:
             settings.append(argument)
-        elif equals:
+        elif equals and not ("/" in key and "/" in usage.name):  # a cell's row may be called k=0.2
             known = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
             raise ValueError(f"unknown key {key!r}: {known}{alike(key, spellings)}")
         else:
@@ -114,8 +114,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
 def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
     """Return the number that a key's value is; raises ValueError where it is none or out of bounds."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= 20
-    if not is_number or int(text) < at_least:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20) or int(text) < at_least:
         raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
     if int(text) > at_most:
         raise ValueError(f"{key}={text}: must be at most {at_most}")
@@ -172,14 +171,14 @@ def help_text(command: str, usage: Usage, about: str) -> str:
     for paragraph in about.strip().split("\n\n"):
         lines += [*textwrap.wrap(" ".join(paragraph.split()), WIDTH), ""]
     if names := list(usage.choices()):
-        listed = f"{usage.name.strip('.[]')}: {', '.join(names)}"
-        lines += [*textwrap.wrap(listed, WIDTH, subsequent_indent="  "), ""]
+        lines += [*hanging(f"{usage.name.strip('.[]')}: ", ", ".join(names)), ""]
     width = max(map(len, usage.keys), default=0) + 3
     for key, entry in usage.keys.items():
         default = f" (default: {entry.default})" if entry.default else ""
         lines += hanging(f"  {key + '=':<{width}}", entry.help + default)
     if usage.settings:
-        text = f"Any other key=value is a setting {usage.settings}; `adanorm run --help` has them."
+        place = "they are listed below" if command == "run" else "`adanorm run --help` has them"
+        text = f"Any other key=value is a setting {usage.settings}; {place}."
         lines += [*([""] if lines[-1] else []), *textwrap.wrap(text, WIDTH)]
     if usage.examples:
         lines += [*([""] if lines[-1] else []), "Examples"]
@@ -189,7 +188,8 @@ def help_text(command: str, usage: Usage, about: str) -> str:
 
 def hanging(start: str, text: str) -> list[str]:
     """Return a text in lines of at most 80 columns, all but the first as far in as the start is long."""
-    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
+    indent = " " * len(start)
+    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def command_name(text: str) -> str:

@@ -1,7 +1,7 @@
 """Write a kept record out as the folder that it was, byte for byte.
 
 RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adanorm trace` prints the names.
-The files go to FOLDER/<task>/<norm>/<name>, so that commands read them with runs=FOLDER.
+The files go to FOLDER/<task>/<norm>/<name>. With runs=FOLDER commands read those that have a checksum.
 """
 
 from pathlib import Path

@@ -35,13 +35,11 @@ def _records(name: str) -> list[reader.Record]:
         if whole := [one for one in records or reader.records(folder) if one.has("result.json")]:
             return whole
     if name.count("/") < 2 or NAME.fullmatch(Path(name).name):
-        raise ValueError(
-            f"{name}: no such record; name one as rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
-        )
+        raise ValueError(f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176")
     return [reader.record(folder) for folder in table_cell(name)[1].folders]
 
 
-def table_cell(address: str) -> tuple[Table, Cell, tuple[str, str]]:
+def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tuple[str, str]]:
     """Return the cell STUDY/NORM/TASK with its table, its row and task; raises ValueError for none."""
     file, is_file, rest = address.partition(".yaml/")
     name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
@@ -52,7 +50,7 @@ def table_cell(address: str) -> tuple[Table, Cell, tuple[str, str]]:
     row = _named(label, list(study.rows), "row")
     task = _named(column, study.columns, "task")
     study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
-    table = Table(study, study_grid(study))
+    table = Table(study, study_grid(study, runs=runs))
     if (cell := table.cells[row, task]) is None:
         raise ValueError(f"{address}: the study has no runs there")
     return table, cell, (row, task)

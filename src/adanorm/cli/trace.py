@@ -5,10 +5,9 @@ a folder of its own (runs=repeated), so that it can be compared.
 """
 
 import shlex
-import textwrap
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Usage
+from adanorm.cli.command import Arguments, Key, Usage, folder_of, hanging
 from adanorm.cli.record_arguments import table_cell
 from adanorm.config.titles import title
 from adanorm.records import reader
@@ -16,17 +15,21 @@ from adanorm.records.folder import where
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import origins
 
-USAGE = Usage(name="STUDY/NORM/TASK", examples=("table4/AdaNorm/RT",))
+USAGE = Usage(
+    name="STUDY/NORM/TASK",
+    keys={"runs": Key("folder of the records (default: results/)")},
+    examples=("table4/AdaNorm/RT", "my-study.yaml/MyNorm/RT runs=runs"),
+)
 
 
 def main(arguments: Arguments) -> None:
     """Print what stands behind the cell that the command line names."""
-    print("\n".join(trace(arguments.names[0])))
+    print("\n".join(trace(arguments.names[0], folder_of(arguments.keys["runs"]))))
 
 
-def trace(address: str) -> list[str]:
+def trace(address: str, runs: str | None = None) -> list[str]:
     """Return lines on the runs of a cell, STUDY/NORM/TASK; ValueError for one that is not there."""
-    table, cell, (row, task) = table_cell(address)
+    table, cell, (row, task) = table_cell(address, runs)
     study = table.study
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
     number = table.published(row, task)
@@ -35,7 +38,7 @@ def trace(address: str) -> list[str]:
     results = {run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)}
     for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
-        not_run = [f"seed {seed}: not run", f"  {command}"]
+        not_run = [f"seed {seed}: not run", f"  {command}" + (f" runs={shlex.quote(runs)}" if runs else "")]
         lines += ["", *(_lines(*results[seed], cell.metric, command) if seed in results else not_run)]
     return lines
 
@@ -47,12 +50,12 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     one = reader.record(folder)
     lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
     for text in origins(one) or (["committed here"] if one.line else []):
-        lines += textwrap.wrap(f"  made     {text}", 80, subsequent_indent=" " * 11)
+        lines += hanging("  made     ", text)
     if environment := one.environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")
-        packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
-        computed = f"{environment['device']}, {environment['precision']}, {packages}"
-        lines += textwrap.wrap(computed, 80, initial_indent="  computed ", subsequent_indent=" " * 11)
+        facts = [environment["device"], environment["precision"]]
+        facts += [f"{name} {version}" for name, version in environment["packages"].items()]
+        lines += hanging("  computed ", ", ".join(facts))
     lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.data.items()]
     return [*lines, f"  repeat   {command} runs=repeated norm.backend={one.norm_backend}"]

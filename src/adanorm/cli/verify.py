@@ -79,6 +79,5 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     unlike = differences(before.environment, after.environment)
     lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
     for line in lines:
-        indent = "  " if line in unlike else ""
-        print(textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent="    "))
+        print(textwrap.fill(line, WIDTH, initial_indent="  " * (line in unlike), subsequent_indent="    "))
     return int(repeat.agreement == "differs")
