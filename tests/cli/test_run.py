@@ -59,7 +59,7 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     assert len(predictions) == 128
     assert f"test accuracy {result['test']['accuracy']:.2f}" in first.stdout
     assert "not compared with the paper's number: smoke scale" in first.stdout
-    assert "data: synthetic, which are not the paper's" in first.stdout
+    assert "data: synthetic, not the paper's" in first.stdout
     before = (folder / "result.json").stat().st_mtime_ns
     second = command("run", *arguments)
     assert second.stdout.startswith("already completed")

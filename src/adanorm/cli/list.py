@@ -55,9 +55,8 @@ def _done() -> list[str]:
     ended = [record.ended for record in reader.records(RUNS)]
     runs = [run for run in ended if isinstance(run, Result) and run.dry_run is None]
     counts = Counter((run.task, run.scale, run.norm, run.status) for run in runs)
-    lines: dict[tuple[str, str], list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for (task, scale, norm, status), count in sorted(counts.items()):
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
-        lines.setdefault((task, scale), []).append(text)
-    wrap = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_on_hyphens=False)
-    return [wrap.fill(f"  {task} {scale}: {', '.join(texts)}") for (task, scale), texts in lines.items()]
+        lines.setdefault(f"{task} {scale}", []).append(text)
+    return ["\n".join(hanging(f"  {of}: ", ", ".join(texts))) for of, texts in lines.items()]

@@ -71,9 +71,9 @@ def _checked(overrides: Sequence[str]) -> Experiment:
     if experiment.updates is not None:
         raise ValueError(f"updates={experiment.updates}: a dry run leaves no file to send back; leave it out")
     if experiment.norm.name not in choices("norm"):
-        local = [f"norm={experiment.norm.name}"]
+        local = [f"norm={experiment.norm.path or experiment.norm.name}"]
     if local:
-        raise ValueError(f"{local[0]}: is on this machine, and the notebook runs on another")
+        raise ValueError(f"{local[0]}: is on this machine alone; the notebook clones the suite elsewhere")
     from adanorm.models.norm_sites import compatible_norm
 
     compatible_norm(experiment)

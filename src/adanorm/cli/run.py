@@ -148,7 +148,7 @@ def _is_shown(experiment: Experiment) -> bool:
     if is_first_process():
         from adanorm.reporting.run_summary import run_summary
 
-        print(f"already completed: {where(folder)}\n  (runs=FOLDER repeats it in a folder of your own)")
+        print(f"already completed: {where(folder)}\n  (another runs=FOLDER repeats it in that folder)")
         print(run_summary(experiment), flush=True)
     return True
 

@@ -104,8 +104,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 raise ValueError(f"{path}, row 1: needs one column {column}, has {', '.join(columns)[:80]!r}")
         for fields in reader:
             if None in fields or None in fields.values():
-                other = f"other fields than the {len(columns)} of row 1"
-                raise ValueError(f"{path}, row {reader.line_num}: {other}")
+                raise ValueError(f"{path}, row {reader.line_num}: has not the {len(columns)} fields of row 1")
             yield reader.line_num, {column: field.strip() for column, field in fields.items()}
     except csv.Error as error:
         raise ValueError(f"{path}, row {reader.line_num + 1}: {error}") from None
@@ -115,7 +114,7 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
     """Return what the scores of a task say; raises ValueError where two names cannot be compared."""
     first = {name: min(rows[task, name, seed] for seed in of) for name, of in scores.items()}
     if not 2 <= len(scores) <= MOST_NAMES:
-        what = f"{counted(len(scores), 'name')}, where 2 to {MOST_NAMES} are compared"
+        what = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
         raise ValueError(f"{file}, row {max(first.values())}, column name: {what}")
     base = given["against"] or next(iter(scores))
     check_known(f"name of {task or file}", [base], scores)
@@ -151,7 +150,7 @@ def _lacking(table: League, first: str, second: str) -> str:
     shared = table.scores[first].keys() & table.scores[second].keys()
     fewest = table.looks.after[0] if table.looks else 2
     if len(shared) < fewest:
-        return f"seed: {first} and {second} share {counted(len(shared), 'seed')}; {fewest} are compared"
+        return f"seed: {first} and {second} share {counted(len(shared), 'seed')}, and need {fewest}"
     return f"score: {first} and {second} differ by the same with every shared seed: equal gaps tell no noise"
 
 

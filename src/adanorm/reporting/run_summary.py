@@ -33,7 +33,7 @@ def run_summary(experiment: Experiment) -> str:
     mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
     lines += textwrap.wrap(mean, 80, subsequent_indent="  ")
     if not experiment.own_data and experiment.data.source not in papers_sources(experiment.task.name):
-        lines.append(f"data: {experiment.data.source}, which are not the paper's")
+        lines.append(f"data: {experiment.data.source}, not the paper's")
     if ours.paper is not None:
         records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
         lines.append(f"the paper has {ours.paper.text}: {ours.verdict(records.variance.within)}")

@@ -59,7 +59,7 @@ def card_page(card: Card, template: str = "page.html") -> str:
         undecided=[*undecided, *(f"Not run: {line}." for line in trial.not_run())],
         ending=f"Budget {span(trial.budget)}, spent {span(trial.spent)} on {machine['device']}: {card.ended}."
         f" Norms: {listed(trial.norms)}; digest {trial.identity}, commit {machine['commit']}."
-        " Its runs as one file that others can merge: adanorm contribute and their folder.",
+        " adanorm contribute FOLDER writes its runs into one file that others can merge.",
         smoke=SMOKE if any(score.column.scale == "smoke" for score in card.scores) else "",
         stopping=preregistration().stopping,
     )

@@ -34,8 +34,8 @@ def registered_note() -> str:
     return (
         "Claims, margins, norms and the stopping rule were written down in `conf/claims/paper.yaml`, digest"
         f" **{registered.digest}**. The first plan reads {plan.planned} seeds of each cell once; with more"
-        f" it looks after each seed, up to {plan.most}. Later plans, which decide at scale small, have looks"
-        " of their own. `docs/verdicts.md` has every formula."
+        f" it looks after each seed, up to {plan.most}. Later plans decide at scale small, with looks of"
+        " their own; RT, SST5 and MNIST are at full size there. `docs/verdicts.md` has every formula."
     )
 
 

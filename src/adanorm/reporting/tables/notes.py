@@ -124,7 +124,7 @@ def rule_notes(table: Table) -> list[str]:
     columns, families = decided(table)
     lead, decisions = _rule(rule, columns), [d for family in families.values() for d in family]
     if all(d.comparison is None and not d.not_compared for d in decisions):
-        return [f"{lead} There are no runs yet to apply it to."]
+        return [f"{lead} There are too few runs yet to apply it to."]
     paragraphs = [_family(name, family, rule) for name, family in families.items()]
     paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
     return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
