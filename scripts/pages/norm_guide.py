@@ -41,7 +41,7 @@ def update_norm_guide(
         changes = ", ".join(invariances.get(name, ())) or "none of the six changes measured"
         lines = [f"invariant to: {changes}"] if name in invariances else []
         lines += [times[name]] if name in times else []
-        lines += _scores(tables, name) or ["no runs in the studies named above"]
+        lines += _scores(tables, name) or ["no runs in `overview`, `heirs` or `beyond`"]
         return "\n- ".join([f"{mark[1]}**Here**", *lines]) + f"\n{mark[3]}"
 
     return MARKED.sub(facts, text)

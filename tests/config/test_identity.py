@@ -148,7 +148,7 @@ def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
 def test_own_sentences_are_three_files_and_a_text_one(tmp_path: Path) -> None:
     touched(tmp_path, "a", "b")
     some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
-    with pytest.raises(ValueError, match=r"needs data.train, data.valid and data.test: data.test is not set"):
+    with pytest.raises(ValueError, match=r"needs data.train, data.valid and data.test: set data.test too"):
         compose_experiment(some).identity()
     with pytest.raises(ValueError, match=r"data\.test=.*c: no such file"):
         compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity()

@@ -106,8 +106,8 @@ def _lines(one: ByExample, comparison: Comparison | None, norms: Norms, example:
     for norm, spread in zip(norms, one.spreads, strict=True):
         if spread is not None:
             lines.append(f"    {norm}: standard deviation over seeds {spread[0]:.3f} on this test set,")
-            lines.append(f"      on its distribution {spread[1]:.3f}")
+            lines.append(f"      {spread[1]:.3f} on the distribution that it is drawn from")
     if one.parts:
         lines.append(f"    gap: {', '.join(f'{name} {part + 0:+.3f}' for name, part in one.parts.items())}")
     series = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on")[one.series]
-    return [*lines, f"    of the outputs {one.outputs}, the series of {series}"]
+    return [*lines, f"    digest of the outputs: {one.outputs}; series: {series}"]

@@ -175,7 +175,7 @@ class ThreeFilesConfig(DataConfig):
         named = {split: path for split in SPLITS if (path := getattr(self, split))}
         if named and (lacking := [f"data.{split}" for split in SPLITS if split not in named]):
             needed = "own text needs data.train, data.valid and data.test"
-            raise ValueError(f"{needed}: {', '.join(lacking)} is not set")
+            raise ValueError(f"{needed}: set {' and '.join(lacking)} too")
         return named
 
 
