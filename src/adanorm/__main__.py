@@ -59,7 +59,10 @@ def _run() -> NoReturn:
         end_with_parent(signal.SIGKILL)()  # when torchrun, which started this process, has been killed
     # No file of the current folder is imported by its name, here and in the processes started from here. A
     # norm that the user names is looked for there all the same (config/outside_norms.py).
-    sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
+    try:
+        sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
+    except FileNotFoundError:
+        _leave("the current folder has been removed: change to another")
     os.environ["PYTHONSAFEPATH"] = "1"
     from adanorm.cli.command import dispatch
 

@@ -65,6 +65,14 @@ def test_what_a_stream_cannot_encode_does_not_end_a_command(encoding: str, text:
     assert taken.getvalue() == written
 
 
+def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    start = ["sh", "-c", 'rmdir "$0" && exec "$1" -m adanorm list', str(gone), sys.executable]
+    done = subprocess.run(start, cwd=gone, capture_output=True, text=True, check=False)
+    said = "error: the current folder has been removed: change to another\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 MODULES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "pandas", "IPython", "ipywidgets", "joblib")
 PACKAGES = ("json", "torch", "hydra", "omegaconf", "pydantic")
 STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"

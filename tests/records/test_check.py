@@ -1,6 +1,8 @@
 """A record that is not what its folder says, or not whole, is named in one line and not counted."""
 
 import json
+import os
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from adanorm.config.experiment import Experiment
 from adanorm.files import as_json, digest_of
-from adanorm.records import reader
+from adanorm.records import check, reader
 from tests.faults.spoiling import REMOVED, spoil
 from tests.reporting.records import record, record_as_run, said, seal
 
@@ -88,6 +90,15 @@ def test_a_key_of_a_later_version_is_read_over_and_only_numbers_are_written(run:
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
     with pytest.raises(ValueError, match="not JSON compliant"):
         as_json({"accuracy": float("nan")})
+
+
+@pytest.mark.parametrize("name", ["result.json", "metrics.jsonl"])
+def test_a_file_larger_than_any_record_has_is_not_read(run: Experiment, name: str) -> None:
+    os.truncate(run.folder() / name, check.LARGEST + 1)
+    tracemalloc.start()
+    assert complaint(run.folder())
+    assert tracemalloc.get_traced_memory()[1] < check.LARGEST
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("left", [(), ("files",), ("files", "checksum")])

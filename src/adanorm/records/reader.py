@@ -72,6 +72,8 @@ class Record:
         if self.line is not None:
             return self.line.content(name)
         path = self.folder / name
+        if path.is_file() and path.stat().st_size > check.LARGEST:
+            raise ValueError(f"{name} has more than {check.LARGEST:,} bytes")
         return path.read_bytes() if path.is_file() else None
 
     def has(self, name: str) -> bool:

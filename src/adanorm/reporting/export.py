@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr, create_model
-from scipy.special import stdtrit
 
 from adanorm.config.sections import Config
 from adanorm.config.titles import title
@@ -23,6 +22,7 @@ from adanorm.files import as_json, digest_of, write_whole
 from adanorm.metrics.table import METRICS
 from adanorm.records.reader import Record, Runs, seed_series
 from adanorm.records.result import Result
+from adanorm.verdicts.comparison import student_interval
 
 SCHEMAS = read_yaml_file(Path(__file__).with_name("schemas.yaml"))
 FORMATS = ("every-eval-ever", "model-card")
@@ -128,12 +128,11 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
         "commits": sorted(f"{commit}{' and changes' if dirty else ''}" for commit, dirty in commits),
         "computed_by": sorted({str(record.arithmetic) for record, _ in runs}),
     }
-    score: dict[str, Any] = {"score": mean}
-    score["details"] = {key: json.dumps(value) for key, value in details.items()}
+    score: dict[str, Any] = {"score": mean, "details": {key: json.dumps(details[key]) for key in details}}
     if n > 1:
         error = (deviation := stdev(scores)) / math.sqrt(n)
-        reach = error * float(stdtrit(n - 1, 0.975))
-        interval = {"lower": mean - reach, "upper": mean + reach, "confidence_level": 0.95}
+        low, high = student_interval(mean, error, n - 1)
+        interval = {"lower": low, "upper": high, "confidence_level": 0.95}
         score["uncertainty"] = {
             "standard_error": {"value": error, "method": "standard deviation over seeds / sqrt(n)"},
             "confidence_interval": {**interval, "method": "Student's t over seeds"},
@@ -150,10 +149,8 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
 def _card(values: dict[str, Any], reader: str) -> dict[str, Any]:
     """Return the front matter of a model card for what Every Eval Ever says of a model."""
     model, results = values["model_info"], values["evaluation_results"]
-    scored, source = (
-        [one["metric_config"] | one["score_details"] for one in results],
-        results[0]["source_data"],
-    )
+    scored = [one["metric_config"] | one["score_details"] for one in results]
+    source = results[0]["source_data"]
     metrics = [{"type": one["metric_id"], "value": one["score"], "args": one} for one in scored]
     dataset = {"type": source["dataset_name"], "name": source["dataset_name"], "args": source}
     task = {"type": SCHEMAS["hub-tasks"][reader], "name": model["name"]}

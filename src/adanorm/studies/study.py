@@ -17,25 +17,19 @@ from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Seeds, each_once
+from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
 from adanorm.studies.rule import Rule
 
 
 def _in_one_line(text: str) -> str:
-    if not text.strip() or not text.isprintable():
-        raise ValueError(f"{text!r}: write a word or more, in one line")
+    if not text or text != text.strip() or not text.isprintable():
+        raise ValueError(f"{text!r}: write a word or more, in one line, without space around them")
     return text
 
 
-def _in_one_column(label: str) -> str:
-    if "|" in label:
-        raise ValueError(f"{label!r}: | ends a column of a table; write another character")
-    return label
-
-
 Line = Annotated[str, AfterValidator(_in_one_line)]
-Label = Annotated[Line, AfterValidator(_in_one_column)]
 # In Hydra's syntax; none may make a cell's runs another cell's.
 Changes = Annotated[tuple[str, ...], AfterValidator(check_fixed)]
 Overrides = Annotated[Changes, AfterValidator(check_each_once)]
@@ -64,7 +58,7 @@ class Study(Config):
     """Rows x tasks (columns) x seeds at one scale."""
 
     title: Line
-    rows: Annotated[dict[Label, StudyRow], Field(min_length=1)]  # in YAML perhaps a list of norms
+    rows: Annotated[dict[Line, StudyRow], Field(min_length=1)]  # in YAML perhaps a list of norms
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Literal["paper", "small", "mini", "smoke"]
     seeds: Seeds
@@ -154,9 +148,16 @@ def _check_names(study: Study) -> None:
         known = study.rows if study.rule.folds_overlap is None else norms
         check_known("row of the rule", study.rule.rows(), sorted({*known}))
         check_known("study of the rule", study.rule.with_columns_of, choices("study"))
-        undefined = {label for label, row in study.rows.items() if row.undefined}
-        if none := [label for label in study.rule.rows() if label in undefined]:
+        compared = study.rule.rows()
+        if none := [label for label, row in study.rows.items() if row.undefined and label in compared]:
             raise ValueError(f"row {none[0]!r} of the rule has no runs: it is undefined")
+    called = {title(norm): norm for norm in choices("norm")}
+    for label, row in study.rows.items():
+        if "|" in label:
+            raise ValueError(f"{label!r}: | ends a column of a table; write another character")
+        if (norm := called.get(title(label), row.norm)) != row.norm:
+            raise ValueError(f"row {label!r}: tables call {norm} so, and its norm is {row.norm}: rename it")
+    each_once([title(label) for label in study.rows])
     for pair in study.improvements:
         check_known("row of the improvements", pair, sorted(study.rows))
         if pair[0] == pair[1]:

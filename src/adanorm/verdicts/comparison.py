@@ -28,6 +28,14 @@ class Interval(NamedTuple):
         return f"{self.low + 0.0:+.{digits}f} to {self.high + 0.0:+.{digits}f}"
 
 
+def student_interval(mean: float, error: float, df: float, level: float = 0.05) -> Interval:
+    """Return Student's t interval of a mean whose standard error has `df` degrees of freedom."""
+    from scipy.special import stdtrit
+
+    reach = -float(stdtrit(df, level / 2)) * error
+    return Interval(mean - reach, mean + reach)
+
+
 class PaperGap(NamedTuple):
     """The paper's own difference; `rounding`: how far printed digits may have moved it."""
 
@@ -72,18 +80,12 @@ class Comparison:
     @property
     def interval(self) -> Interval:
         """The interval of the gap that has zero in it unless the norms differ (95 % in a fixed plan)."""
-        return self._interval_at(self.levels.difference)
+        return student_interval(self.gap, self.error, self.df, self.levels.difference)
 
     @property
     def margin_interval(self) -> Interval:
         """The interval that lies inside the margin where the norms are equivalent (90 % in a fixed plan)."""
-        return self._interval_at(self.levels.equivalence)
-
-    def _interval_at(self, level: float) -> Interval:
-        from scipy.special import stdtrit
-
-        reach = -float(stdtrit(self.df, level / 2)) * self.error
-        return Interval(self.gap - reach, self.gap + reach)
+        return student_interval(self.gap, self.error, self.df, self.levels.equivalence)
 
     @property
     def digits(self) -> int:
