@@ -328,6 +328,37 @@ def test_a_process_that_waits_where_it_hears_of_no_other_ends_after_one_was_lost
         assert errors.read() == f"error: {LOST}\n"
 
 
+# gloo in NCCL's place, as slow as NCCL in leaving a group whose other processes stay.
+BREAKS = """
+import atexit
+from time import sleep
+
+import torch
+from torch import distributed
+
+from adanorm.training.distributed import all_reduce, init_distributed
+
+join = distributed.init_process_group
+distributed.init_process_group = lambda _, **settings: join("gloo", **settings)
+distributed.destroy_process_group = lambda: sleep(300)
+atexit.register(sleep, 300)
+
+with init_distributed(torch.device("cuda")) as world:
+    if world.rank == 1:
+        raise ValueError("broken here")
+    all_reduce(torch.ones(1), world)
+"""
+
+
+def test_a_process_that_breaks_says_why_and_ends_without_waiting_for_the_others(tmp_path: Path) -> None:
+    (tmp_path / "breaks.py").write_text(BREAKS, encoding="utf-8")
+    with TemporaryFile("w+") as errors:
+        both = two("breaks", cwd=tmp_path, errors=errors)
+        assert all(process.wait(60) for process in both)
+        errors.seek(0)
+        assert "ValueError: broken here" in errors.read()
+
+
 HOW = {"tensorboard": "look at it with: tensorboard --logdir", "wandb": "upload it with: wandb sync"}
 
 

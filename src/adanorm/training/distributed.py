@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,11 +52,18 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=6))
     world, left = World(dist.get_rank(), dist.get_world_size()), Event()
     _end_with_others(world, left)
+    has_failed = True
     try:
         yield world
+        has_failed = False
     finally:
         left.set()
-        leave_group()
+        if has_failed and device.type == "cuda":
+            # To leave, NCCL waits for the others, and they may wait for this process. So it does not leave
+            # the group, and a signal ends it where NCCL holds up its end.
+            signal.setitimer(signal.ITIMER_REAL, SECONDS_TO_NOTICE)
+        else:
+            leave_group()
 
 
 def leave_group() -> None:
