@@ -255,6 +255,8 @@ def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none
         assert line is not None
         assert line.startswith("out of memory: ")
         assert "\n" not in line
+    for words in ("CUDA error: out of memory\nCUDA kernel", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when"):
+        assert str(mistake(RuntimeError(words))).startswith("out of memory: CUDA error: ")
     assert mistake(RuntimeError("a bug")) is None
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -253,6 +254,12 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
         backends.describe(norm, "fused", "mps")
     for backend in get_args(backends.Backend):
         assert backends.describe(LayerNorm(8), backend, "cpu") == "eager: LayerNorm has no kernels of ours"
+
+
+def test_a_kernels_compiler_may_come_from_a_package_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(backends.MISSING, "cuda", None)
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.5.1+rocm"))
+    assert backends.describe(AdaNorm(8), "auto", "cuda") == "fused: triton 3.5.1+rocm"
 
 
 @pytest.mark.needs("triton")

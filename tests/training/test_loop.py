@@ -216,6 +216,17 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
 
 
+def test_the_checkpoint_of_a_run_on_the_cpu_asks_no_gpu_for_its_state(
+    smoke: Smoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = start(smoke())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for name in ("get_rng_state", "set_rng_state"):  # either would take up memory there, or wait for it
+        monkeypatch.delattr(torch.cuda, name)
+    trainer.save(tmp_path / "checkpoint.pt")
+    trainer.resume(tmp_path / "checkpoint.pt")
+
+
 def test_between_evaluations_a_checkpoint_comes_when_it_is_due(smoke: Smoke, tmp_path: Path) -> None:
     for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # much of what the clock already shows
         path = tmp_path / f"{updates}" / "checkpoint.pt"

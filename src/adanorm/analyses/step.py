@@ -28,7 +28,7 @@ class Step:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task
         self.done: Loss | None = None
-        self._random, self._carried = rng_state(), trainer.carried
+        self._random, self._carried = rng_state(trainer.context.device), trainer.carried
         self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
 
     def update(self) -> Loss:
@@ -62,7 +62,7 @@ class Step:
         function of the weights alone. With `of` the gradient is of these parameters alone: layers before them
         need no backward pass.
         """
-        set_rng_state(self._random)
+        set_rng_state(self._random, self.trainer.context.device)
         self.trainer.carried = self._carried
         _put_back(dict(self.model.named_buffers()), self._buffers)
         self.model.zero_grad()
@@ -88,7 +88,7 @@ class Step:
         tensors = parameters | dict(self.model.named_buffers())
         kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
-        random, carried = rng_state(), self.trainer.carried
+        random, carried = rng_state(self.trainer.context.device), self.trainer.carried
         for parameter in parameters.values():
             parameter.grad = None
         try:
@@ -97,7 +97,7 @@ class Step:
             _put_back(tensors, kept)
             for name, parameter in parameters.items():
                 parameter.grad = gradients[name]
-            set_rng_state(random)
+            set_rng_state(random, self.trainer.context.device)
             self.trainer.carried = carried
 
 

@@ -51,9 +51,9 @@ def is_of_hydra(error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory was lacking, a GPU's or the machine's, for which torch has no exception."""
-    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    """Return whether memory was lacking; torch has an exception for it only where its own cache asked."""
+    said = re.search(r"can't allocate memory|out of memory|STATUS_ALLOC_FAILED", str(error))
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and said is not None)
 
 
 def first_problem(error: ValidationError) -> str:

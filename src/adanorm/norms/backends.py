@@ -2,7 +2,7 @@
 
 import os
 import sysconfig
-from importlib.metadata import version
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -71,7 +71,7 @@ def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.f
     if missing is None:
         if dtype not in DTYPES:
             return f"eager: {str(dtype).removeprefix('torch.')}"
-        return f"fused: {COMPILERS[device]} {version(COMPILERS[device])}"
+        return f"fused: {COMPILERS[device]} {import_module(COMPILERS[device]).__version__}"
     if backend == "fused":
         raise ValueError(f"norm.backend=fused: {missing}; choose auto or eager")
     return f"eager: {missing}"

@@ -60,14 +60,9 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     # Dropout differs between processes, and from that of every other seed.
     torch.manual_seed(seed_of(experiment.seed, world.rank) if world.rank else experiment.seed)
     metric = experiment.task.selection_metric
-    context = ComputeContext(
-        prepared.device,
-        experiment.precision,
-        world,
-        60 * experiment.checkpoint_minutes,
-        batches_ahead=BATCHES_AHEAD if prepared.device.type == "cuda" else 0,
-        compile=experiment.compile,
-    )
+    where = prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes
+    ahead = BATCHES_AHEAD if prepared.device.type == "cuda" else 0
+    context = ComputeContext(*where, batches_ahead=ahead, compile=experiment.compile)
     return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
 
 

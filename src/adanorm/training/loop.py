@@ -225,7 +225,7 @@ class Trainer:
     def save(self, path: Path) -> None:
         """Write a checkpoint that `resume` takes up."""
         self._fetch_loss()
-        random_states = all_gather(rng_state(), self.context.world)
+        random_states = all_gather(rng_state(self.context.device), self.context.world)
         carried = all_gather([rows.cpu() for rows in self.carried], self.context.world)
         if self.context.world.is_main:
             saved = {
@@ -249,7 +249,7 @@ class Trainer:
         self.best = saved["best"]
         world, random_states = self.context.world, saved["random"]
         if len(random_states) == world.size:
-            set_rng_state([generator.cpu() for generator in random_states[world.rank]])
+            set_rng_state([state.cpu() for state in random_states[world.rank]], self.context.device)
         else:  # of other processes: none draws what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)

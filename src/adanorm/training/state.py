@@ -26,8 +26,7 @@ class ComputeContext(NamedTuple):
 
     def autocast(self) -> Any:
         """Return the context that forward passes run in."""
-        is_bf16 = self.precision == "bf16"
-        return torch.autocast(self.device.type, torch.bfloat16) if is_bf16 else nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
 
 
 def set_tf32(precision: str) -> None:
@@ -92,17 +91,16 @@ class Outcome(NamedTuple):
 
 def seed_of(*numbers: int) -> int:
     """Return a seed that no other numbers give: a run's seed and a process's rank, say."""
-    low, high = np.random.SeedSequence(numbers).generate_state(2).tolist()
-    return int(low + (high << 32))
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
-def rng_state() -> list[Tensor]:
-    """Return the state of torch's generators: the CPU's, then this process's CUDA device's."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+def rng_state(device: torch.device) -> list[Tensor]:
+    """Return the state of torch's generators that a run draws from: the CPU's, then its CUDA device's."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
-def set_rng_state(states: list[Tensor]) -> None:
+def set_rng_state(states: list[Tensor], device: torch.device) -> None:
     """Put torch's generators back to what rng_state returned."""
     torch.set_rng_state(states[0])
-    if len(states) > 1 and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states[1])
+    if len(states) > 1 and device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)
