@@ -140,7 +140,7 @@ REFUSED = [
     ("run task=rt seed=1 seed=2", "seed is given twice"),
     ("run task=rt training.lr=1 +training.lr=2", "training.lr is given twice"),
     ("plan task=rt norm=none norm=adanorm", "norm is given twice"),
-    ("run task=rt scale=smoke seed=1,2", "seed=1,2 takes one value: add -m"),
+    ("run task=rt scale=smoke seed=1,2", "seed=1,2 takes one value: `adanorm run -m`"),
     ("analyze invariance task=rt", "task=: invariance trains nothing"),
     ("analyze invariance training.lr=99", "training.lr=99: invariance trains nothing"),
     ("check-norm norm=adanorm norm.placement=[nowhere.*]", "the norm is checked alone"),

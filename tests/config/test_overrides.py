@@ -82,6 +82,7 @@ REFUSED = [
     ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
     ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
     ("norm.placement=[]", "placement []: no site has the norm"),
+    ("norm.placement=[[a]]", "norm.placement=[['a']]: input should be a valid string"),
     ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),
     # what goes together
     ("model.norm_position=x", "norm_position='x': choose pre, post"),

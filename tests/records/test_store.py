@@ -120,7 +120,7 @@ REFUSED: dict[str, Callable[[Path], object]] = {
     "not packed as Python's gzip does": lambda folder: seal_outputs(folder, gzip.compress(b"0\n", mtime=1)),
     "it failed": lambda folder: seal(folder, {**said(folder), "status": "failed"}),
     "it is a dry run": lambda folder: seal(folder, {**said(folder), "dry_run": {"peak_memory": 1}}),
-    "it has not ended": lambda folder: (folder / "result.json").unlink(),
+    "it has not ended, or is no record": lambda folder: (folder / "result.json").unlink(),
     "metrics.jsonl is not what was written": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
     "it is not what was written": lambda folder: (folder / "result.json").write_text(
         (folder / "result.json").read_text().replace("75.0", "76.0")

@@ -21,7 +21,9 @@ def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.filename or 'a stream or file'}: {cause.strerror}"
     if several := re.search(r"Ambiguous value for argument '([^']*)'", text):
-        return f"{several[1]} takes one value: add -m to run each of several, or quote a text with a comma"
+        return (
+            f"{several[1]} takes one value: `adanorm run -m` runs each of several; quote a text with a comma"
+        )
     return " ".join(text.split())
 
 
@@ -73,7 +75,7 @@ def first_problem(error: ValidationError) -> str:
     if problem["type"] == "missing":
         return f"{key}: is missing"
     tried = [other for other in error.errors() if len(parts) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
-    if len(tried) > 1 and parts[-1] in ("bool", "int", "float", "str"):  # the types of a union
+    if tried and parts[-1] in ("bool", "int", "float", "str"):  # the types of a union
         kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tried)
         return f"{'.'.join(parts[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"
     return f"{key}={problem['input']!r}: {message[0].lower()}{message[1:]}"

@@ -106,7 +106,7 @@ class Record:
     def checked(self) -> Ended:
         """Return what the record came to; raises ValueError, which says why, where that does not count."""
         if not self.has("result.json"):
-            raise ValueError("it has not ended")
+            raise ValueError("it has not ended, or is no record")
         values, line = self.values, self.line
         if line is not None and not line.is_whole:
             raise ValueError(f"its line in {line.file.name} is not what was written")
