@@ -21,9 +21,7 @@ def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     if isinstance(cause, OSError) and cause.strerror:
         return f"{cause.filename or 'a stream or file'}: {cause.strerror}"
     if several := re.search(r"Ambiguous value for argument '([^']*)'", text):
-        return (
-            f"{several[1]} takes one value: `adanorm run -m` runs each of several; quote a text with a comma"
-        )
+        return f"{several[1]} takes one value: `adanorm run -m` runs several; quote a text with a comma"
     return " ".join(text.split())
 
 
