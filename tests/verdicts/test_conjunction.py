@@ -1,11 +1,11 @@
 """Claims over data sets against definitions and libraries of others."""
 
-import math
+from statistics import fmean
 
 import pytest
 from scipy import stats
 
-from adanorm.verdicts.comparison import Comparison
+from adanorm.verdicts.comparison import Comparison, compare_gaps
 from adanorm.verdicts.conjunction import (
     corrected,
     count_shown,
@@ -64,10 +64,13 @@ def test_a_family_is_corrected_with_those_that_have_no_runs_and_that_decides_the
     assert (near.sign, corrected_near.sign, corrected_far.sign) == ("ahead", "not told apart", "ahead")
 
 
-def test_one_estimate_over_tasks_weighs_each_by_its_variance() -> None:
-    both = pooled([comparison(1.0, 0.1), comparison(2.0, 0.2)])
-    assert (both.gap, both.error) == pytest.approx((1.2, math.sqrt((1 + 4 * 2 * 0.16 / 9) / 125)))
-    assert both.df == pytest.approx(1 / ((0.8**2 + 0.2**2) / 9))
+def test_one_estimate_over_tasks_is_their_mean_tested_as_welch_does() -> None:
+    first, second = [1.1, 0.8, 1.2], [0.3, -0.9, 0.4]
+    both = pooled([known(compare_gaps(gaps, 0.5)) for gaps in (first, second)])
+    assert both.gap == pytest.approx((fmean(first) + fmean(second)) / 2)
+    welch = stats.ttest_ind(first, [-gap for gap in second], equal_var=False)
+    assert (both.p, both.df) == pytest.approx((welch.pvalue, welch.df))
+    assert both.interval == pytest.approx([end / 2 for end in welch.confidence_interval()])
     alone = pooled([comparison(1.0, 0.1)])
     assert (alone.gap, alone.error, alone.df) == pytest.approx((1.0, 0.1, 9))
     assert alone.interval == pytest.approx(comparison(1.0, 0.1).interval)

@@ -53,19 +53,17 @@ def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | Non
 
 
 def pooled(comparisons: Sequence[Comparison]) -> Comparison:
-    """Return one estimate of a gap that all comparisons share, each weighted by its inverse variance.
+    """Return the mean gap of comparisons in one unit under one margin, each counting alike.
 
-    Of comparisons in one unit under one margin. With w a weight by the sum W of all, the variance is
-    (1 + 4 sum(w (1 - w) / df)) / W, for weights that are estimates too (Meier 1953), on 1 / sum(w^2 / df)
-    degrees of freedom. Of looks the strictest levels are taken.
+    On the degrees of freedom of Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds
+    would favor those that came out too small by chance. Of looks the strictest levels are taken.
     """
-    weights, dfs = np.array([(one.error**-2, one.df) for one in comparisons]).T
-    shares, seeds = weights / weights.sum(), sum(one.seeds for one in comparisons)
-    variance = (1 + 4 * (shares * (1 - shares) / dfs).sum()) / weights.sum()
+    errors, dfs = np.array([(one.error**2, one.df) for one in comparisons]).T
+    seeds = sum(one.seeds for one in comparisons)
     return Comparison(
-        gap=float(shares @ [one.gap for one in comparisons]),
-        sd=float(np.sqrt(seeds * variance)),
-        df=float(1 / (shares**2 / dfs).sum()),
+        gap=fmean(one.gap for one in comparisons),
+        sd=float(np.sqrt(seeds * errors.sum())) / len(comparisons),
+        df=float(errors.sum() ** 2 / (errors**2 / dfs).sum()),
         seeds=seeds,
         margin=comparisons[0].margin,
         levels=Levels(*(min(levels) for levels in zip(*(one.levels for one in comparisons), strict=True))),
