@@ -57,7 +57,7 @@ def test_a_lead_has_the_digits_that_its_margin_takes() -> None:
 
 def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
     assert answer_rows([PTB])[0][2:] == ["1 of 3", "no answer yet", "", "", "+0.11"]
-    assert answer_rows([DE_EN])[0][-1] == "+0.10", "the paper's lead is not judged at another size"
+    assert answer_rows([DE_EN])[0][-1] == "+0.10, not comparable", "the paper's lead is of another size"
 
 
 def test_answers_are_corrected_for_their_number_and_translations_pooled() -> None:

@@ -152,7 +152,7 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) ->
     for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
         assert "99.40 ± 0.20" in text
     assert [row["seeds"] for row in of_csv(after) if row["scores"]] == ["1 2 3", "1 2 3 4"]
-    assert "On MNIST the two means are of different seeds" in table_markdown(after)
+    assert "planned seeds: 1, 2, 3; more in these cells: AdaNorm on MNIST 4." in table_markdown(after)
     assert "other seeds" not in table_markdown(table)
     assert max(map(len, table_text(table).splitlines())) <= 80
     assert "no runs yet: En-De, De-En" in table_text(table)
@@ -323,11 +323,14 @@ def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) 
 
 
 def test_a_run_whose_validation_loss_still_falls_is_named(tmp_path: Path) -> None:
-    study = of_study(tmp_path, columns=["de-en"], scale="small", seeds=[1])
+    norms = ["layernorm", "adanorm", "none"]
+    study = of_study(tmp_path, columns=["de-en"], scale="small", seeds=[1], rows=norms)
     grid = study_grid(study, runs=str(tmp_path / "runs"))
     for norm, last in (("layernorm", 2.499), ("adanorm", 2.4)):
         rows = [{"valid_loss": loss} for loss in (*[4.0] * 17, 2.5, 2.5, last)]
         record(grid[norm, "de-en"].runs[0], rows=rows, test={"bleu": 40.0})
+    early = [{"valid_loss": 9.0}, {"valid_loss": 4.0}]
+    record(grid["none", "de-en"].runs[0], rows=early, status="diverged", valid=None, test=None)
     (line,) = [note for note in notes(Table(study, grid)) if "last tenth" in note]
     assert line == (
         "Over the last tenth of a run its validation loss fell by 4.0% at most."

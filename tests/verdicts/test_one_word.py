@@ -52,7 +52,7 @@ def of_the_claims() -> Iterator[tuple[Pair, str]]:
 def of_rules() -> Iterator[tuple[Pair, str]]:
     """Studies' own rules, of those studies whose rows the guide shows."""
     family = re.compile(r"^By the rule, .*comparisons\)\. (.*)$", re.MULTILINE)
-    told = re.compile(rf"([\w-]+) [-+\d.]+ \[[^]]*\] p [\d.]+ \*({WORDS})\*")
+    told = re.compile(rf"([\w-]+) [-+\d.]+ \[[^]]*\] p (?:< )?[\d.]+ \*({WORDS})\*")
     for name, study in load_studies().items():
         if study.rule is None or "norm-guide" not in study.roles:
             continue

@@ -124,6 +124,8 @@ def test_a_rule_brings_the_margins_that_the_plan_lacks(tmp_path: Path) -> None:
     lead, decided = rule_notes(scored(study, tmp_path, scores))
     assert "margins CIFAR-10 0.3." in lead
     assert "+0.12 [+0.10, +0.14] p 0.002 *equivalent*" in decided
+    scores["adanorm", "cifar10"] = (81.12, 82.121, 83.119)
+    assert "p < .001 *equivalent*" in rule_notes(scored(study, tmp_path / "less", scores))[1], "no p is 0"
 
 
 @pytest.mark.parametrize(

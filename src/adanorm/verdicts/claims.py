@@ -20,7 +20,7 @@ TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: ho
     "better": ("better", "worse", "not superior"),
     "no_worse": ("not inferior", "inferior", "inferior"),
 }
-Verdict = Literal["supported", "contradicted", "no difference", "open", "not run"]
+Verdict = Literal["supported", "contradicted", "no such gain", "open", "not run"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ClaimResult:
             return "supported"
         if contrary < level:
             return "contradicted"
-        return "no difference" if no_gain < level else "open"
+        return "no such gain" if no_gain < level else "open"
 
     @property
     def shown_on(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import counted, title
+from adanorm.config.titles import QUANTITIES, counted, title
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim
@@ -36,9 +36,15 @@ def claim_sentence(result: ClaimResult) -> str:
     if len(names) == 1:
         better, worse = map(title, names.pop())
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
+    by = "" if claim.quantity == "test" else f" by the {QUANTITIES[claim.quantity]}"
     by_task = {title(task.task): task for task in result.run}
     holds = [name for name, task in by_task.items() if task.holds]
     needed, missing = claim.needed(result.scale), len(result.tasks) - len(result.run)
+    of, claimed = data_sets(len(result.tasks)), f"{count(needed)} {'is' if needed == 1 else 'are'} claimed"
+    on = f"{count(len(holds))} of {of}{f' ({listed(holds)})' if holds else ''}, where {claimed}"
+    is_shown = "is shown"
+    if len(result.tasks) == 1:
+        is_shown, on = "is shown" if holds else "is not shown", title(result.tasks[0].task)
     by_words = {
         words: [name for name, task in by_task.items() if task.answer == answer and not task.holds]
         for answer, words in ANSWERS.items()
@@ -47,10 +53,7 @@ def claim_sentence(result: ClaimResult) -> str:
     excluded = [name for name, one in comparisons.items() if one and one.papers_gap == "excluded"]
     by_words["the paper's own gap is excluded"] = excluded
     parts = [
-        f"{result.verdict.capitalize()}: {better} is shown to be {relation} {worse} on"
-        f" {count(len(holds))} of {data_sets(len(result.tasks))}"
-        f"{f' ({listed(holds)})' if holds else ''}, where"
-        f" {count(needed)} {'is' if needed == 1 else 'are'} claimed",
+        f"{result.verdict.capitalize()}: {better} {is_shown} to be {relation} {worse}{by} on {on}",
         *(f"{words} on {listed(where)}" for words, where in by_words.items() if where),
         *([f"{count(missing)} without runs"] if missing else []),
     ]
@@ -68,7 +71,7 @@ def conditions(claim: Claim, scale: str) -> str:
 
 def claim_closing(result: ClaimResult) -> str:
     """Return what would close a claim that is open: seeds and core-hours by task."""
-    if result.verdict in ("supported", "contradicted", "no difference"):
+    if result.verdict in ("supported", "contradicted", "no such gain"):
         return ""
     pairs = [(title(task.task), task.pair) for task in result.run if task.pair and task.answer == "open"]
     missing = [title(task.task) for task in result.tasks if task.answer == "not run"]

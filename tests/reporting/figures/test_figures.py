@@ -137,7 +137,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert [*xs(mean), *xs(paper), *xs(other)] == pytest.approx([75.2, 77.21, 77.5])
     assert ys(paper)[0] < ys(mean)[0] < ys(paper)[0] + 1, "above the mean, which it does not hide"
     assert [x for x, _ in np.asarray(panel.collections[0].get_offsets())] == [75.0, 75.1, 75.5]
-    assert [text.get_text() for text in panel.texts] == ["diverges (1/2)"]
+    assert [text.get_text() for text in panel.texts] == ["diverged 1/2"]
     assert "Not run yet: En-De, De-En" in drawing.caption
     mini = known(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
     assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
@@ -176,7 +176,7 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     assert first == [([2, 8], [73, 74])]
     assert second[0] == ([2], [72])
     assert [x for x, _ in second[1:]] == [[16]], "a cross"
-    assert legend(drawing)[-1] == "every run diverges or fails"
+    assert legend(drawing)[-1] == "a run diverges or fails"
     assert axes[0].get_xscale() == "log"
     folds = scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]})
     assert known(over_setting("norms-ptb-folds", folds)).figure.axes[0].get_xscale() == "linear"
@@ -197,10 +197,27 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
     assert points == [learned, learned[1:], recovered, recovered[1:]]
 
 
+def test_a_point_is_of_all_runs_and_says_that_some_did_not_learn(tmp_path: Path) -> None:
+    study = load_study("label-noise").model_copy(update={"columns": ["rt"]})
+    grid = study_grid(study, runs=str(tmp_path))
+    for run, accuracy, memorized in zip(
+        grid["no norm, 0.4", "rt"].runs, (70, 20, 20), (60, 0, 0), strict=True
+    ):
+        record(run, tests=[{"accuracy": accuracy, "memorized": memorized}], test={"accuracy": accuracy})
+    lost, kept = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
+    record(lost, status="diverged", test=None)
+    record(kept, tests=[{"accuracy": 70.0, "memorized": 50.0}], test={"accuracy": 70.0})
+    drawing = known(over_setting("norms-label-noise", Table(study, grid)))
+    points = [[mark.get_marker(), *ys(mark)] for mark in drawing.figure.axes[0].lines if xs(mark)]
+    assert [20, *"xv"] == [points[0][1], points[1][0], points[2][0]], "the mean, not that of the survivor"
+    assert legend(drawing)[-3:-1] == ["a run diverges or fails", "a run does not learn"]
+
+
 def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path: Path) -> None:
     nothing = scored("square", tmp_path / "no", {("layernorm", "rt"): [75.0]})
     assert square("norms-square", nothing) is None
-    table = scored("square", tmp_path, {("none", "rt"): [75.0, 76.0], ("grad-only", "rt"): [76.0, 77.5]})
+    scores = {"none": [75.0, 76.0], "grad-only": [76.0, 77.5], "grad-mean": [20.0, 70.0]}
+    table = scored("square", tmp_path, {(arm, "rt"): of for arm, of in scores.items()})
     analysis = load_analysis("gradients")
     (measured,) = analysis_grid(analysis, runs=str(tmp_path))["grad-only", "rt"]
     places = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
@@ -208,7 +225,7 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     figure = known(square("norms-square", table)).figure
     corners_, layers = figure.axes
     texts = [text.get_text() for text in corners_.texts]
-    assert texts == [*"---", "76.75\n+1.25", *"----"]
+    assert texts == ["-", "45.00*\n-30.50", "-", "76.75\n+1.25", *"----"], "one run did not learn"
     assert corners_.get_title().endswith(", no norm 75.50")
     assert [(xs(line), ys(line)) for line in layers.lines] == [([1, 2], [2, 0.5])]
 

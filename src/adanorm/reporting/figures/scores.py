@@ -18,7 +18,7 @@ from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 from adanorm.studies.study import Study, StudyRow
-from adanorm.verdicts.cell import Cell, Quantity, cell_of
+from adanorm.verdicts.cell import Cell, Quantity, value_of
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 from adanorm.verdicts.variance import Spread
@@ -26,6 +26,7 @@ from adanorm.verdicts.variance import Spread
 Panel: TypeAlias = tuple[str, str | None, Quantity]  # a task, what its rows have in common, what is drawn
 Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by line and value of the setting
 BAR: dict[str, Any] = {"color": "0.2", "marker": "o"}
+MARKS = {"undefined": "o", "a run diverges or fails": "x", "a run does not learn": "v"}
 
 
 @style.figure_style()
@@ -37,8 +38,8 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
         return None
     places, labels = _places(study)
     look = style.norm_styles(list(dict.fromkeys(row.norm for row in study.rows.values())))
-    height = 0.6 + 0.17 * len(study.rows)
-    figure, grid = style.panels(len(tasks), height, _best(table, tasks), across=3, sharey=True)
+    height, message = 0.6 + 0.17 * len(study.rows), _best(table, tasks)
+    figure, grid = style.panels(len(tasks), height, message, across=3, sharey=True)
     for task, axes in zip(tasks, grid, strict=True):
         spread = table.variance(task).within
         for row, place in places.items():
@@ -49,13 +50,11 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(study.rows):
         handles |= {title(n): {"color": of.color, "marker": of.marker} for n, of in look.items()}
-    handles["mean, 95 % interval"] = {"color": "0.45", "marker": "o"}
-    handles["seed"] = style.SEED
+    handles |= {"mean, 95 % interval": {"color": "0.45", "marker": "o"}, "seed": style.SEED}
     if any(cell.paper and table.is_compared(*address) for address, cell in ended.items()):
         handles["the paper's number"] = style.PAPER
     style.legend_below(figure, handles)
-    drawn = [(task, cell) for (_, task), cell in ended.items()]
-    return style.NamedFigure(name, _caption(table, drawn), figure)
+    return style.NamedFigure(name, _caption(table, [(t, cell) for (_, t), cell in ended.items()]), figure)
 
 
 def _places(study: Study) -> tuple[dict[str, float], list[str]]:
@@ -78,16 +77,15 @@ def _places(study: Study) -> tuple[dict[str, float], list[str]]:
 def _draw(
     axes: Axes, at: float, cell: Cell, paper: float | None, look: style.NormStyle, spread: Spread | None
 ) -> None:
-    if diverged := cell.count("diverged"):
-        text = f"diverges ({diverged}/{len(cell.results)})"
-        axes.text(0.02, at, text, transform=axes.get_yaxis_transform(), va="center")
-    elif cell.scores:
-        mean = fmean(cell.scores)
-        if spread is not None and len(cell.scores) > 1:  # none where no run of the column learned
-            reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(cell.scores))
+    if cell.setback:
+        axes.text(0.02, at, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
+    if scores := drawn_scores(cell):
+        mean = fmean(scores)
+        if spread is not None and len(scores) > 1:  # none where no run of the column learned
+            reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(scores))
             axes.plot([mean - reach, mean + reach], [at, at], color=look.color)
         axes.plot(mean, at, color=look.color, marker=look.marker, markersize=4)
-        axes.scatter(cell.scores, [at + 0.17] * len(cell.scores), s=5, color="0.45", linewidths=0)
+        axes.scatter(scores, [at + 0.17] * len(scores), s=5, color="0.45", linewidths=0)
     if paper is not None:  # above, so that it hides no mean
         axes.plot(paper, at - 0.25, **style.PAPER)
 
@@ -133,9 +131,8 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
         f"{len(one.league.told_apart)} of {len(one.league.pairs)} pairs on {title(one.task)}"
         for one in leagues
     ]
-    height = 0.6 + 0.17 * max(len(one.league.scores) for one in leagues)
-    message = f"Norms that are told apart: {', '.join(told)}"
-    figure, grid = style.panels(len(leagues), height, message, across=3)
+    height, message = 0.6 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(told)
+    figure, grid = style.panels(len(leagues), height, f"Norms that are told apart: {message}", across=3)
     for one, axes in zip(leagues, grid, strict=True):
         _draw_league(axes, one)
     mean = {"marker": "D", "linestyle": ""}
@@ -164,8 +161,7 @@ def _draw_league(axes: Axes, one: TaskLeague) -> None:
 def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     """Return the mean test scores of a study's norms over what its rows are at; None where none has run.
 
-    What has no score is a mark on the lower edge: a cross where runs diverged or failed, an open
-    circle where the norm is undefined.
+    What has no mean, or one that runs that did not learn are part of, has a mark of MARKS on the lower edge.
     """
     shown = _panels(table)
     if not shown:
@@ -180,24 +176,24 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         if (first := alike.setdefault((task, quantity), axes)) is not axes:
             axes.sharey(first)
         for norm, points in by_norm.items():
-            known = {at: _drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
-            scores = {at: of_seeds for at, of_seeds in known.items() if of_seeds}
-            handles[title(norm)] = style.seeds_line(axes, scores, look[norm])
+            known = {at: drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
+            handles[title(norm)] = style.seeds_line(
+                axes, {at: of for at, of in known.items() if of}, look[norm]
+            )
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
-                if row.undefined or (cell and cell.results and not cell.scores):
-                    mark = {**style.OPEN, "marker": "o" if row.undefined else "x", "clip_on": False}
+                if why := _setback(row, cell):
+                    handles[why] = mark = {**style.OPEN, "marker": MARKS[why], "clip_on": False}
                     edge, height = axes.get_xaxis_transform(), 0.03 + 0.05 * index
                     axes.plot(at, height, color=look[norm].color, transform=edge, **mark)
-                    handles["undefined" if row.undefined else "every run diverges or fails"] = mark
         _label_setting(axes, table, panel)
     points_of = [(task, points) for (task, *_), by_norm in shown.items() for points in by_norm.values()]
     drawn = [(task, cell) for task, points in points_of for _, cell in points.values() if cell]
     if any(len(cell.scores) > 1 for _, cell in drawn):
         handles["lowest to highest seed"] = style.BAND_HANDLE
     style.legend_below(figure, handles)
-    rows = table.study.rows.values()
-    reasons = dict.fromkeys(f"{title(row.norm)}: {row.undefined}." for row in rows if row.undefined)
+    undefined = [row for row in table.study.rows.values() if row.undefined]
+    reasons = dict.fromkeys(f"{title(row.norm)}: {row.undefined}." for row in undefined)
     return style.NamedFigure(name, _caption(table, drawn, *reasons), figure)
 
 
@@ -211,16 +207,23 @@ def _panels(table: Table) -> dict[Panel, Points]:
             if row.panel in (label, None):
                 points[row.line or row.norm][row.at or 0.0] = row, table.cells[name, task]
         cells = (cell for of_line in points.values() for _, cell in of_line.values() if cell)
-        if any(_drawn_scores(cell, quantity) or (quantity == "test" and cell.results) for cell in cells):
+        if any(drawn_scores(cell, quantity) or (quantity == "test" and cell.results) for cell in cells):
             panels[task, label, quantity] = points
     return panels
 
 
-def _drawn_scores(cell: Cell, quantity: Quantity) -> list[float]:
-    """Return the test scores of a cell's runs, or of another quantity the shares."""
-    if quantity == "test" or not cell.runs:
-        return cell.scores
-    return [abs(share) for share in cell_of(cell.runs[0], cell.runs, quantity).by_seed.values()]
+def _setback(row: StudyRow, cell: Cell | None) -> str:
+    if row.undefined or cell is None or not cell.results:
+        return "undefined" if row.undefined else ""
+    unlearned = "a run does not learn" if cell.unlearned else ""
+    return unlearned if drawn_scores(cell) else "a run diverges or fails"
+
+
+def drawn_scores(cell: Cell, quantity: Quantity = "test") -> list[float]:
+    """Return the test scores of a cell's runs, or of another quantity the shares; none where one diverged."""
+    runs = zip(cell.runs, cell.results, strict=True) if not cell.count("diverged") else ()
+    values = (value_of(*run, quantity, cell.metric) for run in runs if run[1].status == "done")
+    return [value for value in values if value is not None]
 
 
 def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
@@ -232,8 +235,8 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
         means: dict[float, dict[str, float]] = {}
         for norm, points in by_norm.items():
             for at, (_, cell) in points.items():
-                if cell and cell.scores:
-                    means.setdefault(at, {})[norm] = mean = fmean(cell.scores)
+                if cell and (drawn := drawn_scores(cell)):
+                    means.setdefault(at, {})[norm] = mean = fmean(drawn)
                     low, high = moves.get((norm, task), (mean, mean))
                     moves[norm, task] = min(low, mean), max(high, mean)
         leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values()}

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.config.titles import title
 from adanorm.reporting.figures import style
+from adanorm.reporting.figures.scores import drawn_scores
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
@@ -25,34 +26,32 @@ DRAWN = [*CORNERS, "none"]
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None where no corner has run."""
     cells = {task: {arm: table.cells[arm, task] for arm in DRAWN} for task in tasks_with_runs(table)}
-    scores = {task: {a: c.scores for a, c in of.items() if c and c.scores} for task, of in cells.items()}
-    maps = {
-        task: {arm: fmean(seen) for arm, seen in of.items()}
-        for task, of in scores.items()
-        if of.keys() & {*CORNERS}
-    }
+    drawn = {task: {a: drawn_scores(c) for a, c in of.items() if c} for task, of in cells.items()}
+    means = {task: {a: fmean(scores) for a, scores in of.items() if scores} for task, of in drawn.items()}
+    maps = {task: of_task for task, of_task in means.items() if of_task.keys() & {*CORNERS}}
     if not maps:
         return None
     figure, panels = style.panels(len(maps) + 1, 1.7, table.study.title, across=2)
-    for (task, means), axes in zip(maps.items(), panels, strict=False):
-        _map(axes, means)
-        without = f", no norm {means['none']:.2f}" if "none" in means else ""
+    for (task, of_task), axes in zip(maps.items(), panels, strict=False):
+        _map(axes, of_task, {arm: "*" for arm, cell in cells[task].items() if cell and cell.setback})
+        without = f", no norm {of_task['none']:.2f}" if "none" in of_task else ""
         axes.set(title=f"{table.column_title(task)}, {table.metric_of(task).axis}{without}")
     style.legend_below(figure, _through_layers(panels[-1], table))
     about = seeds(cell.by_seed for task in maps for cell in cells[task].values() if cell)
     caption = (
         f"{table.study.title}: mean test scores at {table.study.scale} scale, {about}, and their leads over"
-        " no norm. Last panel: the deviation of dl/dx at each norm."
+        " no norm (*: some runs diverged or did not learn). Last panel: the deviation of dl/dx at each norm."
     )
     return style.NamedFigure(name, caption, figure)
 
 
-def _map(axes: Axes, means: dict[str, float]) -> None:
-    """Draw the map of a task, darker where a mean is higher, and write each mean and its lead over none."""
+def _map(axes: Axes, means: dict[str, float], marks: dict[str, str]) -> None:
+    """Draw the map of a task, darker where a mean is higher; write each mean, its mark and lead over none."""
     axes.imshow([[means.get(arm, math.nan) for arm in row] for row in ARMS.values()], cmap="Greys", alpha=0.5)
     for index, arm in enumerate(CORNERS):
         lead = f"\n{means[arm] - means['none']:+.2f}" if {arm, "none"} <= {*means} else ""
-        text, (y, x) = f"{means[arm]:.2f}{lead}" if arm in means else "-", divmod(index, len(GRADIENTS))
+        mean = f"{means[arm]:.2f}" if arm in means else "-"
+        text, (y, x) = f"{mean}{marks.get(arm, '')}{lead}", divmod(index, len(GRADIENTS))
         axes.text(x, y, text, ha="center", va="center")
     axes.set_xticks(range(len(GRADIENTS)), GRADIENTS)
     axes.set_yticks(range(len(ARMS)), ARMS)

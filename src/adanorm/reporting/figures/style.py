@@ -148,7 +148,7 @@ def name_rows(axes: Axes, names: Iterable[str]) -> None:
 def log_axis(axes: Axes) -> bool:
     """Make the axis of y logarithmic, with a few labels, where values span more than a factor of ten."""
     low, high = axes.dataLim.intervaly
-    if low <= 0 or high / low <= 10:
+    if not 0 < 10 * low < high:
         return False
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(ticker.NullLocator())

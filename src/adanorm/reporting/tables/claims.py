@@ -15,11 +15,8 @@ from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, data_sets, listed, more
 
-QUESTION = "adanorm"  # the claim that answers it
 ANSWER_COLUMNS = ("Data set", "Trained at", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead")
 SIZES = {"paper": "the paper's size", "small": "a small size, to the end"}
-VERDICT_COLUMNS = ("claim", "scale", "verdict", "in words", "what would close it")
-OWN_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin", "noise",
     "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
@@ -46,12 +43,12 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     rows = (
         [r.claim.text, r.scale, f"**{r.verdict}**", claim_sentence(r), claim_closing(r)] for r in judgements
     )
-    lines += markdown_table(VERDICT_COLUMNS, rows)
+    lines += markdown_table(("claim", "scale", "verdict", "in words", "what would close it"), rows)
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
     own_table = "The paper's own table"
     lines += [f"## {own_table}, tested as the paper's claims", "", how_to_read(own_table), ""]
     own = ([claim.text, *map(str, counts), shown_p(p)] for claim, *counts, p in claims_of_the_paper())
-    lines += markdown_table(OWN_COLUMNS, own)
+    lines += markdown_table(("claim", "data sets for it", "against", "equal", "p of the sign test"), own)
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"
@@ -118,14 +115,14 @@ def over_tasks(result: ClaimResult) -> str:
     holds, contrary, no_gain = result.family or result.ps
     return (
         f"Over all data sets, p corrected for the claims of the scale: {shown_p(holds)} for the claim,"
-        f" {shown_p(contrary)} for its contrary, {shown_p(no_gain)} for no difference that matters. The claim"
+        f" {shown_p(contrary)} for its contrary, {shown_p(no_gain)} for no such gain. The claim"
         f" is shown on at least {result.shown_on} of them."
     )
 
 
 def question() -> Claim:
     """Return the claim that AdaNorm beats LayerNorm."""
-    return next(claim for claim in preregistration().claims if claim.id == QUESTION)
+    return next(claim for claim in preregistration().claims if claim.id == "adanorm")
 
 
 def headline(answers: Sequence[TaskAnswer]) -> str:
@@ -177,16 +174,13 @@ def _answer_row(one: TaskAnswer, mark: str = "") -> list[str]:
     digits = comparison.digits
     lead = f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})"
     size = f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(digits)})"
-    if comparison.papers_gap != "not comparable":
-        papers = f"{papers}, {comparison.papers_gap}"
-    return [*about, one.seeds, lead, comparison.sign, size, papers]
+    return [*about, one.seeds, lead, comparison.sign, size, f"{papers}, {comparison.papers_gap}"]
 
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:
     """Return what is left of the answers when they are corrected for their number, and translation pooled."""
-    level = preregistration().level
     known = [(one, one.comparison) for one in answers if one.comparison is not None]
-    told = [title(one.task) for one, _ in known if one.family_p < level]
+    told = [title(one.task) for one, _ in known if one.family_p < preregistration().level]
     left = listed(told) if told else "none of them"
     text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is ahead or behind on {left}."
     translations = [comparison for one, comparison in known if task_metric(one.task).label == "BLEU"]

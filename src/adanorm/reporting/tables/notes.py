@@ -9,6 +9,7 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
+from adanorm.reporting.tables.claims import shown_p
 from adanorm.reporting.tables.table import Table, origin_note
 from adanorm.reporting.text import markdown
 from adanorm.studies.rule import Compares, Conclusion, Rule
@@ -21,18 +22,28 @@ STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
-    scale = f"Scale: {table.study.scale}; planned seeds: {', '.join(map(str, table.study.seeds))}."
+    scale = f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}."
     parts = (_settings, _differences, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
     folders = (folder for cell in table.cells.values() if cell for folder in cell.folders)
     elsewhere = origin_note(map(reader.record, folders))
     return [scale, *(line for part in parts for line in part(table)), *elsewhere]
 
 
+def _seeds(table: Table) -> str:
+    """Return the planned seeds, and which cells are of more, which the study's rule does not read."""
+    cells = ((_name(row), _name(task), len(c.scores)) for (row, task), c in table.cells.items() if c)
+    more = [f"{row} on {task} {count}" for row, task, count in cells if count > len(table.study.seeds)]
+    read = ", of which the study's rule reads the planned ones alone" if table.study.rule else ""
+    beyond = f"; more in these cells{read}: {', '.join(more)}" if more else ""
+    return f"{', '.join(map(str, table.study.seeds))}{beyond}"
+
+
 def _converged(table: Table) -> list[str]:
     """Return how far the runs of scale small had converged, and which had not."""
     largest: dict[str, float] = {}
     for (label, task), cell in table.cells.items() if table.study.scale == "small" else ():
-        if falls := [fall for run in (cell.runs if cell else ()) if (fall := last_fall(run)) is not None]:
+        runs = cell.runs if cell and not cell.count("diverged") else ()
+        if falls := [fall for run in runs if (fall := last_fall(run)) is not None]:
             largest[f"{_name(task)} {_name(label)}"] = max(falls)
     falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
     still = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else ""
@@ -58,18 +69,10 @@ def _settings(table: Table) -> list[str]:
 
 
 def _differences(table: Table) -> list[str]:
-    """Return where a row of differences is of means over unlike seeds; claims take shared ones alone."""
-    unlike = dict.fromkeys(
-        _name(task)
-        for pair in table.study.improvements
-        for task in table.study.columns
-        if len({frozenset(cell.by_seed) if (cell := table.cells[row, task]) else None for row in pair}) > 1
-    )
     text = (
-        f"Rows of differences subtract the means above. On {', '.join(unlike)} the two means are of different"
-        " seeds; `claims.md` compares the seeds that both have."
+        "Rows of differences subtract the means above; `claims.md` compares the seeds that both norms have."
     )
-    return [text] if unlike else []
+    return [text] if table.study.improvements else []
 
 
 def _paper(table: Table) -> list[str]:
@@ -211,7 +214,7 @@ def _decision(decision: Decision) -> str:
     if one is None:
         return f"{task} {markdown(decision.lack)}"
     gap, low, high = (f"{value:+.{one.digits}f}" for value in (one.gap, *one.interval))
-    return f"{task} {gap} [{low}, {high}] p {one.family_p:.3f} *{one.answer}*"
+    return f"{task} {gap} [{low}, {high}] p {shown_p(one.family_p)} *{one.answer}*"
 
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:
