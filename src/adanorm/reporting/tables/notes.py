@@ -48,7 +48,7 @@ def _converged(table: Table) -> list[str]:
     falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
     still = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else ""
     fell = "Over the last tenth of a run its validation loss fell by {:.1%} at most."
-    return [fell.format(max(largest.values())) + still] if largest else []
+    return [fell.format(max(0.0, *largest.values())) + still] if largest else []
 
 
 def _name(name: str) -> str:
