@@ -82,6 +82,9 @@ def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     assert torch.autograd.gradgradcheck(norm, (x[:3].requires_grad_(),))
     assert TopK(128).k == 1
     assert TopK(512).k == 2
+    assert_same(
+        TopK(4).double(), nn.LayerNorm(4).double(), torch.tensor([[2.0, 2, 0, 0], [1, 0, 0, 0]]).double()
+    )
 
 
 def test_norms_that_make_the_same_of_a_row_say_so() -> None:

@@ -94,7 +94,7 @@ class TopK(nn.LayerNorm, Norm):
     def _of_cut_rows(self, x: Tensor) -> Tensor:
         high = x.topk(self.k).values[..., -1:]
         low = x.topk(self.k, largest=False).values[..., -1:]
-        cut = x.minimum(high).maximum(low)
+        cut = torch.where(x > high, high, torch.where(x < low, low, x))  # equal extremes keep their gradients
         return F.layer_norm(cut, self.normalized_shape, self.weight, self.bias, self._eps)
 
 
