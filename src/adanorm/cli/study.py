@@ -63,9 +63,11 @@ def main(arguments: Arguments) -> int:
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
     done = len(runs) - len(missing)
-    print(f"{name}: {counted(len(runs), 'run')}, {done} completed before, {len(missing)} to run", flush=True)
+    counts = f"{name}: {counted(len(runs), 'run')}, {done} completed before, {len(missing)} to run"
     failed: list[Planned] = []
-    if missing or most:
+    if not missing and not most:
+        print(counts, flush=True)
+    else:
         of_runs = [run.experiment for run in missing or runs]
         launch = choose_launch(
             arguments.keys["launcher"],
@@ -75,6 +77,7 @@ def main(arguments: Arguments) -> int:
             on_cpu=all(run.device == "cpu" for run in of_runs),
             threads=max(run.threads for run in of_runs),
         )
+        print(counts, flush=True)
         if missing:
             print(_duration([run.experiment for run in missing], launch), flush=True)
             failed = run_all(missing, launch, name, runs_folder)

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 def one_line(error: Exception, known: Iterable[str] = ()) -> str:
     """Return any error as one line that names the thing and suggests those of the `known` keys like it."""
     if missing := getattr(error, "missing_cfg_file", None):
-        return f"no configuration {missing}: choose from {', '.join(getattr(error, 'options', None) or [])}"
+        options = ", ".join(getattr(error, "options", None) or [])
+        return f"no configuration {missing}" + (options and f": choose from {options}")
     # Hydra's errors wrap what was wrong; ours say it better than the errors that caused them.
     cause = (is_of_hydra(error) and error.__cause__) or error
     text = str(cause if str(cause) else error)
