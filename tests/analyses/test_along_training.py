@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from adanorm.analyses.along_training import along_training, updates
-from adanorm.analyses.observers import ANALYSES, OBSERVERS
+from adanorm.analyses.observers import gradients, make, observer
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices
@@ -81,7 +81,7 @@ def test_an_observer_leaves_weights_and_random_numbers_what_they_are(
 ) -> None:
     one = record(name, f"task={task}", f"norm={norm}", given=FEW.get(name, {"steps": "4"}))
     plain = weights(one, unobserved)
-    for found in (weights(one, lambda step, **options: sums(step)), weights(one, OBSERVERS[name])):
+    for found in (weights(one, lambda step, **options: sums(step)), weights(one, observer(name).observe)):
         assert all(torch.equal(found[name], plain[name]) for name in plain)
 
 
@@ -99,12 +99,12 @@ def test_a_steps_loss_is_that_of_its_update_and_falls_with_it(task: str, record:
 def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: Path, record: Records) -> None:
     overrides = ("task=rt", "norm=adanorm", "checkpoint_minutes=0.0000001")  # after each update
     whole, cut = (record("gradients", *overrides, runs=tmp_path / name) for name in ("whole", "cut"))
-    ANALYSES["gradients"](whole)
+    make(whole)
 
     def cutting(step: Step, **options: Any) -> Values:
         if step.trainer.state.update >= cut_at:
             raise CutError
-        return OBSERVERS["gradients"](step, **options)
+        return gradients.observe(step, **options)
 
     with pytest.raises(CutError):
         along_training(cutting, cut)
@@ -113,7 +113,7 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
     with (cut.folder() / "rows.jsonl").open("a") as file:
         file.write(json.dumps({"update": 99, "values": {}}) + "\n")
     torch.rand(5)
-    ANALYSES["gradients"](cut)
+    make(cut)
     rows = [reader.record(one.folder()).rows("rows.jsonl") for one in (cut, whole)]
     assert rows[0] == rows[1]
     assert result(cut) == result(whole)
@@ -121,7 +121,7 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
 
 
 def test_the_score_of_a_record_is_that_of_validation_at_the_end(record: Records) -> None:
-    ANALYSES["noisy-batchnorm"](one := record("noisy-batchnorm", "task=rt", "norm=layernorm"))
+    make(one := record("noisy-batchnorm", "task=rt", "norm=layernorm"))
     trainer, sites = begin(one)
     list(updates(one.analysis, trainer, sites, unobserved))
     valid, found = trainer.measure("valid").metrics, result(one)
@@ -130,7 +130,7 @@ def test_the_score_of_a_record_is_that_of_validation_at_the_end(record: Records)
 
 
 def test_a_run_that_diverges_is_a_result(record: Records) -> None:
-    ANALYSES["gradients"](one := record("gradients", "task=mnist", "norm=none", "training.lr=1e30"))
+    make(one := record("gradients", "task=mnist", "norm=none", "training.lr=1e30"))
     assert result(one).status == "diverged"
     assert "not finite" in (result(one).diverged or "")
 
@@ -179,5 +179,5 @@ def test_what_another_process_writes_is_waited_for_and_the_rest_made_meanwhile(
 
 
 def test_every_analysis_of_conf_is_there() -> None:
-    assert {name for name in choices("analysis") if load_analysis(name).steps} <= set(ANALYSES)
-    assert set(ANALYSES) <= set(choices("analysis"))
+    for analysis in map(load_analysis, choices("analysis")):
+        assert hasattr(observer(analysis.name), "observe" if analysis.tasks else "make")

@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:
     """Make records; what another process holds comes last, and is made here if that leaves it unfinished."""
-    from adanorm.analyses.observers import ANALYSES
+    from adanorm.analyses.observers import make
 
     for record in missing:
         if record.analysis.tasks:
@@ -75,7 +75,7 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
         for number, record in [*left.items()]:
             print(f"[{number}/{len(missing)}] {record.about}", flush=True)
             try:
-                ANALYSES[record.analysis.name](record)
+                make(record)
                 del left[number]
             except HeldError:
                 print("  held by another process", flush=True)
