@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from adanorm.config import data_sections
 from adanorm.config.data_sections import DataConfig
 from adanorm.config.placements import POSITIONS, Heads, Placement, a_quarter, placements
-from adanorm.config.sections import Config, Fraction, Positive, default_is_null
+from adanorm.config.sections import Config, Fraction, Positive
 
 
 class Sites(NamedTuple):
@@ -191,7 +191,7 @@ class VisionTransformerConfig(TransformerConfig):
 
 
 # Null is in front of the activation, where the paper has the norm.
-AroundActivation = Annotated[Literal["post", "sandwich"] | None, default_is_null("pre", "post", "sandwich")]
+AroundActivation = Literal["pre", "post", "sandwich"] | None
 
 
 class ImageModelConfig(ModelConfig):

@@ -17,14 +17,20 @@ DEFAULTS = {
     "eps": 1e-5, "gain": True, "bias": True, "zero_centered": False, "phi_gradient": False, "learn_C": False,
     "over": "rows", "positions": 256,
 }  # fmt: skip
-# Values that mean the same as null, by setting.
+# Values that mean the same as null, by setting; of some models only, if these are named.
 NULLS: dict[str, Any] = {
     "data.label_noise": 0,
     "training.label_smoothing": 0,
     "training.momentum": 0,
     "training.warmup_from": 0,
     "training.average": {"of": "best", "count": 1},
+    "training.optimizer": "adam",
     "model.attention_dropout": 0,
+    "model.norm_position": "pre",
+}
+OF_MODELS = {
+    "model.attention_dropout": ("sentence_encoder",),
+    "model.norm_position": ("mnist_cnn", "transition_parser"),
 }
 
 
@@ -91,9 +97,8 @@ def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
     """
     for key, value in NULLS.items():
         section, name = key.split(".")
-        given = setting(values, key)
-        is_number = key == "model.attention_dropout" and setting(values, "model.name") != "sentence_encoder"
-        if given == value and given is not False and not is_number:
+        given, model = setting(values, key), setting(values, "model.name")
+        if given == value and given is not False and model in OF_MODELS.get(key, (model,)):
             values[section][name] = None
     if values["norm"].get("placement") == ["*"]:
         values["norm"]["placement"] = "all"

@@ -31,17 +31,6 @@ EachOnce = AfterValidator(each_once)
 Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
 
 
-def default_is_null(default: str, *others: str) -> BeforeValidator:
-    """Return what says a default as null, so that one run has one identity, and refuses other words."""
-
-    def said(name: Any) -> Any:
-        if name not in (None, default, *others):
-            raise ValueError(f"{name!r}: choose {', '.join((default, *others))}")
-        return None if name == default else name
-
-    return BeforeValidator(said)
-
-
 class Config(BaseModel):
     """A part of the configuration: immutable, no unknown keys, no infinities."""
 
@@ -185,7 +174,7 @@ class TrainingConfig(Config):
     warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
     label_smoothing: Fraction | None = None
     average: AverageConfig | None = None
-    optimizer: Annotated[Literal["sgd"] | None, default_is_null("adam", "sgd")] = None  # null: Adam
+    optimizer: Literal["adam", "sgd"] | None = None  # null: Adam
     momentum: Fraction | None = None  # of sgd; null: zero
 
     @model_validator(mode="after")
