@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from adanorm.config.compose import compose_experiment, compose_values
-from adanorm.config.overrides import assigned, check_fixed, prepare_overrides
+from adanorm.config.overrides import check_fixed, prepare_overrides, quoted
 
 CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
 
@@ -23,7 +23,7 @@ CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\
 @example("$x{y}")
 @settings(max_examples=60)
 def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
-    override = assigned("data.cache", text)
+    override = f"data.cache={quoted(text)}"
     assert compose_values([override])["data"]["cache"] == text
 
 

@@ -26,16 +26,11 @@ _SCALARS = {"true": True, "false": False, "null": None}
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes that Hydra's grammar and OmegaConf read as this very text."""
+    """Return any text in quotes that Hydra's grammar and OmegaConf read as this very text."""
     text = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + r"\${", text)
     # Backslashes count only in front of a quote: there, and at the end, each is doubled.
     escaped = re.sub(r"(\\*)('|$)", lambda match: 2 * match[1] + match[2].replace("'", r"\'"), text)
     return f"'{escaped}'"
-
-
-def assigned(key: str, value: str) -> str:
-    """Return the override that sets a key to a text, whatever characters it has."""
-    return f"{key}={quoted(value)}"
 
 
 def check_each_once(overrides: Given) -> Given:
@@ -146,7 +141,7 @@ def parsed(override: str) -> Any:
         if not equals:
             hint = "write settings as key=value"
         elif re.fullmatch(r"[+~]*[\w./@$-]+", key, re.ASCII):
-            hint = f'a value of other characters stands in quotes: "{assigned(key, value)}"'
+            hint = f'a value of other characters stands in quotes: "{key}={quoted(value)}"'
         else:
             hint = f"{key!r} is no key"
         raise ValueError(f"{override}: cannot be read; {hint}") from error

@@ -110,8 +110,8 @@ def load_streams(data: ByteTextConfig) -> Corpus:
 def _content(data: ByteTextConfig) -> tuple[bytes, str]:
     if data.source == "synthetic":
         return synthetic.text(), data.source
-    if data.source == FULL_SIZE:
-        return synthetic.full_size_text(data), data.source
+    if data.source == FULL_SIZE:  # enough for the updates of a dry run on full segments of every stream
+        return synthetic.text(int(3_072 * data.streams / data.fractions[0])), data.source
     if data.source == "enwik8":
         return _enwik8(data), data.source
     if data.source == "enwik8-1m":

@@ -5,7 +5,7 @@ Those of `full_size_` have the paper's vocabularies and lengths, a few batches, 
 
 import numpy as np
 
-from adanorm.config.data_sections import ByteTextConfig, ParallelConfig
+from adanorm.config.data_sections import ParallelConfig
 
 Rows = list[tuple[str, str, int]]
 WORDS = 18_000  # of full size, of sentences and of trees: about what RT and the treebank have
@@ -56,15 +56,15 @@ def pairs() -> dict[str, tuple[list[str], list[str]]]:
     return splits
 
 
-def text() -> bytes:
-    """Return 6,000 bytes of words that follow one another by a rule."""
+def text(size: int = 6_000) -> bytes:
+    """Return so many bytes of words that follow one another by a rule."""
     random = np.random.default_rng(0)
     words = [b"the", b"cat", b"sat", b"on", b"a", b"mat"]
     state, made = 0, bytearray()
-    while len(made) < 6_000:
+    while len(made) < size:
         made += words[state] + b" "
         state = (state + int(random.integers(1, 3))) % len(words)
-    return bytes(made[:6_000])
+    return bytes(made[:size])
 
 
 def sentences() -> dict[str, list[tuple[str, list[str]]]]:
@@ -116,12 +116,6 @@ def _lines(count: int, words: int, *, seed: int) -> list[str]:
     order = random.permutation(words)[: len(drawn)]
     drawn[-len(order) :] = order
     return [" ".join(f"w{word}" for word in part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
-
-
-def full_size_text(data: ByteTextConfig) -> bytes:
-    """Return bytes enough for the updates of a dry run on full segments of every stream."""
-    count = int(3_072 * data.streams / data.fractions[0])
-    return np.random.default_rng(0).integers(32, 127, count, dtype=np.uint8).tobytes()
 
 
 def _splits() -> dict[str, list[list[str]]]:

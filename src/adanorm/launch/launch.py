@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 from types import FrameType
 from typing import IO, NoReturn
 
-from adanorm.config.overrides import assigned
+from adanorm.config.overrides import quoted
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
@@ -60,7 +60,8 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, kept: str | None
 def _of_logger(run: Planned, study: str) -> list[str]:
     """Return what makes a study's runs one group of a logger."""
     is_used = run.experiment.logger.name != "files"
-    return [assigned("++logger.group", study), assigned("++logger.label", run.name)] if is_used else []
+    group = [f"++logger.group={quoted(study)}", f"++logger.label={quoted(run.name)}"]
+    return group if is_used else []
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -90,7 +91,7 @@ def _launch(runs: Sequence[Planned], chosen: Sequence[int], launch: Launch, fold
     for index in chosen:
         (folder / f"{index}.ended").unlink(missing_ok=True)
     command = [sys.executable, "-m", "adanorm.launch.job", "-m", f"index={','.join(map(str, chosen))}"]
-    command += [assigned("plan", str(folder.resolve())), *launch.overrides()]
+    command += [f"plan={quoted(str(folder.resolve()))}", *launch.overrides()]
     waited = list(chosen)
     path = folder / "launcher.log"
     with path.open("a", encoding="utf-8") as log, _group(command, None if launch.aloud else log) as process:

@@ -31,11 +31,7 @@ class Pair:
     comparison: Comparison | None  # None without shared seeds or a variance
     sd: float | None  # of a seed's gap
     looks: Looks
-
-    @property
-    def gaps(self) -> list[float]:
-        """By how much the first norm is better, one gap per shared seed."""
-        return [self.sides[0].by_seed[seed] - self.sides[1].by_seed[seed] for seed in self.seeds]
+    gaps: list[float]  # by how much the first norm is better, one per shared seed
 
     @property
     def hours_a_seed(self) -> float | None:
@@ -147,8 +143,9 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
     gaps = variance.gaps(worse, better)
     comparison = compared(variance, better, worse, gaps, noise=noise, goes_on=goes_on, plan=plan, **facts)
     spread = variance.of_difference(worse, better)
-    sides, sd = (records.norms[better], records.norms[worse]), spread.sd if spread else None
-    return Pair(records.task, records.scale, (better, worse), sides, tuple(seeds), comparison, sd, looks)
+    of, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
+    sd = spread.sd if spread else None
+    return Pair(*of, (better, worse), sides, tuple(seeds), comparison, sd, looks, gaps)
 
 
 def until_last_look(variance: TaskVariance, better: str, worse: str, plan: str | None) -> TaskVariance:

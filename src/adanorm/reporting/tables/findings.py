@@ -5,15 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from statistics import fmean
 
-from adanorm.analyses.spec import (
-    Analysis,
-    AnalysisGrid,
-    analysis_grid,
-    analysis_results,
-    load_analysis,
-    number,
-    text,
-)
+from adanorm.analyses import spec
 from adanorm.config.titles import title
 from adanorm.reporting.tables.notes import decided
 from adanorm.reporting.tables.table import Table
@@ -33,8 +25,8 @@ def findings_markdown(runs: str | None = None) -> str:
     """Return every finding with its verdicts, in Markdown; `runs` is the folder of the records."""
     lines = ["# Findings of older papers, tested", "", how_to_read("Findings")]
     for finding in findings.load_findings():
-        analysis = load_analysis(finding.analysis)
-        grid = analysis_grid(analysis, runs=runs)
+        analysis = spec.load_analysis(finding.analysis)
+        grid = spec.analysis_grid(analysis, runs=runs)
         lines += ["", f"## {finding.text}", "", f"{finding.source}; `make analyse WHAT={analysis.name}`."]
         labels = ("norm", *(quantity.label for quantity in analysis.shown), "verdict")
         header, rows = (
@@ -47,20 +39,23 @@ def findings_markdown(runs: str | None = None) -> str:
 
 
 def _row(finding: Finding, row: FindingRow) -> list[str]:
-    sides = [f"{title(n)} {number(mean)}" for n, mean in zip(finding.norms or (), row.means, strict=True)]
+    both = zip(finding.norms or (), row.means, strict=True)
+    sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in both]
     p, gap = f"{row.comparison.family_p:.3f}" if row.comparison else "-", fmean(row.gaps)
-    shown = f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + number(abs(gap))
+    shown = (
+        f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + spec.number(abs(gap))
+    )
     about = [title(row.task), markdown(row.quantity.label), *sides]
     return [*about, shown, p, str(len(row.gaps)), row.verdict]
 
 
-def _entries(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[list[str]]:
+def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid) -> list[list[str]]:
     """Return the rows of a published table of yes and no, one per norm."""
-    cells = {norm: cell for (norm, _), cell in grid.items() if analysis_results(cell)}
+    cells = {norm: cell for (norm, _), cell in grid.items() if spec.analysis_results(cell)}
     rows = []
     for norm, published in finding.table.items():
         if norm in cells:
-            ours = [text(cells[norm], quantity) for quantity in analysis.shown]
+            ours = [spec.text(cells[norm], quantity) for quantity in analysis.shown]
             agrees = ours == ["yes" if entry else "no" for entry in published]
             rows.append([title(norm), *ours, "supported" if agrees else "contradicted"])
     return rows
