@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from adanorm import tasks
 from adanorm.config.compose import cached_experiment
 from adanorm.runs.setup import prepare, start_trainer
 
@@ -14,13 +13,10 @@ UPDATES = 3
 def golden_losses(pairs: Iterable[str]) -> dict[str, list[float]]:
     """Return the mean losses of the first updates on a CPU by TASK/NORM; what cannot be had is left out."""
     losses: dict[str, list[float]] = {}
-    loaded = of = None
     for task, norm in (pair.split("/") for pair in pairs if not pair.endswith(LEFT_OUT)):
         experiment = cached_experiment([f"task={task}", f"norm={norm}", "scale=smoke", "device=cpu"])
         try:
-            if loaded is None or of != (experiment.task, experiment.model):  # MNIST's axes depend on the norm
-                loaded, of = tasks.build(experiment), (experiment.task, experiment.model)
-            prepared = prepare(experiment, loaded)
+            prepared = prepare(experiment)
         except ValueError:  # not a norm for these sites, or a package lacks
             continue
         trainer = start_trainer(experiment, prepared)
