@@ -5,7 +5,6 @@ import io
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     Validation is the first `valid_size` grey training images (PAPER: MNIST's are 55,000/5,000), and the last
     of the coloured ones used. Raises ValueError for a file that is missing, corrupted or of another form.
     """
-    if is_grey := isinstance(data, ImagesConfig):
+    if isinstance(data, ImagesConfig):
         (images, labels, *test), checksums = _grey_arrays(data)
         names, valid, train = np.unique(labels), slice(data.valid_size), slice(data.valid_size, None)
     else:
@@ -56,10 +55,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     def examples(pixels: Pixels, labels: Pixels) -> ArrayExamples:
         planes = torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy())
         targets = torch.from_numpy(np.searchsorted(names, labels))
-        kept = ArrayExamples(planes, targets, data.batch_size, (mean, std))
-        if is_grey:  # they are few: they are made numbers once
-            kept = replace(kept, inputs=kept.batch(np.arange(len(kept))).inputs, moments=None)
-        return kept
+        return ArrayExamples(planes, targets, data.batch_size, (mean, std))
 
     by_split: dict[str, Examples] = {split: examples(*labeled) for split, labeled in splits.items()}
     return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)

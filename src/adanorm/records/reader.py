@@ -6,7 +6,6 @@ A folder of runs or analyses has live records, <folder>/<name>/result.json, and 
 
 from __future__ import annotations
 
-import re
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -32,8 +31,6 @@ SCHEMA = 1
 MERGED = "[0-9][0-9][0-9]-*"  # the folders of contributions, in the order they were merged
 SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
 
-SEED_LINE = re.compile(r"^seed: (\d+)\n", re.MULTILINE)
-
 
 def seed_series(seed: int) -> int:
     """Return the series of a seed: 0 of the first plan, 1 of fresh seeds, 2 of seeds that choose settings.
@@ -42,12 +39,6 @@ def seed_series(seed: int) -> int:
     decided again by the seeds of another.
     """
     return bisect_left(SERIES, seed)
-
-
-@cache
-def _settings(text: str) -> dict[str, Any]:
-    """Return the settings of a config.yaml without its seed: most runs differ in nothing else."""
-    return check.settings_of(text)
 
 
 class Record:
@@ -134,10 +125,7 @@ class Record:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What makes the run the run it is, as config.yaml has it."""
-        text = self.text("config.yaml")
-        if (line := SEED_LINE.search(text)) is None:
-            return check.settings_of(text)
-        return {**_settings(text[: line.start()] + text[line.end() :]), "seed": int(line[1])}
+        return check.settings_of(self.text("config.yaml"))
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -248,14 +236,13 @@ def _records(parent: Path, file: Path, state: State) -> dict[str, Record]:
 
 def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
     """Yield the records of a folder that each contribution has, by name, in the order they were merged."""
-    root = contributed_folder(parent.parent.parent)
-    for folder in _contributions(root, _state(root)):
+    for folder in _contributions(parent.parent.parent):
         yield _kept(parent, store.file_of(folder / parent.parent.name / parent.name))
 
 
-@lru_cache(maxsize=64)
-def _contributions(root: Path, state: State) -> list[Path]:
-    return sorted(root.glob(MERGED)) if state else []
+def _contributions(root: Path) -> list[Path]:
+    """Return the folders of the contributions to a folder of runs."""
+    return sorted(contributed_folder(root).glob(MERGED))
 
 
 def contributed(folder: Path) -> list[Record]:
@@ -273,8 +260,8 @@ def names(parent: Path) -> list[str]:
 def records(root: Path) -> Iterator[Record]:
     """Yield the records in a folder of runs or of analyses that have ended, whole or not, in order."""
     live = {path.parent.parent for path in root.rglob("result.json")}
-    merged = _contributions(others := contributed_folder(root), _state(others))
-    of_others = {root / parent.relative_to(folder) for folder in merged for parent in store.parents(folder)}
+    merged = ((folder, parent) for folder in _contributions(root) for parent in store.parents(folder))
+    of_others = {root / parent.relative_to(folder) for folder, parent in merged}
     for parent in sorted(live | {*store.parents(root)} | of_others):
         for name in names(parent):
             if (one := record(parent / name)).has("result.json"):
