@@ -20,7 +20,7 @@ def test_text_batches_hold_every_sentence_once_within_the_budget(
     examples = TextExamples(sentences, torch.arange(len(lengths)), budget)
     order = examples.order(None if seed is None else np.random.default_rng(seed))
     assert sorted(np.concatenate(order).tolist()) == list(range(len(lengths)))
-    for batch in Batches(examples, order):
+    for batch in Batches(examples.batch, order):
         assert batch.inputs.numel() <= budget or len(batch.targets) == 1
         for row, target in zip(batch.inputs, batch.targets, strict=True):
             words = row[row != 0]
@@ -32,6 +32,6 @@ def test_the_processes_share_a_batch_without_loss(world: int) -> None:
     arrays = ArrayExamples(torch.arange(5)[:, None], torch.arange(5), 8)
     sentences = TextExamples([np.arange(1, 3)] * 5, torch.arange(5), 80)
     for examples in (arrays, sentences):
-        batches = Batches(examples, examples.order(None))
+        batches = Batches(examples.batch, examples.order(None))
         parts = [batches.part(0, rank, world) for rank in range(world)]
         assert sorted(torch.cat([part.targets for part in parts]).tolist()) == list(range(5))

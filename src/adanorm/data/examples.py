@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -125,18 +125,11 @@ Examples = ArrayExamples | TextExamples
 BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 
-class Batchable(Protocol[BatchT_co]):
-    """Examples, some at a time a batch."""
-
-    def batch(self, indices: Indices) -> BatchT_co:
-        """Return these examples as a batch."""
-
-
 @dataclass(frozen=True)
 class Batches(Generic[BatchT_co]):
     """The batches of an order, each made when it is asked for."""
 
-    examples: Batchable[BatchT_co]
+    batch: Callable[[Indices], BatchT_co]  # makes one of some examples
     order: Sequence[Indices]
 
     def __len__(self) -> int:
@@ -147,7 +140,7 @@ class Batches(Generic[BatchT_co]):
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> BatchT_co:
         """Return every world-th example of a batch from `rank` on, perhaps none; the others are not read."""
-        return self.examples.batch(self.order[index][rank::world])
+        return self.batch(self.order[index][rank::world])
 
 
 @dataclass(frozen=True)

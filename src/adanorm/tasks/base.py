@@ -67,7 +67,7 @@ class TrainingTask(ABC):
     def train_batches(self, epoch: int) -> EpochBatches:
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
         train = self.examples["train"]
-        return Batches(train, train.order(np.random.default_rng((self._seed, epoch))))
+        return Batches(train.batch, train.order(np.random.default_rng((self._seed, epoch))))
 
     @cached_property
     def examples(self) -> Mapping[str, Examples]:

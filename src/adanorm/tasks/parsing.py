@@ -110,21 +110,20 @@ class Parsing(TrainingTask):
         On validation also the loss in nats a transition, over the trees that have transitions.
         """
         parsed = self.parse(model, self.trees[split])
-        scores = attachment(self.trees[split], parsed, self._data.scoring)
-        metrics = dict(scores.metrics)
+        metrics, signatures = attachment(self.trees[split], parsed, self._data.scoring)
         if split == "valid":
             metrics["loss"] = self._loss(model, self.examples[split])
         outputs = []
         for arcs in parsed:
             words = (str(h) if label == "_" else f"{h}:{label}" for h, label in zip(*arcs, strict=True))
             outputs.append(" ".join(words))
-        return Evaluation(metrics, outputs, scores.signatures)
+        return Evaluation(metrics, outputs, signatures)
 
     def _loss(self, model: nn.Module, examples: ArrayExamples) -> float:
         device = next(model.parameters()).device
         total = 0.0
         with torch.inference_mode():
-            for batch in Batches(examples, replace(examples, batch_size=EVALUATED).order(None)):
+            for batch in Batches(examples.batch, replace(examples, batch_size=EVALUATED).order(None)):
                 total += self.loss(model, batch.to(device)).total.double().item()
         return total / len(examples)
 
@@ -147,7 +146,7 @@ class Parsing(TrainingTask):
         left = [([*range(len(tree))], ["_"] * len(tree)) for tree in trees]
         right = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]
         sides = {"left neighbor": left, "right neighbor": right}
-        return {name: attachment(trees, arcs, self._data.scoring).metrics for name, arcs in sides.items()}
+        return {name: attachment(trees, arcs, self._data.scoring)[0] for name, arcs in sides.items()}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the right heads of each test sentence and the words that count."""

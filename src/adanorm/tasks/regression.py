@@ -31,7 +31,7 @@ class Regression(TrainingTask):
         chosen = self.splits[split]
         device = next(model.parameters()).device
         with torch.inference_mode():
-            batches = Batches(chosen, chosen.order(None))
+            batches = Batches(chosen.batch, chosen.order(None))
             predictions = torch.cat([model(batch.to(device).inputs).float().cpu() for batch in batches])
         error = (predictions - chosen.targets).double().square().mean().item()
         return Evaluation({"loss": error}, [" ".join(map(repr, row)) for row in predictions.tolist()])

@@ -47,7 +47,7 @@ class Translation(TrainingTask):
         """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
         train = self.corpus.splits["train"]
         random = np.random.default_rng((self._seed, epoch))
-        return Batches(train, train.order(self._data.batch_tokens, random))
+        return Batches(train.batch, train.order(self._data.batch_tokens, random))
 
     def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number.
@@ -78,7 +78,7 @@ class Translation(TrainingTask):
         device = next(model.parameters()).device
         smoothed, plain, units = 0.0, 0.0, 0
         with torch.no_grad():  # fairseq keeps position encodings made here: no inference tensors
-            for batch in Batches(pairs, pairs.order(self._data.batch_tokens, None)):
+            for batch in Batches(pairs.batch, pairs.order(self._data.batch_tokens, None)):
                 moved = batch.to(device)
                 logits = _logits(model, moved)
                 smoothed += label_smoothed_loss(logits, moved.target, smoothing=self._smoothing).item()

@@ -318,7 +318,7 @@ def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> Non
     train = load_pairs(data_of(f"data.cache={tmp_path}")).splits["train"]
     order = train.order(100, np.random.default_rng(1))
     assert sorted(np.concatenate(order)) == list(range(len(train)))
-    batches = Batches(train, order)
+    batches = Batches(train.batch, order)
     for index, indices in enumerate(order):
         batch = batches.part(index)
         assert max(batch.source.numel(), batch.previous.numel()) <= 100

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -90,17 +90,13 @@ def projectivized(tree: Tree) -> Tree:
     return replace(tree, heads=tuple(heads[1:]))
 
 
-class Attachment(NamedTuple):
-    """Scores in percent by name, and how each was counted."""
-
-    metrics: dict[str, float]
-    signatures: dict[str, str]
-
-
-def attachment(gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring) -> Attachment:
+def attachment(
+    gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring
+) -> tuple[dict[str, float], dict[str, str]]:
     """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where there are labels.
 
-    UAS is the share of words with the right head, LAS with the right head and label.
+    UAS is the share of words with the right head, LAS with the right head and label: in percent by name,
+    and how each was counted.
     """
     heads, labels, counted = [], [], []
     for tree, (parsed_heads, parsed_labels) in zip(gold, parsed, strict=True):
@@ -119,7 +115,7 @@ def attachment(gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring) 
         for of, words in ((name, [*compress(right, counted)]), (f"{name}_all", right)):
             metrics[of] = 100 * sum(words) / max(1, len(words))
         signatures[name] = f"{SIGNATURES[scoring]}; {sum(counted):,} of {len(counted):,} words"
-    return Attachment(metrics, signatures)
+    return metrics, signatures
 
 
 def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
