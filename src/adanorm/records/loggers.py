@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -19,24 +19,17 @@ from adanorm.records.result import Result
 Row = dict[str, int | float]
 
 
-class Log(NamedTuple):
-    """Where a run's rows of metrics go, and its test scores at the end, with the update they are of."""
-
-    row: Callable[[Row], None]
-    test: Callable[[Row, float], None]
-
-
 @contextmanager
 def opened(
     logger: LoggerConfig, identity: dict[str, Any], folder: Path, *, used: bool = True
-) -> Iterator[Log]:
+) -> Iterator[Callable[[Row, float], object]]:
     """Yield what takes rows and test scores to a logger, if it is used here; then print where they lie.
 
-    For `files` they go nowhere else than into the run's folder. The runs of a study are one group of wandb,
-    or one folder of TensorBoard.
+    With each goes the update that it is of. For `files` they go nowhere else than into the run's folder. The
+    runs of a study are one group of wandb, or one folder of TensorBoard.
     """
     if logger.name == "files" or not used:
-        yield Log(lambda row: None, lambda scores, update: None)
+        yield lambda values, update: None
     elif logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
@@ -52,7 +45,7 @@ def opened(
                 for name, value in values.items():
                     writer.add_scalar(name, value, int(update))
 
-            yield Log(lambda row: add(row, row["update"]), add)
+            yield add
         _say("tensorboard", events, "look at it with: tensorboard --logdir")
     else:
         import wandb
@@ -60,9 +53,8 @@ def opened(
         named = logger.model_dump(include={"project", "group", "mode"}) | {"name": logger.label}
         named |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
         with wandb.init(**named, config=identity, settings=wandb.Settings(silent=True)) as run:
-            yield Log(
-                lambda row: run.log(row, step=int(row["update"])),
-                lambda scores, update: run.summary.update(scores),
+            yield lambda values, update: (  # test scores are of no row
+                run.log(values, step=int(update)) if "update" in values else run.summary.update(values)
             )
         if logger.mode == "offline":
             _say("wandb, offline", Path(run.dir).parent, "upload it with: wandb sync")
@@ -77,9 +69,9 @@ def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> 
     folder.mkdir(parents=True, exist_ok=True)
     with opened(logger, record.identity, folder) as log:
         for row in record.rows():
-            log.row(row)
+            log(row, row["update"])
         scores = {f"test_{name}": score for name, score in (result.test or {}).items()}
-        log.test(scores, result.best_step or 0)
+        log(scores, result.best_step or 0)
 
 
 def check(logger: LoggerConfig) -> None:

@@ -105,19 +105,19 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.opened(experiment.logger, experiment.identity(), folder.path, used=is_main) as logger,
+        loggers.opened(experiment.logger, experiment.identity(), folder.path, used=is_main) as send,
     ):
 
         def log(row: Row) -> None:
             folder.add_row(row)
-            logger.row(row)
+            send(row, row["update"])
             progress.add_row(row)
 
         log_test = partial(folder.add_row, to=folder.test_rows) if experiment.track_test else None
         outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
         if outcome.test is not None:
             scores = {f"test_{name}": score for name, score in outcome.test.metrics.items()}
-            logger.test(scores, outcome.state.best_update)
+            send(scores, outcome.state.best_update)
         return outcome
 
 
