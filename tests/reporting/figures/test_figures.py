@@ -214,7 +214,7 @@ def test_a_point_is_of_all_runs_and_says_that_some_did_not_learn(tmp_path: Path)
 
 
 def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path: Path) -> None:
-    nothing = scored("square", tmp_path / "no", {("layernorm", "rt"): [75.0]})
+    nothing = scored("square-translation", tmp_path / "no", {("layernorm", "de-en"): [41.0]})  # no grad-scale
     assert square("norms-square", nothing) is None
     scores = {"none": [75.0, 76.0], "grad-only": [76.0, 77.5], "grad-mean": [20.0, 70.0]}
     table = scored("square", tmp_path, {(arm, "rt"): of for arm, of in scores.items()})

@@ -10,7 +10,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from scipy.stats import t
 
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import counted, task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.claims import SIZES
@@ -128,7 +128,7 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     if not leagues:
         return None
     told = [
-        f"{len(one.league.told_apart)} of {len(one.league.pairs)} pairs on {title(one.task)}"
+        f"{len(one.league.told_apart)} of {counted(len(one.league.pairs), 'pair')} on {title(one.task)}"
         for one in leagues
     ]
     height, message = 0.6 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(told)

@@ -25,7 +25,7 @@ DRAWN = [*CORNERS, "none"]
 @style.figure_style()
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None where no corner has run."""
-    cells = {task: {arm: table.cells[arm, task] for arm in DRAWN} for task in tasks_with_runs(table)}
+    cells = {task: {arm: table.cells.get((arm, task)) for arm in DRAWN} for task in tasks_with_runs(table)}
     drawn = {task: {a: drawn_scores(c) for a, c in of.items() if c} for task, of in cells.items()}
     means = {task: {a: fmean(scores) for a, scores in of.items() if scores} for task, of in drawn.items()}
     maps = {task: of_task for task, of_task in means.items() if of_task.keys() & {*CORNERS}}
@@ -39,8 +39,8 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     style.legend_below(figure, _through_layers(panels[-1], table))
     about = seeds(cell.by_seed for task in maps for cell in cells[task].values() if cell)
     caption = (
-        f"{table.study.title}: mean test scores at {table.study.scale} scale, {about}, and their leads over"
-        " no norm (*: some runs diverged or did not learn). Last panel: the deviation of dl/dx at each norm."
+        f"Mean test scores at {table.study.scale} scale, {about}, and their leads over no norm (*: a run"
+        " diverged or did not learn). Last panel: the deviation of dl/dx at each norm."
     )
     return style.NamedFigure(name, caption, figure)
 
