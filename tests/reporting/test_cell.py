@@ -152,7 +152,7 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) ->
     for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
         assert "99.40 ± 0.20" in text
     assert [row["seeds"] for row in of_csv(after) if row["scores"]] == ["1 2 3", "1 2 3 4"]
-    assert "planned seeds: 1, 2, 3; more in these cells: AdaNorm on MNIST 4." in table_markdown(after)
+    assert "planned seeds: 1, 2, 3. These cells have more: AdaNorm on MNIST 4." in table_markdown(after)
     assert "other seeds" not in table_markdown(table)
     assert max(map(len, table_text(table).splitlines())) <= 80
     assert "no runs yet: En-De, De-En" in table_text(table)

@@ -22,7 +22,7 @@ STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
 
 def notes(table: Table) -> list[str]:
     """Return what a reader of the table must know beside what docs/tables.md says of every table."""
-    scale = f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}."
+    scale = f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"
     parts = (_settings, _differences, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
     folders = (folder for cell in table.cells.values() if cell for folder in cell.folders)
     elsewhere = origin_note(map(reader.record, folders))
@@ -30,12 +30,13 @@ def notes(table: Table) -> list[str]:
 
 
 def _seeds(table: Table) -> str:
-    """Return the planned seeds, and which cells are of more, which the study's rule does not read."""
+    """Return the planned seeds, and which cells have more of them."""
+    planned = table.study.seeds
     cells = ((_name(row), _name(task), len(c.scores)) for (row, task), c in table.cells.items() if c)
-    more = [f"{row} on {task} {count}" for row, task, count in cells if count > len(table.study.seeds)]
-    read = ", of which the study's rule reads the planned ones alone" if table.study.rule else ""
-    beyond = f"; more in these cells{read}: {', '.join(more)}" if more else ""
-    return f"{', '.join(map(str, table.study.seeds))}{beyond}"
+    more = [f"{row} on {task} {count}" for row, task, count in cells if count > len(planned)]
+    beyond = f" These cells have more: {', '.join(more)}." if more else ""
+    read = " The study's rule reads only the planned ones." if more and table.study.rule else ""
+    return f"{', '.join(map(str, planned))}.{beyond}{read}"
 
 
 def _converged(table: Table) -> list[str]:
