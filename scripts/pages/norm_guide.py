@@ -41,7 +41,7 @@ def update_norm_guide(
         changes = ", ".join(invariances.get(name, ())) or "none of the six changes measured"
         lines = [f"invariant to: {changes}"] if name in invariances else []
         lines += [times[name]] if name in times else []
-        lines += _scores(tables, name) or ["no runs in `overview`, `heirs` or `beyond`"]
+        lines += _scores(tables, name) or ["no runs in `overview`, `heirs`, `small` or `beyond`"]
         return "\n- ".join([f"{mark[1]}**Here**", *lines]) + f"\n{mark[3]}"
 
     return MARKED.sub(facts, text)
@@ -96,7 +96,10 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
     """Return a norm beside LayerNorm by a table's cells; None of a task without a margin or LayerNorm."""
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
-    return pair(Evidence(task, table.study.scale, "test", cells, variance_of(cells)), norm, BASELINE)
+    plan = preregistration().plan_of(task, table.study.scale)
+    return pair(
+        Evidence(task, table.study.scale, "test", cells, variance_of(cells), plan=plan), norm, BASELINE
+    )
 
 
 def guide(tables: Mapping[str, Table]) -> str:

@@ -163,16 +163,20 @@ def _example_noise(
     """Return the noise of test examples; None where none are counted, and of what is no test score.
 
     The first plan allows for it in claims, and where seeds are added until it is decided. A later one pools
-    it over all pairs of the task's norms: components may be negative, and only their mean is held to 0.
+    it over all pairs of the task's norms, each up to its last look: components may be negative, and only
+    their mean is held to 0.
     """
     if records.quantity not in ("test", "top3"):
         return None
     if records.plan is None:
         is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}
         return _components(records, better, worse, seeds) if goes_on or is_claimed else None
-    # One shared seed does not tell the noise of examples from the seed's own.
-    every = ((two, records.variance.shared(*two)) for two in combinations(records.variance.scores, 2))
-    pairs = [(two, shared) for two, shared in every if len(shared) > 1]
+    pairs = [
+        (two, shared)
+        for two in combinations(records.variance.scores, 2)
+        # One shared seed does not tell the noise of examples from the seed's own.
+        if len(shared := until_last_look(records.variance, *two, records.plan).shared(*two)) > 1
+    ]
     known = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
     return known[0]._replace(example=fmean(noise.example for noise in known)) if known else None
 
