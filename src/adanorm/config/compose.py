@@ -26,7 +26,7 @@ IN_SECTIONS = ("norm", "logger")  # groups whose files are a section; those of o
 def compose_experiment(overrides: Sequence[str]) -> Experiment:
     """Return the experiment of overrides in Hydra's syntax; ValueError, in one line, for any mistake."""
     prepared = prepare_overrides(overrides)
-    return parse_experiment(_composed(prepared), _of_choices(_chosen(prepared)))
+    return parse_experiment(compose_values(prepared), _of_choices(_chosen(prepared)))
 
 
 def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> Experiment:
@@ -52,10 +52,7 @@ def compose_values(overrides: Sequence[str]) -> Values:
     Choices and plain settings are put together here, as conf/run.yaml's defaults list says: Hydra takes a
     tenth of a second. All else, such as a reference to another setting and every mistake, is left to it.
     """
-    return _composed(prepare_overrides(overrides))
-
-
-def _composed(prepared: Sequence[str]) -> Values:
+    prepared = prepare_overrides(overrides)  # which are left as they are where they are prepared already
     with suppress(LookupError):
         return _with_settings(prepared)
     return _composed_by_hydra(prepared)

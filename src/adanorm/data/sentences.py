@@ -3,7 +3,6 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,13 +14,7 @@ from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled, too_long
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
-
-
-class Sentence(NamedTuple):
-    """A label and the words it belongs to."""
-
-    label: str
-    words: list[str]
+Sentence = tuple[str, list[str]]  # a label and the words it belongs to
 
 
 def load_sentences(data: TextConfig) -> Splits:
@@ -35,8 +28,8 @@ def load_sentences(data: TextConfig) -> Splits:
             checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(content).hexdigest()
             corpora[split] = read_lines(content, str(path), separator)
     elif data.source in ("synthetic", FULL_SIZE):
-        drawn = synthetic.sentences() if data.source == "synthetic" else synthetic.full_size_sentences()
-        corpora = {split: [Sentence(*row) for row in rows] for split, rows in drawn.items()}
+        is_small = data.source == "synthetic"
+        corpora = synthetic.sentences() if is_small else synthetic.full_size_sentences()
     elif data.source == "sst5":
         (path,) = fetch("sst5", data).values()
         corpora, checksums = read_sst(path)
@@ -65,7 +58,7 @@ def _parse(line: str, separator: str, name: str) -> Sentence:
         raise ValueError(f"{name}: expected `label{between}sentence`, found {line[:40]!r}")
     if reason := too_long(len(words)):
         raise ValueError(f"{name}: {reason}")
-    return Sentence(label.strip(), words)
+    return label.strip(), words
 
 
 _LEAF = re.compile(r"\(\d ([^()\s]+)\)")
@@ -78,7 +71,7 @@ def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
     members = packed.zip_members(path, names, digest.update)
     for split, content in zip(SPLITS, members.values(), strict=True):
         trees = [line for line in content.decode("utf-8").splitlines() if line]
-        corpora[split] = [Sentence(tree[1], list(map(_plain, _LEAF.findall(tree)))) for tree in trees]
+        corpora[split] = [(tree[1], list(map(_plain, _LEAF.findall(tree)))) for tree in trees]
     return corpora, {path.name: digest.hexdigest()}
 
 
@@ -94,27 +87,27 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
             words = re.findall(r"\w+", " ".join(words)) or words
         return [word.lower() for word in words] if data.lowercase else words
 
-    corpora = {split: [Sentence(s.label, chosen(s.words)) for s in part] for split, part in corpora.items()}
+    corpora = {split: [(label, chosen(words)) for label, words in part] for split, part in corpora.items()}
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * data.train_fraction))]
     inspection = inspect_labeled(
-        {split: (" ".join(s.words).encode() for s in corpus) for split, corpus in corpora.items()},
-        {split: [s.label for s in corpus] for split, corpus in corpora.items()},
+        {split: (" ".join(words).encode() for _, words in part) for split, part in corpora.items()},
+        {split: [label for label, _ in part] for split, part in corpora.items()},
         what="sentences",
-        available=sum(len(s.words) for s in corpora["train"]),
+        available=sum(len(words) for _, words in corpora["train"]),
         batch=("data.batch_tokens", data.batch_tokens),
     )
-    labels = tuple(sorted({sentence.label for sentence in corpora["train"]}))
-    words = frequent((word for sentence in corpora["train"] for word in sentence.words), data.min_count)
-    if not words:
+    labels = tuple(sorted({label for label, _ in corpora["train"]}))
+    known = frequent((word for _, words in corpora["train"] for word in words), data.min_count)
+    if not known:
         raise ValueError(f"data.min_count={data.min_count}: no word of the training data is so frequent")
-    vocabulary = (PADDING, UNKNOWN, *words)
+    vocabulary = (PADDING, UNKNOWN, *known)
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 
     splits: dict[str, Examples] = {
         split: TextExamples(
-            [np.array([word_ids.get(word, 1) for word in s.words]) for s in part],
-            torch.tensor([label_ids[s.label] for s in part]),
+            [np.array([word_ids.get(word, 1) for word in words]) for _, words in part],
+            torch.tensor([label_ids[label] for label, _ in part]),
             data.batch_tokens,
         )
         for split, part in corpora.items()

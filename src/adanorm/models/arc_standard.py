@@ -5,21 +5,12 @@ n + 2: nothing, the root, its words; inside it they count from 0. Actions are nu
 then a left-arc a label, then a right-arc a label; K labels, numbered from 1, K = 1 without any.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from adanorm.data.treebanks.encoding import Numbers, Sentences
-from adanorm.norms import backends
-
-if TYPE_CHECKING or backends.MISSING["cpu"] is None:
-    from adanorm.norms.kernels.compiling import cached_njit
-else:
-
-    def cached_njit(function: Any) -> Any:
-        """Return a function as it is: Python's own loops, slower by far, with the same results."""
-        return function
-
+from adanorm.norms.backends import cached_njit
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from adanorm.norms.backends import MISSING, is_plain
+from adanorm.norms.backends import MISSING, cached_njit, is_plain
 from adanorm.process import products
+
+Rows = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
 def usable(x: Tensor) -> bool:
@@ -116,12 +119,30 @@ class _Dropout(torch.autograd.Function):
 
 
 def _dropped(x: Tensor, p: float, key: int) -> Tensor:
-    from adanorm.models.numba_loops import drop
-
     values = x.detach().contiguous()
     y = torch.empty_like(values)
-    drop(values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), np.float32(1 / (1 - p)), key)
+    _drop(values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), np.float32(1 / (1 - p)), key)
     return y
+
+
+@cached_njit
+def _splitmix64(key: Any, number: Any) -> Any:
+    """Return the 64 bits of a number in splitmix64's sequence from a key (Steele, Lea & Flood 2014)."""
+    z = key + number * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@cached_njit
+def _drop(x: Any, y: Any, threshold: int, scale: Any, key: int) -> None:
+    """Write mask * x * scale (N,) into y; an element stays with probability 1 - threshold / WHOLE.
+
+    Its number in the sequence that starts at the key decides: those of random keys of 64 bits do not meet.
+    """
+    for i in range(len(x)):
+        drawn = _splitmix64(np.uint64(key), np.uint64(i)) >> np.uint64(32)
+        y[i] = x[i] * scale if drawn >= np.uint64(threshold) else np.float32(0)
 
 
 def sum_rows(rows: Tensor, places: Tensor) -> Tensor:
@@ -135,24 +156,43 @@ def sum_rows(rows: Tensor, places: Tensor) -> Tensor:
 class _RowSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        from adanorm.models.numba_loops import add_up
-
         rows, places = rows.detach().contiguous(), places.long().contiguous()
         ctx.save_for_backward(places)
         ctx.count = len(rows)
         sums = rows.new_empty(len(places), rows.shape[1])
-        add_up(rows.numpy(), places.numpy(), sums.numpy())
+        _add_up(rows.numpy(), places.numpy(), sums.numpy())
         return sums
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        from adanorm.models.numba_loops import spread
-
         (places,) = ctx.saved_tensors
         d_rows = grad.new_zeros(ctx.count, grad.shape[1])
-        spread(d_rows.numpy(), places.numpy(), grad.contiguous().numpy())
+        _spread(d_rows.numpy(), places.numpy(), grad.contiguous().numpy())
         return d_rows, None
+
+
+@cached_njit
+def _add_up(rows: Rows, places: Places, sums: Rows) -> None:
+    """Write sum_f rows[places[b, f]] into sums (B, H)."""
+    for b in range(len(places)):
+        total = sums[b]
+        total[:] = rows[places[b, 0]]
+        for f in range(1, places.shape[1]):
+            row = rows[places[b, f]]
+            for h in range(len(row)):
+                total[h] += row[h]
+
+
+@cached_njit
+def _spread(d_rows: Rows, places: Places, d_sums: Rows) -> None:
+    """Add d_sums[b] to d_rows[places[b, f]] for each b and f."""
+    for b in range(len(places)):
+        grad = d_sums[b]
+        for f in range(places.shape[1]):
+            row = d_rows[places[b, f]]
+            for h in range(len(row)):
+                row[h] += grad[h]
 
 
 class Linear(nn.Linear):

@@ -2,11 +2,12 @@
 
 import os
 import sysconfig
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch.autograd import forward_ad
 from adanorm.norms.base import Norm
 
 Backend = Literal["auto", "eager", "fused"]
+F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILERS = {"cpu": "numba", "cuda": "triton"}  # of the kernels, by the type of device
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # what the kernels read
@@ -34,6 +36,15 @@ def _missing(device: str) -> str | None:
 
 
 MISSING = {device: _missing(device) for device in COMPILERS}
+
+
+def cached_njit(function: F) -> F:
+    """Return a function that Numba compiles; without it, as it is: slower by far, with the same results."""
+    if MISSING["cpu"] is not None:
+        return function
+    from adanorm.norms.kernels import compiling
+
+    return compiling.cached_njit(function)
 
 
 def is_plain(x: Tensor) -> bool:

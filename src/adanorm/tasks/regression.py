@@ -17,9 +17,15 @@ class Regression(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, GaussianConfig), "the configuration pairs models and readers"
-        data = experiment.data
-        self.splits = self.examples = examples(data)
-        super().__init__(experiment, self.splits, {}, inputs=data.inputs, outputs=data.outputs)
+        data, outputs = experiment.data, experiment.data.outputs
+        sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
+        total = sum(sizes.values())
+        drawn = synthetic.linear_map(total, inputs=data.inputs, outputs=outputs, noise=data.noise)
+        inputs, targets = (torch.split(torch.from_numpy(values), [*sizes.values()]) for values in drawn)
+        parts = zip(sizes, inputs, targets, strict=True)
+        self.splits = {split: ArrayExamples(x, y, data.batch_size) for split, x, y in parts}
+        self.examples = self.splits
+        super().__init__(experiment, self.splits, {}, inputs=data.inputs, outputs=outputs)
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the squared errors summed over the batch's targets, and how many these are."""
@@ -46,13 +52,3 @@ class Regression(TrainingTask):
         predictions = torch.tensor([[float(number) for number in line.split()] for line in outputs])
         errors = (predictions - self.splits["test"].targets).double().square().mean(1)
         return {"loss": [[error] for error in errors.tolist()]}
-
-
-def examples(data: GaussianConfig) -> dict[str, ArrayExamples]:
-    """Return the examples of each split: inputs (N, inputs), targets (N, outputs)."""
-    sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
-    total, outputs = sum(sizes.values()), data.outputs
-    drawn = synthetic.linear_map(total, inputs=data.inputs, outputs=outputs, noise=data.noise)
-    inputs, targets = (torch.split(torch.from_numpy(values), [*sizes.values()]) for values in drawn)
-    parts = zip(sizes, inputs, targets, strict=True)
-    return {split: ArrayExamples(x, y, data.batch_size) for split, x, y in parts}
