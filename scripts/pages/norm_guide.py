@@ -97,6 +97,8 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
     plan = preregistration().plan_of(task, table.study.scale)
+    if preregistration().margin(task, "test", plan) is None or not {norm, BASELINE} <= cells.keys():
+        return None
     return pair(
         Evidence(task, table.study.scale, "test", cells, variance_of(cells), plan=plan), norm, BASELINE
     )

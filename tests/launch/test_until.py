@@ -128,7 +128,7 @@ def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Pat
     """At p .004 of three seeds a fixed plan ends; one with 37 looks to come goes on."""
     planned(tmp_path, ADANORM[:1], adanorm=6)
     (one,) = standings(tmp_path, ADANORM[:1])
-    fixed = known(pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm"))
+    fixed = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     assert (fixed.answer, one.answer, len(one.runs)) == ("better", "open", 2)
 
 
@@ -160,7 +160,7 @@ def test_a_run_that_two_comparisons_share_is_made_once_and_a_lone_one_is_complet
 
 def test_what_closes_a_comparison_is_the_margin_or_a_possible_gap_of_the_paper(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM[:1])
-    read = known(pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm"))
+    read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     for gap, to_find, to_equate, look in (
         (0, 10, 20, 10),
         (99, 10, 20, 20),

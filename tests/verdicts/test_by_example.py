@@ -142,7 +142,7 @@ def test_a_later_plan_pools_the_noise_of_examples_over_all_pairs_of_norms(tmp_pa
     pairs = [[cells[norm].runs[:3] for norm in two] for two in combinations((*PAIR, "none"), 2)]
     variances = [known(compared_by_example(two, "accuracy")).noise.example for two in pairs]
     records = Evidence("rt", "smoke", "test", cells, variance_of(cells), plan="small")
-    noise = known(known(pair(records, *PAIR)).comparison).example_error
+    noise = known(pair(records, *PAIR).comparison).example_error
     assert noise == pytest.approx((fmean(variances) / 32) ** 0.5)
     assert min(variances) < 0 < fmean(variances), "only the mean is held to nil"
 

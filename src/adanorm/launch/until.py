@@ -94,16 +94,9 @@ def on_record(
     return records
 
 
-def pair_of(record: Evidence, comparison: Followed) -> Pair:
-    """Return two norms of a task with a registered margin, as a plan that goes on looks at them."""
-    norms = pair(record, comparison.better, comparison.worse, goes_on=True)
-    assert norms is not None, "the task is there, with a margin"
-    return norms
-
-
 def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
     """Return where a comparison stands that may get looks after at most so many seeds."""
-    norms = pair_of(record, comparison)
+    norms = pair(record, comparison.better, comparison.worse, goes_on=True)
     answer = norms.answer_of_no_loss if comparison.no_worse else norms.answer
     if any(side.setback for side in norms.sides):
         return Standing(comparison, norms, answer, left=norms.remark)

@@ -15,7 +15,7 @@ from adanorm.config.titles import counted
 from adanorm.files import digest_of, write_whole
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
-from adanorm.launch.until import Followed, Records, Run, as_it_comes, on_record, pair_of, run_until_decided
+from adanorm.launch.until import Followed, Records, Run, as_it_comes, on_record, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import shown
@@ -23,7 +23,7 @@ from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, sp
 from adanorm.scorecards.observed import Observed, computed_alike, observe
 from adanorm.studies.study import Planned
 from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
 
 
@@ -94,11 +94,10 @@ class Trial:
         """Return what is on record of each column that has begun."""
         scores = []
         for column in self.columns:
-            comparisons = [Followed(column.task, self.norm, other) for other in self.against]
-            (record,) = self.records(comparisons).values()
+            (record,) = self.records([Followed(column.task, self.norm, self.norm)]).values()
             runs = {norm: record.norms[norm] for norm in self.norms}
             if any(side.runs for side in runs.values()):
-                pairs = {comparison.worse: pair_of(record, comparison) for comparison in comparisons}
+                pairs = {other: pair(record, self.norm, other, goes_on=True) for other in self.against}
                 scores.append(Score(column, runs, pairs, self.alike(column)))
         return scores
 

@@ -29,14 +29,9 @@ class TaskResult:
 
     claim: Claim
     task: str
-    pair: Pair | None
+    pair: Pair
     best_epoch: Pair | None = None
     level: Pair | None = None
-
-    @property
-    def answer(self) -> str:
-        """What the records say of the norm that is claimed to be better."""
-        return "not run" if self.pair is None else self.pair.answer
 
     @property
     def holds(self) -> bool:
@@ -46,7 +41,7 @@ class TaskResult:
     @property
     def ps(self) -> tuple[float, ...]:
         """The p against the claim's holding here, against its contrary, and against no gain that matters."""
-        return tuple(1.0 if self.pair is None else self.pair.p_of(one) for one in TESTED[self.claim.bound])
+        return tuple(self.pair.p_of(one) for one in TESTED[self.claim.bound])
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,7 @@ class ClaimResult:
     @property
     def run(self) -> list[TaskResult]:
         """The tasks on which both norms have runs."""
-        return [task for task in self.tasks if task.answer != "not run"]
+        return [task for task in self.tasks if task.pair.answer != "not run"]
 
     @property
     def verdict(self) -> Verdict:
@@ -120,24 +115,24 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
     by_task = {task: _decided(claim, task, scale, runs) for task in claim.tasks_at(scale)}
-    return {task: records for task, (records, both) in by_task.items() if both and both.answer != "not run"}
+    return {task: records for task, (records, both) in by_task.items() if both.answer != "not run"}
 
 
-def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair | None]:
-    """Return the records that decide a claim on a task, and the pair of its norms, None without records.
+def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair]:
+    """Return the records that decide a claim on a task, and the pair of its norms.
 
     At the paper's size they are those of the first plan until the first look of the one that reads the task.
     """
     plan = preregistration().plan_of(task, scale)
     records = _evidence(claim, task, scale, runs, plan)
     both = pair(records, *claim.norms(task))
-    has_looked = both is not None and (both.comparison is not None or both.divergence_p is not None)
+    has_looked = both.comparison is not None or both.divergence_p is not None
     if plan is None or has_looked or records.scale != "paper":
         return records, both
     return _first(claim, task, runs)
 
 
-def _first(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair | None]:
+def _first(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair]:
     """Return the records at the paper's size that the first plan reads of a task, and the pair."""
     records = _evidence(claim, task, "paper", runs, None)
     return records, pair(records, *claim.norms(task))
@@ -195,14 +190,14 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         comparison, pairs, read = _over_folds(name, claim, task, runs)
     else:
         records, both = _decided(claim, task, "small", runs)
-        read, name, comparison = [records], records.plan, both.comparison if both else None
+        read, name, comparison = [records], records.plan, both.comparison
         pairs = len(records.variance.shared(*claim.norms(task)))
     sides = [(norm, one.norms[norm]) for norm in claim.norms(task) for one in read]
     setback = ", ".join({f"{title(norm)} {cell.setback}": None for norm, cell in sides if cell.setback})
     looks = registered.plans[name].looks if name else ()
     following = next((look for look in looks if look > pairs), None)
     scale, before = registered.scale_of(task, "small"), None
-    if name and scale == "paper" and (first := _first(claim, task, runs)[1]) and first.answer != "open":
+    if name and scale == "paper" and (first := _first(claim, task, runs)[1]).answer != "open":
         before = TaskAnswer(task, scale, "first", first.comparison, len(first.seeds), None)
     return TaskAnswer(task, scale, name or "first", comparison, pairs, following, 1.0, before, setback)
 

@@ -126,22 +126,23 @@ class Pair:
         return self.comparison.p_of(hypothesis)
 
 
-def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -> Pair | None:
-    """Return what is on record of two norms; None where they are not there, or the task has no margin.
+def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -> Pair:
+    """Return what is on record of two norms of a task with a registered margin.
 
     Over all seeds that the two share, up to the last look of the plan. If it `goes_on`, the planned seeds are
     the first look of several.
     """
     margin = preregistration().margin(records.task, records.quantity, records.plan)
-    if margin is None or not {better, worse} <= {*records.norms}:
-        return None
+    assert margin is not None, "checked with the claims"
     looks, plan = preregistration().looks_of(records.plan), records.plan
     variance = until_last_look(records.variance, better, worse, plan)
     seeds = variance.shared(worse, better)
-    facts: dict[str, Any] = {"margin": margin, "paper": paper_gap(records, better, worse)}
+    paper = paper_gap(records, better, worse)
     noise = _example_noise(records, better, worse, seeds, goes_on=goes_on) if seeds else None
     gaps = variance.gaps(worse, better)
-    comparison = compared(variance, better, worse, gaps, noise=noise, goes_on=goes_on, plan=plan, **facts)
+    comparison = compared(
+        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
+    )
     spread = variance.of_difference(worse, better)
     of, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
     sd = spread.sd if spread else None
@@ -219,7 +220,7 @@ def compared(
 
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
     """Return a norm's lead in the paper; None without two numbers, at another scale or in other settings."""
-    if records.scale != "paper" or records.overrides or better not in records.norms:
+    if records.scale != "paper" or records.overrides:
         return None
     if records.quantity in ("test", "top3"):
         return published_gap(records.task, better, worse)

@@ -46,10 +46,10 @@ def claim_sentence(result: ClaimResult) -> str:
     if len(result.tasks) == 1:
         is_shown, on = "is shown" if holds else "is not shown", title(result.tasks[0].task)
     by_words = {
-        words: [name for name, task in by_task.items() if task.answer == answer and not task.holds]
+        words: [name for name, task in by_task.items() if task.pair.answer == answer and not task.holds]
         for answer, words in ANSWERS.items()
     }
-    comparisons = {name: task.pair.comparison for name, task in by_task.items() if task.pair}
+    comparisons = {name: task.pair.comparison for name, task in by_task.items()}
     excluded = [name for name, one in comparisons.items() if one and one.papers_gap == "excluded"]
     by_words["the paper's own gap is excluded"] = excluded
     parts = [
@@ -73,8 +73,8 @@ def claim_closing(result: ClaimResult) -> str:
     """Return what would close a claim that is open: seeds and core-hours by task."""
     if result.verdict in ("supported", "contradicted", "no such gain"):
         return ""
-    pairs = [(title(task.task), task.pair) for task in result.run if task.pair and task.answer == "open"]
-    missing = [title(task.task) for task in result.tasks if task.answer == "not run"]
+    pairs = [(title(task.task), task.pair) for task in result.run if task.pair.answer == "open"]
+    missing = [title(task.task) for task in result.tasks if task.pair.answer == "not run"]
     closing = [f"{task}: {lacking(pair)}" for task, pair in pairs]
     return "; ".join([*closing, *([f"runs of {listed(missing)}"] if missing else [])])
 

@@ -72,7 +72,7 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
     seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
     first = [seeds[:count] for count in range(2, len(seeds) + 1)]
     pairs = (pair(evidence.of_seeds({better: some, worse: some}), better, worse) for some in first)
-    return [*{both.comparison.seeds: both for both in pairs if both and both.comparison}.values()]
+    return [*{both.comparison.seeds: both for both in pairs if both.comparison}.values()]
 
 
 @style.figure_style()

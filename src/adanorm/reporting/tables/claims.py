@@ -59,10 +59,8 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
 
 def claim_row(task: TaskResult) -> list[str]:
     """Return the comparison of a claim's norms on a task, with one text for each of CLAIM_COLUMNS."""
-    pair = task.pair
-    assert pair is not None, "of tasks with runs"
+    pair, quantity = task.pair, task.claim.quantity
     comparison = pair.comparison
-    quantity = task.claim.quantity
     metric = task_metric(task.task).label if quantity == "test" else QUANTITIES[quantity]
     if overrides := task.claim.overrides(pair.scale, task.task):
         metric = f"{metric} ({', '.join(overrides)})"
