@@ -12,26 +12,27 @@ from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn
 from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.paths import DRY_RUNS, RUNS
 from adanorm.files import digest_of, sha256
+from tests.data.sections import own
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 
 
-def own(folder: Path, train: str) -> list[str]:
+def own_sentences(folder: Path, train: str) -> list[str]:
     folder.mkdir()
-    for split, text in (("train", train), ("valid", "a\tb\n"), ("test", "a\tc\n")):
-        (folder / split).write_text(text)
-    return [*RT, *(f"data.{split}={folder / split}" for split in ("train", "valid", "test"))]
+    return [*RT, *own(folder, {"train": train, "valid": "a\tb\n", "test": "a\tc\n"})]
 
 
 def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:
-    first, moved = (compose_experiment(own(tmp_path / name, "a\tone\n")) for name in ("here", "there"))
+    first, moved = (
+        compose_experiment(own_sentences(tmp_path / name, "a\tone\n")) for name in ("here", "there")
+    )
     data = first.identity()["data"]
     assert data["source"] == "own"
     assert not {"train", "valid", "test", "path", "cache", "mirror", "mirrors"} & {*data}
     assert data["files"]["train"] == hashlib.sha256(b"a\tone\n").hexdigest()
     assert moved.digest() == first.digest()
     assert str(tmp_path) not in str(first.identity())
-    assert compose_experiment(own(tmp_path / "other", "a\ttwo\n")).digest() != first.digest()
+    assert compose_experiment(own_sentences(tmp_path / "other", "a\ttwo\n")).digest() != first.digest()
     assert "files" not in compose_experiment(RT).identity()["data"]
     assert "code" not in compose_experiment(RT).identity()["norm"]
 

@@ -1,9 +1,11 @@
-"""Sections of data as a command line gives them."""
+"""Sections of data, and files of one's own, as a command line gives them."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import DataConfig
+from adanorm.config.data_sections import SPLITS, DataConfig
 
 Section = TypeVar("Section", bound=DataConfig)
 
@@ -13,3 +15,10 @@ def section_of(kind: type[Section], *overrides: str) -> Section:
     data = compose_experiment(overrides).data
     assert isinstance(data, kind)
     return data
+
+
+def own(folder: Path, texts: Mapping[str, str] | str, end: str = "") -> list[str]:
+    """Write the texts of the splits, or one of each, and return the overrides that name the files."""
+    for split in SPLITS:
+        (folder / f"{split}{end}").write_text(texts if isinstance(texts, str) else texts[split])
+    return [f"data.{split}={folder / split}{end}" for split in SPLITS]

@@ -12,6 +12,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.metrics.table import KIND_METRICS, METRICS
+from tests.data.sections import own
 from tests.data.treebanks.test_conll import UD
 from tests.networks import placed
 
@@ -24,13 +25,7 @@ OF_KIND = {  # a task of each kind
 }
 GERMAN_ALONE = {"compound_bleu"}
 WITH_WRONG_LABELS = {"memorized", "recovered"}
-
-
-def labeled_trees(folder: Path) -> list[str]:
-    """The settings of a treebank with labels, which the synthetic trees lack."""
-    for split in ("train", "valid", "test"):
-        (folder / f"{split}.conllu").write_text((UD + "\n") * 3)
-    return [f"data.{split}={folder / split}.conllu" for split in ("train", "valid", "test")]
+LABELED = (UD + "\n") * 3  # the synthetic trees have no labels
 
 
 def test_every_kind_of_task_is_in_the_table() -> None:
@@ -42,7 +37,7 @@ def test_every_kind_of_task_is_in_the_table() -> None:
 def test_a_kind_yields_the_metrics_that_the_table_says(
     smoke: Callable[..., Experiment], tmp_path: Path, kind: str
 ) -> None:
-    run = smoke(f"task={OF_KIND[kind]}", *(labeled_trees(tmp_path) if kind == "parsing" else ()))
+    run = smoke(f"task={OF_KIND[kind]}", *(own(tmp_path, LABELED) if kind == "parsing" else ()))
     assert run.task.kind == kind
     torch.manual_seed(0)
     task = tasks.build(run)
@@ -95,4 +90,4 @@ def test_a_metric_that_these_data_do_not_have_is_refused_before_training(
     assert tasks.build(smoke("task=en-de", "task.metric=compound_bleu"))
     with pytest.raises(ValueError, match=r"task.metric=las: the training trees have no labels"):
         tasks.build(smoke("task=ptb", "task.metric=las"))
-    assert tasks.build(smoke("task=ptb", "task.metric=las", *labeled_trees(tmp_path)))
+    assert tasks.build(smoke("task=ptb", "task.metric=las", *own(tmp_path, LABELED)))

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from adanorm import tasks
 from adanorm.cli.parse import fill, sentence_of
 from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import SPLITS
 from adanorm.data.treebanks import conll
 from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree, attachment
@@ -27,6 +28,7 @@ from adanorm.metrics.by_example import by_example, score
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command
+from tests.data.sections import own
 from tests.data.treebanks.test_conll import UD
 from tests.networks import placed
 from tests.trees import projective
@@ -109,12 +111,9 @@ def test_words_of_penn_punctuation_tags_count_in_the_scores_over_all_words_alone
 
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_trees_whose_words_all_do_not_count_are_refused(tmp_path: Path, split: str) -> None:
-    for name in ("train", "valid", "test"):
-        tags = (".", ":") if name == split else ("NN", "VB")
-        rows = [f"{n}\tw{n}\t_\tX\t{tag}\t_\t{n - 1}\t_\t_\t_\n" for n, tag in enumerate(tags, 1)]
-        (tmp_path / name).write_text("".join(rows) + "\n")
+    texts = dict.fromkeys(SPLITS, "w1\tNN\t0\nw2\tVB\t1\n") | {split: "w1\t.\t0\nw2\t:\t1\n"}
     with pytest.raises(ValueError, match=rf"^{split}: data\.scoring=penn leaves out every word as punct"):
-        built(*(f"data.{name}={tmp_path / name}" for name in ("train", "valid", "test")))
+        built(*own(tmp_path, texts))
 
 
 def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None:
@@ -134,9 +133,8 @@ def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None
 
 def test_a_validation_loss_is_the_mean_over_transitions_in_any_batches(tmp_path: Path) -> None:
     short, long = "go\tX\t0\n\n", "go\tX\t0\nthe\tY\t3\nend\tZ\t1\n\n"
-    for split, text in (("train", short + long), ("valid", 700 * long + 30 * short), ("test", short)):
-        (tmp_path / split).write_text(text)
-    task, model = built(*(f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")))
+    texts = {"train": short + long, "valid": 700 * long + 30 * short, "test": short}
+    task, model = built(*own(tmp_path, texts))
     transitions = task.examples["valid"]
     assert len(transitions) == 2 * (3 * 700 + 30)
     with torch.inference_mode():
@@ -176,9 +174,7 @@ def test_what_each_sentence_adds_is_the_score_in_the_mean_and_of_the_words_that_
 
 
 def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, command: Command) -> None:
-    for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.conllu").write_text((UD + "\n") * 20)
-    files = [f"data.{split}={tmp_path / split}.conllu" for split in ("train", "valid", "test")]
+    files = own(tmp_path, (UD + "\n") * 20)
     chosen = ["task=ptb", "norm=adanorm", "scale=smoke", "preset=ud", *files, f"runs={tmp_path / 'runs'}"]
     chosen += ["training.max_epochs=40", "training.lr=0.01"]
     trained = command("run", *chosen)

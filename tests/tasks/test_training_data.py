@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import SPLITS
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks import build
-
-SPLITS = ("train", "valid", "test")
+from tests.data.sections import own
 
 
 def task_of(*overrides: str) -> Any:
@@ -45,18 +45,12 @@ def test_every_epoch_has_an_order_of_its_own_that_the_seed_draws(name: str, tmp_
     assert np.mean(by_place) > 1.5, "shuffled"
 
 
-def write(folder: Path, end: str, lines: dict[str, str]) -> list[str]:
-    for split, text in lines.items():
-        (folder / f"{split}{end}").write_text(text)
-    return [f"data.{split}={folder / split}{end}" for split in SPLITS]
-
-
 def test_words_tags_and_labels_of_a_parser_are_those_of_training(tmp_path: Path) -> None:
     def treebank(split: str) -> str:
         rows = ["1\tgo\t_\tX\tX\t_\t0\troot\t_\t_", f"2\t{split}\t_\tX\tX\t_\t1\tdep\t_\t_"]
         return ("\n".join(rows) + "\n\n") * 3
 
-    files = write(tmp_path, ".conllu", {split: treebank(split) for split in SPLITS})
+    files = own(tmp_path, {split: treebank(split) for split in SPLITS})
     vocabulary = task_of("task=ptb", "data.min_count=1", *files).vocabulary
     assert "train" in vocabulary.words
     assert not {"valid", "test"} & {*vocabulary.words}
@@ -64,7 +58,7 @@ def test_words_tags_and_labels_of_a_parser_are_those_of_training(tmp_path: Path)
 
 def test_words_of_sentences_are_those_of_the_share_of_training_that_is_asked_for(tmp_path: Path) -> None:
     lines = {split: "".join(f"{n % 2}\tsame {split}{n}\n" for n in range(8)) for split in SPLITS}
-    files = write(tmp_path, ".tsv", lines)
+    files = own(tmp_path, lines)
     whole, half = (task_of("task=rt", f"data.train_fraction={share}", *files) for share in (1, 0.5))
     assert (whole.sizes["train"], half.sizes["train"]) == (8, 4)
     assert half.sizes["valid"] == whole.sizes["valid"] == 8, "validation and test stay whole"
@@ -77,7 +71,7 @@ def test_words_of_sentences_are_those_of_the_share_of_training_that_is_asked_for
 def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Path) -> None:
     words = {"train": "abab", "valid": "cdcd", "test": "efef"}
     for language in ("de", "en"):
-        write(tmp_path, f".{language}", {split: f"{word} {word}\n" * 20 for split, word in words.items()})
+        own(tmp_path, {split: f"{word} {word}\n" * 20 for split, word in words.items()}, f".{language}")
     files = [f"data.{split}={tmp_path / split}" for split in SPLITS]
     task = task_of("task=de-en", f"data.cache={tmp_path / 'cache'}", *files)
     merged = task.corpus.subwords.codes.replace("</w>", "").splitlines()[1:]

@@ -107,8 +107,11 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
             raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {takes}")
         default = signature[key].default
-        if norm.outside is None or isinstance(default, bool | int | float | str):
-            _check_type(key, value, default)
+        is_plain = norm.outside is None or isinstance(default, bool | int | float | str)
+        for kind, described in ((bool, "true or false"), (str, "a word")) if is_plain else ():
+            if isinstance(default, kind) != isinstance(value, kind):
+                expected = described if isinstance(default, kind) else "a number"
+                raise ValueError(f"norm.params.{key}={value!r}: must be {expected}")
     for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
         if reads(cls, choice):
             settings[choice] = value
@@ -119,10 +122,3 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
                 f" those that have one are {readers}"
             )
     return settings
-
-
-def _check_type(key: str, value: Any, default: Any) -> None:
-    for kind, described in ((bool, "true or false"), (str, "a word")):
-        if isinstance(default, kind) != isinstance(value, kind):
-            expected = described if isinstance(default, kind) else "a number"
-            raise ValueError(f"norm.params.{key}={value!r}: must be {expected}")

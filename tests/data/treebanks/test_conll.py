@@ -12,6 +12,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import load_treebank, read_sample, read_treebank
 from adanorm.data.treebanks.encoding import Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import is_projective, problem, projectivized
+from tests.data.sections import own
 from tests.trees import any_tree, dominates, projective
 
 UD = """\
@@ -123,9 +124,7 @@ def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tm
 
     crossing = "a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n\n"
     plain = "a\tX\t0\nb\tX\t1\n\n"
-    for split in ("train", "valid", "test"):
-        (tmp_path / split).write_text(crossing + 2 * plain)
-    files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+    files = own(tmp_path, crossing + 2 * plain)
     skipping = Parsing(parser(*files))
     counts = {"sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8}
     assert skipping.inspection.counts["train"] == counts
