@@ -16,7 +16,7 @@ from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
 from adanorm.data.translation import preparation
-from adanorm.data.translation.corpora import ParallelText, Text, corpus_files, read_corpus
+from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import PLACES, Shard, clean, prepared_corpus, prepared_folder
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
@@ -53,6 +53,10 @@ def contents(folder: Path) -> dict[str, bytes]:
         ({"valid_en": "one\n"}, r"valid\.de has 2 lines and valid\.en has 1"),
         ({"test_de": "gut\nschlecht \udcff\n"}, r"test\.de, line 2: not UTF-8"),
         ({"test_de": "a\rb\r", "test_en": "a\rb\r"}, r"test\.de: its lines end in carriage returns alone"),
+        (
+            {"test_en": " \n\n"},
+            r"test\.de, test\.en: every pair has an empty side: there is nothing to score",
+        ),
     ],
 )
 def test_what_is_no_parallel_corpus_is_named_and_nothing_is_left(
@@ -68,14 +72,6 @@ def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path:
     assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
     data = data_of(*own(tmp_path, test_de="\ufeffa\n", test_en="\ufeffa\n"))
     assert [*read_corpus(data, data.own_files(), {})["test"]] == [("a", "a")]
-
-
-def test_references_that_are_all_empty_are_refused() -> None:
-    source, some, none = (Text(name, side.__iter__) for name, side in (("x", "ab"), ("y", "c "), ("y", "  ")))
-    line = "x, y: 1 pairs with an empty side, the first in line 2"
-    assert ParallelText([(source, some)]).empty_lines() == [line]
-    with pytest.raises(ValueError, match="x, y: every pair has an empty side: there is nothing to score"):
-        ParallelText([(source, none)]).empty_lines()
 
 
 def test_a_missing_side_is_named(tmp_path: Path) -> None:

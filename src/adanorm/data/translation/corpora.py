@@ -59,18 +59,6 @@ class ParallelText:
             yield source, target
         deque(pairs, maxlen=0)
 
-    def empty_lines(self) -> list[str]:
-        """Return a line on the pairs that have an empty side, if any; raises ValueError where all have."""
-        lines, count = [], 0
-        for count, pair in enumerate(self, 1):
-            if not all(map(str.strip, pair)):
-                lines.append(count)
-        if not lines:
-            return []
-        if len(lines) == count:
-            raise ValueError(f"{self.name}: every pair has an empty side: there is nothing to score")
-        return [f"{self.name}: {len(lines)} pairs with an empty side, the first in line {lines[0]}"]
-
 
 Splits = dict[str, ParallelText]
 

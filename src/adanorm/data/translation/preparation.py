@@ -170,12 +170,18 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
     counted: Info = {"pairs": {}, "empty": []}
     for split, texts in raw.items():
         sizes = counted["pairs"][split] = []
+        empty: list[int] = []  # lines of pairs with an empty side
         for number, sides in enumerate(texts.parts(PAIRS, data.train_pairs if split == "train" else None)):
             path = Shard(folder, "raw", split, number, 0).path
             write_whole(path, json.dumps({"sides": sides}, ensure_ascii=False).encode())
+            pairs = enumerate(zip(*sides, strict=True), sum(sizes) + 1)
+            empty += [number for number, pair in pairs if not all(map(str.strip, pair))]
             sizes.append(len(sides[0]))
-        if split != "train":
-            counted["empty"] += texts.empty_lines()
+        if empty and split != "train":
+            if len(empty) == sum(sizes):
+                raise ValueError(f"{texts.name}: every pair has an empty side: there is nothing to score")
+            line = f"{len(empty)} pairs with an empty side, the first in line {empty[0]}"
+            counted["empty"].append(f"{texts.name}: {line}")
     return counted
 
 
@@ -185,7 +191,8 @@ class Steps:
     _map: Map
 
     def __init__(self, data: ParallelConfig, raw: Splits, folder: Path) -> None:
-        self._data, self._raw, self._folder = data, raw, folder
+        self._data, self._texts, self._folder = data, raw, folder
+        self._raw: dict[str, list[Shard]] = {}
         self._out = folder / "out"
         self._report: Info = {"dropped": []}
         self._indices: list[dict[str, int]] = []  # of the dictionary of each language
@@ -194,7 +201,7 @@ class Steps:
         """Take all steps in so many processes at most; what an earlier start finished is kept."""
         index = self._folder / "raw.json"
         if not index.exists():
-            write_whole(index, json.dumps(_write_raw(self._raw, self._data, self._folder)).encode())
+            write_whole(index, json.dumps(_write_raw(self._texts, self._data, self._folder)).encode())
         counted = json.loads(index.read_bytes())
         self._report["empty"] = counted["empty"]
         with _mapping(min(processes, max(map(len, counted["pairs"].values())))) as self._map:
@@ -208,7 +215,7 @@ class Steps:
         """Split the raw text into words and clean it; return the shards of each split."""
         words = {}
         for split, sizes in pairs.items():
-            shards = self._shards("raw", split, [{"pairs": size} for size in sizes])
+            shards = self._raw[split] = self._shards("raw", split, [{"pairs": size} for size in sizes])
             infos = list(self._through(f"{split}: words", partial(split_words, self._data), shards))
             words[split] = self._shards("words", split, infos)
         if "valid" not in words:
@@ -278,8 +285,8 @@ class Steps:
         contents = {} if codes is None else {"codes": codes}
         for split in ("valid", "test"):
             words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
-            own = [pair[1] for pair in self._raw[split]] if split in self._raw and self._data.tokenize else []
-            text = own if len(own) == len(words) else [language.join(line) for line in words]
+            own = [line for shard in self._raw.get(split, ()) for line in shard.sides()[1]]
+            text = own if own and self._data.tokenize else [language.join(line) for line in words]
             for kind, lines in (("words", words), ("text", text)):
                 contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
         contents["report.json"] = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
@@ -307,7 +314,7 @@ class Steps:
             counts[reason] += count
             firsts.setdefault(reason, first)
         lines = [
-            f"{self._raw['train'].name}: dropped {count:,} of {total:,} pairs, {reason}"
+            f"{self._texts['train'].name}: dropped {count:,} of {total:,} pairs, {reason}"
             f" (the first: {firsts[reason]})"
             for reason, count in counts.items()
         ]
