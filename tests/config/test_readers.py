@@ -91,6 +91,7 @@ def test_what_a_norm_takes_where_nothing_is_said_is_what_its_class_says() -> Non
     for name, norm in NORMS.items():
         listed = compose_values([UNTUNED, f"norm={name}"])["norm"]["params"]
         taken = inspect.signature(norm).parameters
+        assert {*(listed or ())} <= {*taken}, name
         assert (name in NUMERICS) == ("numerics" in taken)
         for key in {*taken} - {"dim", "numerics", "backend"}:
             own = listed.get(key)

@@ -45,16 +45,6 @@ def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None
     assert set(choices("norm")) == set(NORMS)
 
 
-@pytest.mark.parametrize("name", NORMS)
-def test_a_configuration_states_the_defaults_of_its_class(name: str) -> None:
-    params = compose_experiment(["task=ptb", f"norm={name}"]).norm.params  # no conf/task_norm
-    found = []
-    for make_norm in (norm_factory(NormChoice(name, params)), norm_factory(NormChoice(name))):
-        torch.manual_seed(0)
-        found.append(make_norm(8, site="a")(torch.randn(3, 2, 8)))
-    assert torch.equal(*found)
-
-
 @pytest.mark.usefixtures("outside_package")
 def test_a_norm_of_another_package_is_found_by_its_entry_point() -> None:
     norm = compose_experiment(["norm=doubled", "+norm.params.factor=3"]).norm

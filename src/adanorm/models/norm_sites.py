@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import Sites
@@ -72,17 +72,6 @@ def build_with_norms(
             f" of its own before it: {', '.join(site for site, _, _ in placed.in_layers)}"
         )
     return model, placed
-
-
-def normalized(norm: nn.Module, x: Tensor, rows: Tensor | None) -> Tensor:
-    """Return norm(x), (B, ..., H); `rows` (B, ...) is true at what is no padding, None where all is.
-
-    A norm whose statistics are taken over more than a row is told which rows count.
-    """
-    assert isinstance(norm, Norm)
-    over_rows = norm.depends_on_batch or norm.depends_on_positions
-    z: Tensor = norm(x, rows) if over_rows and rows is not None else norm(x)
-    return z
 
 
 def compatible_norm(experiment: Experiment) -> NormFactory:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from adanorm.config.placements import Placement
-from adanorm.models.norm_sites import PlacedNorms, normalized
+from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NoNorm, Norm
 
 Function = Callable[[Tensor], Tensor]
@@ -77,29 +77,29 @@ class ResidualLayer(nn.Module):
         `rows` (B, T) is true at what is no padding.
         """
         sites = getattr(self.placement, of)
-        norm = self.get_submodule(f"{of}_norm")
+        norm: Callable[..., Tensor] = self.get_submodule(f"{of}_norm")
         given = x if reads is None else reads
         if sites.front:
-            given = normalized(norm, given, rows)
+            given = norm(given, rows)
             if self.placement.norm_scale != 1:
                 given = given * self.placement.norm_scale
         result = branch(given)
         if sites.output:
-            result = normalized(self.get_submodule(f"{of}_output_norm"), result, rows)
+            result = self.get_submodule(f"{of}_output_norm")(result, rows)
         skipped = x if self.placement.skip_scale == 1 else self.placement.skip_scale * x
         total: Tensor = skipped + self.dropout(result)
-        return normalized(norm, total, rows) if sites.after else total
+        return norm(total, rows) if sites.after else total
 
     def in_heads(self, part: str, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return queries, keys or values (B, N, T, D) normalized, over a head or over all of them."""
         if part not in self.placement.in_heads:
             return x
-        norm = self.get_submodule(f"{part}_norm")
+        norm: Callable[..., Tensor] = self.get_submodule(f"{part}_norm")
         if self.placement.over == "head":
-            z = normalized(norm, x, None if rows is None else rows[:, None].expand(x.shape[:3]))
+            z = norm(x, None if rows is None else rows[:, None].expand(x.shape[:3]))
         else:
             side_by_side = x.transpose(1, 2)
-            z = normalized(norm, side_by_side.flatten(2), rows).reshape(side_by_side.shape).transpose(1, 2)
+            z = norm(side_by_side.flatten(2), rows).reshape(side_by_side.shape).transpose(1, 2)
         return z.to(x.dtype)  # under autocast a norm gives float32, and attention takes one type
 
 

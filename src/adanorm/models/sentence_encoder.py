@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from adanorm.config.model_sections import SentenceEncoderConfig
 from adanorm.config.placements import Placement
-from adanorm.models.norm_sites import PlacedNorms, normalized
+from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
 
 PADDING = 0  # the token id of padding
@@ -92,7 +92,7 @@ class SentenceEncoder(nn.Module):
         x = self.dropout(self.embedding(tokens) * math.sqrt(dim) + positions)
         for layer in self.layers:
             x = layer(x, words)
-        x = normalized(self.closing_norm, x, words)
+        x = self.closing_norm(x, words)
         if self.pooling == "first":
             pooled = x[:, 0]
         elif self.pooling == "max":

@@ -73,6 +73,7 @@ class Norm(nn.Module):
     def __call__(self, x: Tensor, *rows: Tensor | None) -> Any:
         """Return forward's z, of an unusual x as torch's LayerNorm does.
 
+        A norm whose statistics are taken over more than a row is told which `rows` count, if a mask is given.
         In a graph of torch.fx a norm is one node; each example of a nested tensor, which
         nn.TransformerEncoder makes of padded ones in evaluation, is a batch by itself. Raises
         NotImplementedError for integers.
@@ -83,7 +84,8 @@ class Norm(nn.Module):
             examples = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
             return torch.nested.as_nested_tensor(examples, layout=x.layout)
         self.check(x)
-        return super().__call__(x, *rows)
+        over_rows = self.depends_on_batch or self.depends_on_positions
+        return super().__call__(x, *[mask for mask in rows if over_rows and mask is not None])
 
     def check(self, x: Tensor) -> None:
         """Raise NotImplementedError or ValueError for an x that this norm is not of."""
