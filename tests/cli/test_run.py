@@ -450,7 +450,7 @@ def test_every_task_under_every_norm_and_at_every_scale_is_a_run_of_its_own() ->
     lines = [(task, norm, "smoke") for task, norm in corners()]
     lines += [(task, "adanorm", scale) for task in choices("task") for scale in choices("scale")]
     runs = {of: compose_experiment([f"task={of[0]}", f"norm={of[1]}", f"scale={of[2]}"]) for of in lines}
-    assert len({run.digest() for run in runs.values()}) == len(runs)
+    assert len({run.digest for run in runs.values()}) == len(runs)
     assert all((run.task.name, run.norm.name, run.scale) == line for line, run in runs.items())
 
 

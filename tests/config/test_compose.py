@@ -100,7 +100,7 @@ def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
     plain, other = (
         compose_experiment([f"task={OF_TASK[preset]}", *setting]) for setting in ([], [f"preset={preset}"])
     )
-    assert plain.digest() != other.digest()
+    assert plain.digest != other.digest
     tokens = {"large-batch": 458_752, "small-rate": 28_672}
     if preset in tokens:
         assert other.data.model_dump()["batch_tokens"] * other.training.accumulate == tokens[preset]

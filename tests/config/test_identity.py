@@ -26,29 +26,29 @@ def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:
     first, moved = (
         compose_experiment(own_sentences(tmp_path / name, "a\tone\n")) for name in ("here", "there")
     )
-    data = first.identity()["data"]
+    data = first.identity["data"]
     assert data["source"] == "own"
     assert not {"train", "valid", "test", "path", "cache", "mirror", "mirrors"} & {*data}
     assert data["files"]["train"] == hashlib.sha256(b"a\tone\n").hexdigest()
-    assert moved.digest() == first.digest()
-    assert str(tmp_path) not in str(first.identity())
-    assert compose_experiment(own_sentences(tmp_path / "other", "a\ttwo\n")).digest() != first.digest()
-    assert "files" not in compose_experiment(RT).identity()["data"]
-    assert "code" not in compose_experiment(RT).identity()["norm"]
+    assert moved.digest == first.digest
+    assert str(tmp_path) not in str(first.identity)
+    assert compose_experiment(own_sentences(tmp_path / "other", "a\ttwo\n")).digest != first.digest
+    assert "files" not in compose_experiment(RT).identity["data"]
+    assert "code" not in compose_experiment(RT).identity["norm"]
 
 
 def test_a_copy_has_an_identity_of_its_own() -> None:
     run = compose_experiment(RT)
     assert run.folder() != run.model_copy(update={"seed": 7}).folder()
-    assert run.model_copy(update={"seed": 7}).identity() == compose_experiment([*RT, "seed=7"]).identity()
-    assert run.identity() == compose_experiment(RT).identity()
+    assert run.model_copy(update={"seed": 7}).identity == compose_experiment([*RT, "seed=7"]).identity
+    assert run.identity == compose_experiment(RT).identity
     assert run == compose_experiment(RT), "what was computed of a run is no part of it"
 
 
 @pytest.mark.parametrize("task", ["rt", "mnist", "enwik8", "ptb", "gaussian"])
 def test_an_identity_has_no_null(task: str) -> None:
     """A setting that is added later, null by default, leaves digests as they are."""
-    assert "null" not in json.dumps(compose_experiment([f"task={task}", "scale=smoke"]).identity())
+    assert "null" not in json.dumps(compose_experiment([f"task={task}", "scale=smoke"]).identity)
 
 
 OTHER = [
@@ -65,16 +65,16 @@ OTHER = [
 def test_another_choice_is_another_run(line: tuple[str, ...]) -> None:
     choice, *others = (["scale=smoke", *words.split()] for words in line)
     runs = [compose_experiment([*choice, *other]) for other in ([], *others)]
-    assert len({run.digest() for run in runs}) == len(runs)
+    assert len({run.digest for run in runs}) == len(runs)
 
 
 def test_runs_lie_by_task_and_norm_and_dry_ones_where_no_table_looks(tmp_path: Path) -> None:
     run = compose_experiment([*RT, "seed=3"])
-    assert run.folder() == RUNS / "rt" / "adanorm" / f"smoke-seed3-{run.digest()}"
+    assert run.folder() == RUNS / "rt" / "adanorm" / f"smoke-seed3-{run.digest}"
     there = compose_experiment([*RT, f"runs={tmp_path}"])
-    assert there.folder() == tmp_path / "rt" / "adanorm" / f"smoke-seed1-{there.digest()}"
+    assert there.folder() == tmp_path / "rt" / "adanorm" / f"smoke-seed1-{there.digest}"
     dry = compose_experiment(["task=rt", "scale=paper", "norm=adanorm", "updates=2"])
-    name = f"dry-paper-seed1-{dry.digest()}"
+    name = f"dry-paper-seed1-{dry.digest}"
     assert dry.folder() == DRY_RUNS / "rt" / "adanorm" / name
     elsewhere = dry.model_copy(update={"runs": str(tmp_path)})
     assert elsewhere.folder() == tmp_path / "rt" / "adanorm" / name
@@ -150,12 +150,12 @@ def test_own_sentences_are_three_files_and_a_text_one(tmp_path: Path) -> None:
     touched(tmp_path, "a", "b")
     some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
     with pytest.raises(ValueError, match=r"needs data.train, data.valid and data.test: set data.test too"):
-        compose_experiment(some).identity()
+        assert compose_experiment(some).identity
     with pytest.raises(ValueError, match=r"data\.test=.*c: no such file"):
-        compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity()
+        assert compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity
     whole = compose_experiment([*some, f"data.test={touched(tmp_path, 'c') / 'c'}"])
     assert whole.own_data
-    assert {*whole.identity()["data"]["files"]} == {*SPLITS}
+    assert {*whole.identity["data"]["files"]} == {*SPLITS}
     with pytest.raises(ValueError, match=r"data\.path=.*d: no such file"):
         own_files("enwik8", tmp_path / "d")
 

@@ -32,7 +32,7 @@ def write(folder: Path, **files: str) -> None:
 
 def digest(norm: str = "own.norms:Own") -> str:
     source_of.cache_clear()  # as a new process would
-    return compose_experiment(["task=rt", "scale=smoke", f"norm={norm}"]).digest()
+    return compose_experiment(["task=rt", "scale=smoke", f"norm={norm}"]).digest
 
 
 def test_a_norm_whose_code_is_edited_makes_another_run(folder: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_package_without_init_is_one(folder: Path) -> None:
 def test_what_is_no_module_is_refused_in_a_line(folder: Path, path: str, message: str) -> None:
     write(folder, broken="class :\n")
     with pytest.raises(ValueError, match=r"norm\.path=") as refused:
-        compose_experiment([f"++norm.path='{path}'"]).digest()
+        assert compose_experiment([f"++norm.path='{path}'"]).digest
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 

@@ -50,7 +50,7 @@ def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
         made = compose_experiment([f"norm={norm}", f"norm.params.{name}=0.5"])
         assert made.norm.params[name] == 0.5
         plus = compose_experiment([f"norm={norm}", f"++norm.params.{name}=0.5"])
-        assert plus.digest() == made.digest()
+        assert plus.digest == made.digest
 
 
 REFUSED = [

@@ -82,9 +82,9 @@ EQUAL = [
 @pytest.mark.parametrize("line", EQUAL, ids=lambda line: line[0])
 def test_equal_experiments_have_one_digest(line: tuple[str, ...]) -> None:
     choice, *same = line
-    plain = compose_experiment(["scale=smoke", *choice.split()]).identity()
+    plain = compose_experiment(["scale=smoke", *choice.split()]).identity
     for setting in same:
-        assert compose_experiment(["scale=smoke", *choice.split(), setting]).identity() == plain
+        assert compose_experiment(["scale=smoke", *choice.split(), setting]).identity == plain
 
 
 def test_what_a_norm_takes_where_nothing_is_said_is_what_its_class_says() -> None:

@@ -32,7 +32,7 @@ def test_a_file_that_is_changed_between_the_runs_name_and_its_reading_is_refused
     write_good_files(kind, tmp_path)
     settings = ["scale=smoke", *DATA[kind].arguments(tmp_path)]
     run = compose_experiment(settings)
-    run.digest()
+    assert run.digest
     assert tasks.build(run).checksums
     changed(tmp_path / name)
     with pytest.raises(ValueError, match=r"the file for \S+ was changed after the run was named by its"):
@@ -44,7 +44,7 @@ def test_word_vectors_are_held_to_the_runs_name_too(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("the0 " + " ".join(["1"] * 50) + "\n")
     run = compose_experiment(["task=ptb", "scale=smoke", f"data.vectors={path}", "model.embedding_dim=50"])
-    run.digest()
+    assert run.digest
     path.write_text("the0 " + " ".join(["2"] * 50) + "\n")
     with pytest.raises(ValueError, match="the file for vectors was changed"):
         tasks.build(run)
@@ -55,7 +55,7 @@ def test_a_data_bin_is_held_to_the_runs_name_too(tmp_path: Path) -> None:
     folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path}"))
     for name in ("dict.de.txt", "valid.de-en.en.bin"):
         run = compose_experiment(["task=de-en", "scale=smoke", f"data.path={folder}"])
-        run.digest()
+        assert run.digest
         lines = (folder / name).read_bytes()
         other = b"\n".join(reversed(lines.split(b"\n")[:-1])) + b"\n" if name.endswith("txt") else lines[::-1]
         (folder / name).write_bytes(other)

@@ -22,7 +22,7 @@ def test_every_edition_has_a_preset_that_reads_it_and_is_another_experiment() ->
             for other in editions_of(SOURCES[name])
         }
         assert all(SOURCES[run.data.source].folder == folder for folder, run in runs.items())
-        assert len({run.digest() for run in (default, *runs.values())}) == len(runs) + 1
+        assert len({run.digest for run in (default, *runs.values())}) == len(runs) + 1
 
 
 def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(

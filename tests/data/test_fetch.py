@@ -132,7 +132,7 @@ def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_ex
     monkeypatch.delenv("ADANORM_MIRROR")
     conf = compose_experiment(["data.mirrors=[conf,no-such-folder]"]).data
     assert mirrors_of(conf) == [str(PROJECT / "conf")]
-    assert compose_experiment([listed]).digest() == compose_experiment([]).digest()
+    assert compose_experiment([listed]).digest == compose_experiment([]).digest
 
 
 def test_availability_says_what_is_missing(tmp_path: Path, server: Server, listed: Listed) -> None:

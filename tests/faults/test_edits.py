@@ -82,13 +82,13 @@ def test_a_file_that_is_edited_at_an_opening_is_read_as_named_or_refused(
     refusal = ""
     with edited(tmp_path / name, opening, undone=undone):
         try:
-            digest, task = run.digest(), tasks.build(run)
+            digest, task = run.digest, tasks.build(run)
         except ValueError as error:
             refusal = str(error)
     if refusal:
         assert "\n" not in refusal
         assert not list(tmp_path.glob("run/cache/prepared/*.part"))
         again = compose_experiment([*settings, f"data.cache={tmp_path / 'run' / 'cache'}"])
-        digest, task = again.digest(), tasks.build(again)
+        digest, task = again.digest, tasks.build(again)
     # Under a name of its own it is what the file held then.
-    assert digest != whole.digest() or state(task) == expected
+    assert digest != whole.digest or state(task) == expected

@@ -134,7 +134,7 @@ def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:
     folder = run.folder()
     for name, expected in (
         ("smoke-seed1-00000000", "config.yaml has another digest than its folder"),
-        (f"smoke-seedX-{run.digest()}", "its folder does not have the name of a record"),
+        (f"smoke-seedX-{run.digest}", "its folder does not have the name of a record"),
     ):
         folder = folder.rename(folder.with_name(name))
         assert complaint(folder) == expected

@@ -57,7 +57,7 @@ def test_the_digest_of_every_recorded_run_is_in_its_folders_name() -> None:
     assert len({identity["model"]["name"] for identity in recorded(RUNS).values()}) > 3
     for folder, identity in recorded(RUNS).items():
         run = experiment_of(identity)
-        assert run.identity() == identity, folder
+        assert run.identity == identity, folder
         assert run.folder() == folder
         assert folder.name.endswith(f"-{digest_of(identity)}")
 
@@ -72,5 +72,5 @@ def test_the_digest_of_every_recorded_analysis_is_in_its_folders_name() -> None:
         name = settings.pop("name")
         given = {key: str(value) for key, value in settings.items() if key != "evaluate"}
         record = AnalysisRecord(load_analysis(name, given), run)
-        assert record.identity() == identity, folder
+        assert record.identity == identity, folder
         assert record.folder() == folder

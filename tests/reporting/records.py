@@ -67,7 +67,7 @@ def record(
         pairs = zip(written, named, strict=True)
         scores = [{"update": row["update"], **{f"test_{n}": x for n, x in of.items()}} for row, of in pairs]
         RunFolder(folder).write_rows(scores, to=RunFolder(folder).test_rows)
-    _write(folder, run.identity(), {**facts, **result})
+    _write(folder, run.identity, {**facts, **result})
 
 
 def record_as_run(
@@ -78,7 +78,7 @@ def record_as_run(
     folder = RunFolder(run.folder())
     result = Result.model_validate_json((folder.path / "result.json").read_bytes())
     (folder.path / "result.json").unlink()
-    with folder.recording(run.identity(), {"commit": "0" * 40}) as recording:
+    with folder.recording(run.identity, {"commit": "0" * 40}) as recording:
         recording.result = result
         folder.write_outputs(outputs)
         for name, content in files.items():
@@ -105,7 +105,7 @@ def record_analysis(record: AnalysisRecord, **result: Any) -> None:
     run = record.experiment
     facts: dict[str, Any] = {"schema": 1, "status": "done", "analysis": record.analysis.name}
     facts |= {"norm": run.norm.name, "seed": run.seed, "summary": {}, "places": {}}
-    _write(record.folder(), record.identity(), {**facts, **result})
+    _write(record.folder(), record.identity, {**facts, **result})
 
 
 def _write(folder: Path, identity: dict[str, Any], result: dict[str, Any]) -> None:

@@ -121,8 +121,8 @@ def test_a_title_is_that_of_the_configuration_and_no_part_of_a_run() -> None:
     assert len({title(name) for name in names}) == len(names), "no two have one"
     run = compose_experiment(["task=rt", "norm=adanorm"])
     renamed = compose_experiment(["task=rt", "norm=adanorm", "norm.title=Ada", "task.title=Reviews"])
-    assert (renamed, renamed.digest()) == (run, run.digest())
-    assert "title" not in str(run.identity())
+    assert (renamed, renamed.digest) == (run, run.digest)
+    assert "title" not in str(run.identity)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_a_dry_run_keeps_model_and_batches_and_is_another_run(task: str) -> None
     assert run.model == whole.model
     for key in ("batch_tokens", "batch_size", "streams"):
         assert getattr(run.data, key, None) == getattr(whole.data, key, None)
-    assert run.digest() != whole.digest()
+    assert run.digest != whole.digest
 
 
 def test_its_pairs_hold_a_whole_dictionary_and_batches_for_its_updates() -> None:

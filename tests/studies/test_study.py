@@ -29,7 +29,7 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     }
     assert planned[0].experiment.seed == study.seeds[0]
     for run in (planned[0], planned[-1]):
-        assert compose_experiment(run.arguments).digest() == run.experiment.digest()
+        assert compose_experiment(run.arguments).digest == run.experiment.digest
 
 
 def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
@@ -54,7 +54,7 @@ def test_two_experiments_never_share_a_name() -> None:
             if plan.candidates and not study.tries:
                 name = (table.column_title(task), title(row), study.scale)
                 run = plan.runs[0].model_copy(update={"seed": 1})
-                named.setdefault(name, set()).add(run.digest())
+                named.setdefault(name, set()).add(run.digest)
     assert {name for name, digests in named.items() if len(digests) > 1} == set()
 
 

@@ -158,7 +158,7 @@ def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
     assert model.get_parameter("embedding.weight")[index].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert task.inspection.counts["vectors"] == {"words": len(task.vocabulary.words), "found": 1}
     smoke = ["task=ptb", "scale=smoke"]
-    assert compose_experiment([*smoke, vectors]).digest() != compose_experiment(smoke).digest()
+    assert compose_experiment([*smoke, vectors]).digest != compose_experiment(smoke).digest
 
 
 def test_what_each_sentence_adds_is_the_score_in_the_mean_and_of_the_words_that_count_alone() -> None:

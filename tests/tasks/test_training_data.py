@@ -119,4 +119,4 @@ def test_a_share_of_labels_that_is_no_label_and_a_task_without_labels_are_refuse
     with pytest.raises(ValueError, match=r"'data.label_noise': .*; it is a key of task=cifar10, .*sst5$"):
         task_of("task=ptb", "data.label_noise=0.2")
     clean = compose_experiment(["task=rt", "data.label_noise=0"])
-    assert clean.digest() == compose_experiment(["task=rt"]).digest()
+    assert clean.digest == compose_experiment(["task=rt"]).digest

@@ -383,7 +383,7 @@ def test_tf32_is_on_for_products_and_convolutions_by_its_name_alone_and_no_cpu_h
     for precision, rounds in (("tf32", True), ("bf16", False), ("tf32", True), ("fp32", False)):
         set_tf32(precision)
         assert torch.backends.cuda.matmul.allow_tf32 is torch.backends.cudnn.allow_tf32 is rounds
-    assert smoke("precision=tf32").digest() != smoke().digest()
+    assert smoke("precision=tf32").digest != smoke().digest
     with pytest.raises(ValueError, match=r"^precision=tf32: a CPU has no TF32; choose fp32 or bf16"):
         prepare(smoke("precision=tf32", "device=cpu"))
 
@@ -391,7 +391,7 @@ def test_tf32_is_on_for_products_and_convolutions_by_its_name_alone_and_no_cpu_h
 def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(smoke: Smoke) -> None:
     plainly = smoke("model.dropout=0")
     experiment = plainly.model_copy(update={"compile": "reduce-overhead"})
-    assert experiment.digest() == plainly.digest(), "like the device, no part of the experiment"
+    assert experiment.digest == plainly.digest, "like the device, no part of the experiment"
     with torch.compiler.set_stance("force_eager"):  # which graphs are made and replayed is PyTorch's
         plain, compiled = (start_trainer(e, prepare(e)) for e in (plainly, experiment))
         first, second = (trainer.update(next(trainer.batches())) for trainer in (plain, compiled))

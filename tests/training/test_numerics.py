@@ -116,4 +116,4 @@ def test_the_record_names_the_version_of_the_numerics_and_the_digest_does_not(
         described = describe_environment(experiment, prepare(experiment), processes=1)
         assert described["numerics_version"] == version
         assert described["arithmetic"]["products"].lower().startswith(library)
-        assert "numerics_version" not in str(experiment.identity())
+        assert "numerics_version" not in str(experiment.identity)

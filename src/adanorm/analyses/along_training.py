@@ -19,7 +19,7 @@ def along_training(observe: Observe, record: AnalysisRecord) -> None:
     prepared = prepare(record.experiment)
     environment = describe_environment(record.experiment, prepared, processes=1)
     folder = RunFolder(record.folder(), rows="rows.jsonl")
-    with folder.recording(record.identity(), environment, record.experiment.norm.code) as recording:
+    with folder.recording(record.identity, environment, record.experiment.norm.code) as recording:
         if recording.is_complete:
             return
         trainer = start_trainer(record.experiment, prepared)

@@ -120,9 +120,10 @@ class AnalysisRecord(NamedTuple):
     analysis: Analysis
     experiment: Experiment
 
+    @property
     def identity(self) -> dict[str, Any]:
-        """Return what the observations depend on, as plain values: the run's identity and the settings."""
-        run = self.experiment.identity()
+        """What the observations depend on, as plain values: the run's identity and the settings."""
+        run = self.experiment.identity
         if not self.analysis.tasks:
             run = {key: run[key] for key in ("norm", "seed")}
         return {"analysis": self.analysis.settings(), **run}
@@ -130,7 +131,7 @@ class AnalysisRecord(NamedTuple):
     def folder(self) -> Path:
         """Return the folder of the record; it need not exist."""
         run, analysis = self.experiment, self.analysis
-        folder, digest = analyses_folder(run.runs) / analysis.name, digest_of(self.identity())
+        folder, digest = analyses_folder(run.runs) / analysis.name, digest_of(self.identity)
         if not analysis.tasks:
             return folder / run.norm.name / f"seed{run.seed}-{digest}"
         return folder / run.task.name / run.norm.name / f"{run.scale}-seed{run.seed}-{digest}"

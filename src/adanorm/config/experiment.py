@@ -61,16 +61,13 @@ class Experiment(Config):
                 raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
         return self
 
+    @cached_property
     def identity(self) -> dict[str, Any]:
-        """Return what makes this run the run it is, as plain values; computed once, not to be changed.
+        """What makes this run the run it is, as plain values, not to be changed.
 
         Device, the norms' backend and places are left out, and so is every null: a setting added later leaves
         older digests as they are. The user's files and code count by content; ValueError if one is missing.
         """
-        return self._identity
-
-    @cached_property
-    def _identity(self) -> dict[str, Any]:
         aside: dict[str, Any] = {**dict.fromkeys(NO_PART, True), "norm": {"backend"}}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
         places = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
@@ -87,10 +84,10 @@ class Experiment(Config):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values, which has an identity of its own."""
         copy, changed = super().model_copy(update=update, deep=deep), update or {}
-        *_, identity = (copy.__dict__.pop(name, None) for name in ("_digest", "_identity"))
+        *_, identity = (copy.__dict__.pop(name, None) for name in ("digest", "identity"))
         if identity is not None and changed.keys() <= {"seed", *NO_PART}:
             seed = {key: value for key, value in changed.items() if key == "seed"}
-            copy.__dict__["_identity"] = {**identity, **seed}
+            copy.__dict__["identity"] = {**identity, **seed}
         return copy
 
     @property
@@ -98,16 +95,13 @@ class Experiment(Config):
         """Whether the user's own files replace the task's data."""
         return bool(self.data.own_files())
 
-    def digest(self) -> str:
-        """Return eight hexadecimal digits that identify the run."""
-        return self._digest
-
     @cached_property
-    def _digest(self) -> str:
-        return digest_of(self._identity)
+    def digest(self) -> str:
+        """Eight hexadecimal digits that identify the run."""
+        return digest_of(self.identity)
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
         dry = "" if self.updates is None else "dry-"  # where no table looks
         runs = DRY_RUNS if dry and not self.runs else runs_folder(self.runs)
-        return runs / self.task.name / self.norm.name / f"{dry}{self.scale}-seed{self.seed}-{self._digest}"
+        return runs / self.task.name / self.norm.name / f"{dry}{self.scale}-seed{self.seed}-{self.digest}"

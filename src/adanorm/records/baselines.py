@@ -23,7 +23,7 @@ class Baseline(NamedTuple):
 
 def data_digest(run: Experiment) -> str:
     """Return eight hexadecimal digits that identify the data set of a run."""
-    return digest_of({key: value for key, value in run.identity()["data"].items() if key not in BATCHING})
+    return digest_of({key: value for key, value in run.identity["data"].items() if key not in BATCHING})
 
 
 @cache

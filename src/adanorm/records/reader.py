@@ -290,7 +290,7 @@ def curve(folder: Path, name: str) -> list[float]:
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
     """Return the runs of a run's series that differ from it in their seed alone and are there, by seed."""
-    return [run.model_copy(update={"seed": s}) for s in _seeds(run.folder().parent, run.identity())]
+    return [run.model_copy(update={"seed": s}) for s in _seeds(run.folder().parent, run.identity)]
 
 
 def alike(one: Record) -> list[Record]:

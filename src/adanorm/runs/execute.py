@@ -48,7 +48,7 @@ def execute(experiment: Experiment) -> None:
                 print(_own_data(experiment, prepared.task))
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
-            recording = folder.recording(experiment.identity(), environment, experiment.norm.code)
+            recording = folder.recording(experiment.identity, environment, experiment.norm.code)
         with recording as record:
             if broadcast(record is not None and record.is_complete, world):
                 return
@@ -71,7 +71,7 @@ def execute(experiment: Experiment) -> None:
             if record is not None:
                 if experiment.updates is not None:
                     facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
-                record.result = _finish(folder, prepared.task, experiment.digest(), facts, outcome)
+                record.result = _finish(folder, prepared.task, experiment.digest, facts, outcome)
         broadcast(None, world)  # nobody leaves before the record is written
 
 
@@ -105,7 +105,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
     batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.opened(experiment.logger, experiment.identity(), folder.path, used=is_main) as send,
+        loggers.opened(experiment.logger, experiment.identity, folder.path, used=is_main) as send,
     ):
 
         def log(row: Row) -> None:

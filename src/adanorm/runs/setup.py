@@ -106,5 +106,5 @@ def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
         )
     prepared = prepare(experiment)
     assert isinstance(prepared.task, kind), "the command asks for the kind before"
-    prepared.model.load_state_dict(load_weights(path, experiment.digest()))
+    prepared.model.load_state_dict(load_weights(path, experiment.digest))
     return prepared.task, prepared.model.eval()

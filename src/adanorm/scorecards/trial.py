@@ -183,7 +183,7 @@ def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launc
     composed = [compose_experiment([f"norm={name}"]) for name in norms]
     for run in composed:
         norm_factory(run.norm.choice)
-    identity = digest_of({"norms": [run.identity()["norm"] for run in composed]})
+    identity = digest_of({"norms": [run.identity["norm"] for run in composed]})
     path = path_of(norm, runs, ".json")
     kept: Any = json.loads(path.read_text("utf-8")) if path.exists() else {"norm": norm, "identity": ""}
     if kept["norm"] != norm:

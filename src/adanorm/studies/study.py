@@ -208,9 +208,9 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
                 overrides = (*chosen, setting) if setting else chosen
                 first = cached_experiment((*overrides, *settings), runs=runs)
                 of_seeds = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
-                if same := candidates.get(of_seeds[0].digest()):
+                if same := candidates.get(of_seeds[0].digest):
                     raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
-                candidates[of_seeds[0].digest()] = Candidate(overrides, of_seeds, setting)
+                candidates[of_seeds[0].digest] = Candidate(overrides, of_seeds, setting)
         except ValueError as error:
             raise ValueError(f"row {label!r}: {error}") from None
         grid[label, task] = CellPlan(tuple(candidates.values()))

@@ -27,7 +27,7 @@ def build(experiment: Experiment) -> TrainingTask:
     experiment: it was changed meanwhile.
     """
     task = KINDS[experiment.task.kind](experiment)
-    named = experiment.identity()["data"].get("files", {})
+    named = experiment.identity["data"].get("files", {})
     lacking = Counter(named.values()) - Counter(task.checksums.values())
     if changed := [role for role, checksum in named.items() if checksum in lacking]:
         raise ValueError(

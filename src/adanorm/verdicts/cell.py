@@ -217,7 +217,7 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
 
 
 def _settings(run: Experiment) -> dict[str, Any]:
-    return {key: value for key, value in dotted(run.identity()) if key != "seed" and value != {}}
+    return {key: value for key, value in dotted(run.identity) if key != "seed" and value != {}}
 
 
 @dataclass(frozen=True)

@@ -154,12 +154,12 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
     assert {split: len(part) for split, part in trees.items()} == {"train": 2, "valid": 1, "test": 1}
     assert list(checksums) == ["penn, train, 2 files", "penn, valid, 1 files", "penn, test, 1 files"]
     assert not chosen.own_data, "it stands beside the paper's number"
-    digest = chosen.digest()
-    assert parser(f"data.path={folder}", "data.conversion=penn2malt", *scale).digest() != digest
+    digest = chosen.digest
+    assert parser(f"data.path={folder}", "data.conversion=penn2malt", *scale).digest != digest
     moved = folder.rename(tmp_path / "elsewhere")
-    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0", *scale).digest() == digest
+    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0", *scale).digest == digest
     next(moved.rglob("wsj_2101*")).write_text(row(1, 2) + row(2, 0))
-    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0", *scale).digest() != digest
+    assert parser(f"data.path={moved}", "data.conversion=stanford-3.3.0", *scale).digest != digest
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_treebank_that_cannot_be_had_is_named(tmp_path: Path, overrides: list[
     folder = penn(tmp_path / "wsj", skip="22")
     with pytest.raises(ValueError, match=r".") as caught:  # noqa: PT012
         chosen = parser(*(override.format(folder) for override in overrides))
-        chosen.digest()
+        assert chosen.digest
         load_treebank(chosen.data)  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -39,7 +39,7 @@ def make(record: AnalysisRecord) -> None:
     device, threads = torch.device("cpu"), torch.get_num_threads()
     described = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
     folder = RunFolder(record.folder())
-    with folder.recording(record.identity(), described, run.norm.code) as recording:
+    with folder.recording(record.identity, described, run.norm.code) as recording:
         if recording.is_complete:
             return
         found = differences(run.norm, seed=run.seed, options=record.analysis.options)

@@ -169,7 +169,7 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
         raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
     counted: Info = {"pairs": {}, "empty": []}
     for split, texts in raw.items():
-        sizes = counted["pairs"][split] = []
+        counted["pairs"][split] = sizes = list[int]()
         empty: list[int] = []  # lines of pairs with an empty side
         for number, sides in enumerate(texts.parts(PAIRS, data.train_pairs if split == "train" else None)):
             path = Shard(folder, "raw", split, number, 0).path

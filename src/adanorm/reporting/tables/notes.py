@@ -104,7 +104,7 @@ def _tuned(table: Table) -> list[str]:
             file = CONF / group / f"{task}_{norm}{ending}.yaml"
             of_file = dict(dotted(read_yaml_file(file) if file.exists() else {}))
             own = {key: of_file[key] for key in of_file if key.startswith(("norm.params.", "training."))}
-            if own and any(own.items() <= dict(dotted(run.identity())).items() for run in plan.runs[:1]):
+            if own and any(own.items() <= dict(dotted(run.identity)).items() for run in plan.runs[:1]):
                 values = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in own.items())
                 chosen[group][f"{_name(norm)} on {_name(task)}, {values}"] = None
     text = "Chosen for a norm on a task, by validation (`conf/{}/`): {}."
