@@ -118,6 +118,20 @@ def test_a_plain_module_is_a_norm_with_what_it_declares_and_the_defaults() -> No
     assert repr(norm) == "Plain()"
 
 
+class Heads(nn.GroupNorm):
+    """A norm that not every width suits, as others write it; `groups` is a word, and no number."""
+
+    def __init__(self, dim: int, *, heads: int = 8, groups: str = "heads") -> None:
+        assert dim % heads == 0, "heads divide dim"
+        super().__init__(heads, dim)
+
+
+def test_a_norm_may_need_a_width_that_its_heads_divide_and_what_it_raises_is_a_line() -> None:
+    assert norm_factory(NormChoice("heads", outside=Heads))(16, site="a").num_channels == 16
+    with pytest.raises(ValueError, match=r"^norm heads: AssertionError: heads divide dim"):
+        norm_factory(NormChoice("heads", {"heads": 7}, outside=Heads))
+
+
 def test_a_plain_module_with_attach_lives_in_the_layer_before() -> None:
     make_norm = norm_factory(NormChoice("in the layer", outside=InTheLayer))
     assert make_norm.trial.lives_in_layer

@@ -122,16 +122,18 @@ def test_where_nothing_can_be_swapped_it_says_why(parts: list[nn.Module], where:
         ("adanrom", {}, "unknown norm 'adanrom': choose from none, layernorm"),
         ("adanorm", {"q": 1}, r"norm.params.q: adanorm has no such parameter; it takes k, C"),
         ("weightnorm", {}, "norm weightnorm: it works through the layer before it"),
+        ("groupnorm", {"groups": 3}, "groups=3: must be a whole number that divides the 4 features"),
+        ("rmsnorm", {"numerics": "released"}, "norm.numerics=released: rmsnorm has no choice of numerics"),
         (partial(AdaNorm, 4), {}, "give settings by name"),
         (torch.softmax, {}, r"a class of torch\.nn\.Module"),
         (partial(torch.softmax, dim=0), {}, r"a class of torch\.nn\.Module"),
     ],
 )
 def test_a_mistake_is_a_line_and_the_model_stays(norm: Any, params: dict[str, Any], message: str) -> None:
-    model = nn.Sequential(nn.LayerNorm(4))
+    model = nn.Sequential(nn.LayerNorm(3), nn.LayerNorm(4))
     with pytest.raises(ValueError, match=message):
         adanorm.swap(model, norm, params=params)
-    assert type(model[0]) is nn.LayerNorm
+    assert {type(norm) for norm in model} == {nn.LayerNorm}
 
 
 def test_a_class_of_ones_own_and_a_partial_of_one_are_norms() -> None:
@@ -141,6 +143,34 @@ def test_a_class_of_ones_own_and_a_partial_of_one_are_norms() -> None:
         adanorm.swap(model, norm, params={"eps": 1e-3})
         assert isinstance(model[0], FamilyRMSNorm)
         assert model[0].variance_epsilon == 1e-3
+
+
+@pytest.mark.parametrize("norm", ["adanorm", partial(AdaNorm, numerics="released")])
+def test_numerics_and_backend_are_settings_too(norm: Any) -> None:
+    model: Any = nn.Sequential(nn.LayerNorm(4))
+    adanorm.swap(model, norm, params={"numerics": "released", "backend": "eager"})
+    assert (model[0].member.numerics, model[0].backend) == ("released", "eager")
+
+
+class AroundLayerNorm(nn.Module):
+    """LayerNorm with its gain outside."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(features, elementwise_affine=False)
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.weight * self.norm(x)
+        return result
+
+
+def test_a_norm_inside_a_norm_goes_with_it_and_a_second_swap_says_that_one_was_made() -> None:
+    model = nn.Sequential(AroundLayerNorm(4))
+    assert adanorm.swap(model, "rmsnorm").sites == ("0",)
+    assert [*model.state_dict()] == ["0.weight"]
+    with pytest.raises(ValueError, match=r"the model's are swapped already: restore them first$"):
+        adanorm.swap(model, "rmsnorm")
 
 
 MOVES: dict[str, Callable[[nn.Module], Any]] = {

@@ -67,10 +67,9 @@ def build_with_norms(
         if after is not None:
             norm.attach(model.get_submodule(after))
     if placed.in_layers and not any(after for _, _, after in placed.in_layers):
-        raise ValueError(
-            f"{type(placed.in_layers[0][1]).__name__} lives in the layer before a site, and none has a layer"
-            f" of its own before it: {', '.join(site for site, _, _ in placed.in_layers)}"
-        )
+        kind, named = type(placed.in_layers[0][1]).__name__, ", ".join(site for site, *_ in placed.in_layers)
+        lacking = f"none has a layer of its own before it: {named}"
+        raise ValueError(f"{kind} lives in the layer before a site, and {lacking}")
     return model, placed
 
 
@@ -81,8 +80,7 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
     """
     make_norm = norm_factory(experiment.norm.choice)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
-    reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
-    if reason is not None:
+    if reason := why_unsupported(make_norm.trial, experiment.model.sites(), batch_size):
         raise ValueError(f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}")
     return make_norm
 
@@ -99,11 +97,8 @@ def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> 
     if sites.causal and over_positions:
         return "over positions, a norm tells a language model of the bytes that it is to predict"
     if norm.needs_positions and not sites.positions:
-        shown = (
-            "a position's, and the sites show it one row per example or per time step"
-            if over_batch
-            else "over positions, and the sites show it none"
-        )
+        of_batch = "a position's, and the sites show it one row per example or per time step"
+        shown = of_batch if over_batch else "over positions, and the sites show it none"
         return f"its statistics are {shown}{hint}"
     if over_batch and not sites.positions and batch_size == 1:
         return f"a batch of one example has no statistics{hint}"

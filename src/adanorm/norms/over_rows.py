@@ -334,8 +334,6 @@ def synchronize(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if getattr(module, "depends_on_batch", False):
             if getattr(module, "synchronized", None) is None:
-                raise ValueError(
-                    f"{name}: {type(module).__name__} is over the batch, and not over several processes'"
-                    " shares of it; train in one process"
-                )
+                of = f"{name}: {type(module).__name__} is over the batch"
+                raise ValueError(f"{of}, and not over several processes' shares of it; train in one process")
             module.synchronized = True

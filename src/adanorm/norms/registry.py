@@ -1,6 +1,7 @@
 """Choosing a norm by its name or its class, and making it."""
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -79,13 +80,17 @@ def norm_factory(norm: NormChoice) -> NormFactory:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
     cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)
     settings = _settings(cls, norm)
-    # Groups, where there are such, must divide the features.
-    groups = inspect.signature(cls).parameters.get("groups")
-    features = 1 if groups is None else int(settings.get("groups", groups.default) or 1)
+    # Common numbers of heads divide the width, and `groups` does, whatever the number.
+    groups = settings.get("groups", getattr(inspect.signature(cls).parameters.get("groups"), "default", 1))
+    features = math.lcm(48, int(groups) or 1) if isinstance(groups, int | float) else 48
     try:
-        return NormFactory(cls, settings, cls(2 * features, **settings))
+        return NormFactory(cls, settings, cls(features, **settings))
     except (ValueError, TypeError) as error:
         raise ValueError(f"norm {norm.name}: {error}") from None
+    except Exception as error:  # whatever another's class raises
+        if norm.outside is None:
+            raise
+        raise ValueError(f"norm {norm.name}: {type(error).__name__}: {error}") from error
 
 
 def reads(cls: type[Norm], setting: str) -> bool:
@@ -116,9 +121,7 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
         if reads(cls, choice):
             settings[choice] = value
         elif value != default and (choice == "numerics" or (norm.outside is not None and value != "eager")):
+            lacking = f"{norm.name} has no choice of {choice}, so leave it {default}"
             readers = ", ".join(name for name in NORMS if reads(NORMS[name], choice))
-            raise ValueError(
-                f"norm.{choice}={value}: {norm.name} has no choice of {choice}, so leave it {default};"
-                f" those that have one are {readers}"
-            )
+            raise ValueError(f"norm.{choice}={value}: {lacking}; those that have one are {readers}")
     return settings

@@ -166,7 +166,7 @@ def _drawn(*shapes: tuple[int, int]) -> list[nn.Parameter]:
     return [nn.Parameter(torch.empty(numbers.shape).copy_(0.02 * numbers)) for numbers in drawn]
 
 
-# As in the code of Chen et al. 2025: odd, rising, and all but satursin's kin between -1 and 1.
+# As in the code of Chen et al. 2025: odd, rising, and between -1 and 1.
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "erf": torch.erf,

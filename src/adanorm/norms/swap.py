@@ -1,7 +1,7 @@
 """Norms of the suite in models of any library: `adanorm.swap(model, "adanorm")`."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple
@@ -65,23 +65,27 @@ def swap(
     norms = {name: module for name, module in model.named_modules(remove_duplicate=False) if is_norm(module)}
     for glob in globs or [""]:
         if not any(fnmatchcase(name, glob) for name in norms):
-            known = ", ".join(norms) or "none"
+            is_done = any(ORIGINAL in module.__dict__ for module in model.modules())
+            known = ", ".join(norms) or ("swapped already: restore them first" if is_done else "none")
             raise ValueError(f"where={glob!r}: no LayerNorm or RMSNorm there; the model's are {known}")
     chosen = {name: module for name, module in norms.items() if any(fnmatchcase(name, g) for g in globs)}
-    axes = make.trial.takes_axes
-    left = {name: reason for name, module in chosen.items() if (reason := _why_not(name, module, axes=axes))}
+    whys = {name: _why_not(name, one, axes=make.trial.takes_axes) for name, one in chosen.items()}
+    left = {name: reason for name, reason in whys.items() if reason}
     if len(left) == len(chosen):
         first, reason = next(iter(left.items()))
         others = f"; none of {len(left) - 1} others can be swapped either" if len(left) > 1 else ""
         raise ValueError(f"{first}: {reason}{others}")
+    taken = [name for name in chosen if name not in left]
+    # What is inside a norm that is swapped goes with it.
+    sites = [name for name in taken if not any(name.startswith(f"{outer}.") for outer in taken)]
     made: dict[int, nn.Module] = {}  # a module at several sites stays one
     tied: Tied = {}
-    for name, module in chosen.items():
-        if name not in left:
-            if id(module) not in made:
-                made[id(module)] = _in_place_of(module, make, model, name, keep=keep, tied=tied)
-            model.set_submodule(name, made[id(module)])
-    return Swapped(tuple(name for name in chosen if name not in left), left)
+    for name in sites:
+        if id(module := chosen[name]) not in made:
+            made[id(module)] = _in_place_of(module, make, model, name, keep=keep, tied=tied)
+    for name in sites:  # when all could be made
+        model.set_submodule(name, made[id(chosen[name])])
+    return Swapped(tuple(sites), left)
 
 
 def restore(model: nn.Module) -> tuple[str, ...]:
@@ -108,7 +112,9 @@ def _factory(norm: str | type[nn.Module] | partial[nn.Module], params: Mapping[s
             raise ValueError(f"{norm}: give settings by name, the first argument is the number of features")
         return _factory(norm.func, {**norm.keywords, **params})  # type: ignore[arg-type]
     name = norm if isinstance(norm, str) else getattr(norm, "__name__", repr(norm))
-    make = norm_factory(NormChoice(name, params, outside=None if isinstance(norm, str) else norm))
+    settings, outside = dict(params), None if isinstance(norm, str) else norm
+    computed = settings.pop("numerics", "paper"), settings.pop("backend", "auto")
+    make = norm_factory(NormChoice(name, settings, *computed, outside))
     if make.trial.lives_in_layer:
         raise ValueError(f"norm {name}: it works through the layer before it, which a model does not name")
     return make
@@ -204,9 +210,7 @@ def _is_over_rows(module: nn.Module, features: int) -> bool:
     x = x.double()
     centred = x - x.mean(-1, keepdim=True)
     bases: list[Tensor] = [part / part.square().mean(-1, keepdim=True).sqrt() for part in (centred, x)]
-    gains: list[Callable[[Tensor], Tensor]] = [lambda y: y]
-    if gain is not None:
-        gains = [lambda y: y * gain.double(), lambda y: y * (1 + gain.double())]  # Gemma's is a gain less one
-    expected = [scaled(y) + (0 if bias is None else bias.double()) for y in bases for scaled in gains]
+    gains = [1] if gain is None else [gain.double(), 1 + gain.double()]  # Gemma's is a gain less one
+    expected = [y * one + (0 if bias is None else bias.double()) for y in bases for one in gains]
     near = CLOSE if own.dtype in (torch.float32, torch.float64) else 0.02
     return z.shape == x.shape and any(torch.allclose(z, one, rtol=near, atol=near) for one in expected)
