@@ -31,7 +31,7 @@ def test_fairseq_trains_and_generates_with_a_norm_of_the_suite(tmp_path: Path) -
     plugged = ["--user-dir", "src/adanorm/models/fairseq_plugin", "--cpu"]
     trained = fairseq_command(
         "train", str(folder), *plugged, "--arch", "adanorm_transformer_iwslt_de_en", *SMALL,
-        "--norm", "adanorm", "--norm-params", '{"k": 0.1}', "--norm-placement", "final",
+        "--norm", "adanorm.norms:AdaNorm", "--norm-params", '{"k": 0.1}', "--norm-placement", "final",
         "--norm-init", "released", "--encoder-normalize-before", "--decoder-normalize-before",
         "--share-all-embeddings", "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
         "--optimizer", "adam", "--lr", "0.005", "--max-tokens", "512", "--max-epoch", "1",

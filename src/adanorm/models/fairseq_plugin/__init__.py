@@ -44,7 +44,7 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
     def build_model(cls, args: argparse.Namespace, task: Any) -> Any:
         """Return the model; raises ValueError for an unknown norm, parameter or site."""
         model = super().build_model(args, task)
-        path = args.norm if ":" in args.norm else None
+        path, name = args.norm if ":" in args.norm else None, args.norm.rpartition(":")[2]
         try:
             params = dict(json.loads(args.norm_params).items())
         except (ValueError, AttributeError):
@@ -52,10 +52,9 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
             raise ValueError(f"--norm-params {args.norm_params!r}: {remedy}") from None
         placement, numerics = args.norm_placement, args.norm_numerics
         placement = placement if placement in ("all", "final") else placement.split(",")
-        norm = NormConfig(name=args.norm, path=path, params=params, placement=placement, numerics=numerics)
+        norm = NormConfig(name=name, path=path, params=params, placement=placement, numerics=numerics)
         make_norm = norm_factory(norm.choice)
-        reason = why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites)
-        if reason is not None:
+        if reason := why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites):
             raise ValueError(f"--norm {args.norm}: {reason}")
         model, _ = build_with_norms(partial(replace_norms, model), make_norm, placement)
         if args.norm_init != "fairseq":
