@@ -400,7 +400,7 @@ def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
     few = ["scale=smoke", f"runs={tmp_path}", "training.warmup_updates=8"]
     made = compose_experiment(["task=gaussian", *few, "training.max_updates=8"])
     execute(made)
-    remedy = "type training.max_updates=32, or training.warmup_updates=1"
+    remedy = "type training.max_updates=32, or training.warmup_updates=0"
     line = f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
     assert json.loads((made.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err

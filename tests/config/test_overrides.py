@@ -60,6 +60,8 @@ REFUSED = [
     ("norm=my_norm.MyNorm", "weightnorm; a norm of your own is norm=my_norm:MyNorm"),
     ("norm=foo", "unknown norm 'foo': choose from adanorm"),
     ("norm=adanrom", "weightnorm; did you mean adanorm?"),
+    ("norm=AdaNorm", "weightnorm; did you mean adanorm?"),
+    ("task=RT", "sst5; did you mean rt?"),
     ("task=a.b", "unknown task 'a.b': choose from cifar10"),
     ("scale=big", "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
     ("task_norm=x", "unknown task_norm 'x': choose from mnist_"),

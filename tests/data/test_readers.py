@@ -149,7 +149,7 @@ def test_ones_own_text_is_read(tmp_path: Path) -> None:
         ({"train": f"{LINES}pos\tcaf\udce9\n"}, r"train.tsv, line 5: not UTF-8"),
         ({"train": LINES.encode("utf-16-le").decode()}, r"train.tsv, line 1: not UTF-8 \(a NUL"),
         ({"test": LINES + "pos\t" + 5001 * "good "}, r"test.tsv, line 5: 5,001 words: a sentence has at"),
-        ({"test": "meh\tso so\n"}, "test: label 'meh' is not among the training labels"),
+        ({"test": "meh\tso so\n"}, "test: label 'meh' is not among those of the training sentences"),
         ({"train": "pos\tgood\npos\tfine\n"}, "one label, 'pos'"),
     ],
 )
@@ -166,6 +166,12 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
     assert len(load_sentences(data)["train"]) == count
     with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
         load_sentences(data.model_copy(update={"min_count": 9}))
+
+
+def test_what_a_fraction_leaves_out_is_not_said_to_lack_in_the_file(tmp_path: Path) -> None:
+    own = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
+    with pytest.raises(ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"):
+        load_sentences(text_of(*own, "data.train_fraction=0.5", "data.min_count=1"))
 
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]

@@ -13,7 +13,8 @@ from tests.launch.test_launch import own_study
 
 
 def launch(name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()) -> Launch:
-    return Launch(name, facts, workers=3, gpus=2, devices=devices, settings=settings)
+    named = dict(setting.split("=") for setting in settings)
+    return Launch(name, facts, workers=3, gpus=2, devices=devices, settings=named)
 
 
 @pytest.mark.parametrize("name", choices("launcher"))
@@ -32,7 +33,7 @@ def test_ray_gets_the_gpus_that_there_are_and_room_for_its_workers_unless_it_run
     facts = load_facts("ray")
     own = launch("ray", facts, devices=("0", "1")).overrides()
     assert own[3:] == ["hydra.launcher.ray.remote.num_gpus=2", "+hydra.launcher.ray.init.num_cpus=3"]
-    given = launch("ray", facts, "launcher.ray.init.address=auto").overrides()
+    given = launch("ray", facts, "ray.init.address=auto").overrides()
     assert given[3:] == ["hydra.launcher.ray.remote.num_gpus=0", "hydra.launcher.ray.init.address=auto"]
 
 
@@ -55,10 +56,16 @@ def test_what_a_launcher_lacks_is_said_by_name(
         choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)
 
 
+@pytest.mark.parametrize("setting", ["launcher.n_jobs=0", "launcher.n_jobs=2"])
+def test_the_number_of_workers_has_one_name(setting: str) -> None:
+    with pytest.raises(ValueError, match=f"{setting}: write workers=N"):
+        choose_launch("local", workers=1, gpus=1, settings=[setting], on_cpu=True)
+
+
 def test_more_workers_than_devices_share_them() -> None:
     facts = load_facts("local")
     for workers, devices, shared in ((3, ("0",), 3), (2, ("0", "1"), 1), (1, (), 1)):
-        assert Launch("local", facts, workers, 1, devices, settings=()).runs_a_device == shared
+        assert Launch("local", facts, workers, 1, devices, settings={}).runs_a_device == shared
 
 
 def test_workers_have_cores_for_their_threads_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

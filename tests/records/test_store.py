@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +78,14 @@ def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp
     )
     assert kept == live
     assert [one.folder for one in reader.records(tmp_path / "store")] == [moved.folder()]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_keeps_no_record_and_is_not_waited_for(
+    run: Experiment, make: Callable[[Path], None]
+) -> None:
+    make(store.file_of(run.folder().parent))
+    assert [one.folder for one in reader.records(run.folder().parents[2])] == [run.folder()]
 
 
 def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) -> None:

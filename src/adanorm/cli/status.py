@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.cli.command import WIDTH, Arguments, Usage, folder_of
-from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, whole_number
+from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
@@ -26,7 +26,7 @@ NAME, HOURS = 20, 15  # columns of a study's name, and of its time left
 HEADS = "".join(f"{state:>{FIELD}}" for state in STATES)
 
 USAGE = Usage(
-    name="[STUDY]", choices=study_names, keys=STUDY_KEYS,
+    name="[STUDY]", choices=study_names, keys={**STUDY_KEYS, "workers": Key("runs at a time", "1")},
     examples=("", "table4", "mini-all seeds=1 workers=2"),
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ Progress = dict[Path, RunProgress]  # by the runs' folders
 
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names, or of all studies."""
-    workers = workers_of(arguments) or 1
+    workers = whole_number("workers", arguments.keys["workers"], at_most=1024)
     if not arguments.names:
         _show_all(arguments, workers)
         return

@@ -99,9 +99,9 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         columns = reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or []]
-        for column in NEEDED:
-            if columns.count(column) != 1:
-                raise ValueError(f"{path}, row 1: needs one column {column}, has {', '.join(columns)[:80]!r}")
+        for name in NEEDED:
+            if columns.count(name) != 1:
+                raise ValueError(f"{path}, row 1: needs one column {name!r}, has {','.join(columns)[:80]!r}")
         for fields in reader:
             if None in fields or None in fields.values():
                 raise ValueError(f"{path}, row {reader.line_num}: has not the {len(columns)} fields of row 1")

@@ -35,8 +35,9 @@ def check_known(kind: str, names: Iterable[str], known: Collection[str], hint: s
 
 def alike(name: str, known: Iterable[str]) -> str:
     """Return the end of a line on an unknown name that asks whether the known one most like it was meant."""
-    close = get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    spellings = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), spellings, n=1)
+    return f"; did you mean {spellings[close[0]]}?" if close else ""
 
 
 def mistake(error: Exception) -> str | None:

@@ -64,7 +64,7 @@ def inspect_labeled(
         raise ValueError(f"the training {what} have one label, {labels['train'][0]!r}: nothing to learn")
     for split, part in labels.items():
         if unknown := sorted(set(part) - known, key=str):
-            raise ValueError(f"{split}: label {unknown[0]!r} is not among the training labels")
+            raise ValueError(f"{split}: label {unknown[0]!r} is not among those of the training {what}")
     counts = count_overlaps(examples)
     of_one_label = [
         f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"

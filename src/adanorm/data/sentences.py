@@ -88,11 +88,12 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
         return [word.lower() for word in words] if data.lowercase else words
 
     corpora = {split: [(label, chosen(words)) for label, words in part] for split, part in corpora.items()}
-    corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * data.train_fraction))]
+    fraction = data.train_fraction
+    corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * fraction))]
     inspection = inspect_labeled(
         {split: (" ".join(words).encode() for _, words in part) for split, part in corpora.items()},
         {split: [label for label, _ in part] for split, part in corpora.items()},
-        what="sentences",
+        what="sentences" if fraction == 1 else f"sentences (data.train_fraction={fraction})",
         available=sum(len(words) for _, words in corpora["train"]),
         batch=("data.batch_tokens", data.batch_tokens),
     )

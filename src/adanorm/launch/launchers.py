@@ -4,7 +4,7 @@ import importlib.util
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hydra import compose, initialize_config_dir
@@ -27,6 +27,7 @@ class LauncherFacts(Config):
 
     local: bool = False  # its jobs are of this machine, whose GPUs they share out
     gpus: str | None = None  # the setting by which its jobs ask for GPUs, which need not be of this machine
+    workers: str | None = None  # the setting that is `workers=`
     aloud: bool = False  # with one worker a run speaks on this terminal
     plugin: str | None = None  # a package of the extra `cluster`
     requires: str | None = None  # a program
@@ -44,7 +45,7 @@ class Launch:
     workers: int
     gpus: int
     devices: Sequence[str]  # of this machine, for its own jobs to share out
-    settings: Sequence[str]  # launcher.KEY=VALUE
+    settings: Mapping[str, str]  # of the launcher, that the user named
 
     @property
     def aloud(self) -> bool:
@@ -54,8 +55,7 @@ class Launch:
     @property
     def on_gpus(self) -> bool:
         """Whether runs are computed on GPUs: of this machine, or those that a cluster's jobs ask for."""
-        given = dict(setting.split("=", 1) for setting in self.settings)
-        asked = given.get(f"launcher.{self.facts.gpus}", "1") if self.facts.gpus else "0"
+        asked = self.settings.get(self.facts.gpus, "1") if self.facts.gpus else "0"
         return bool(self.devices) or asked not in ("0", "null")
 
     @property
@@ -66,12 +66,12 @@ class Launch:
     def overrides(self) -> list[str]:
         """Return the command line of the jobs but for their plan."""
         chosen = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
-        given = {setting.partition("=")[0].removeprefix("launcher.") for setting in self.settings}
         on_gpus = self.gpus if self.on_gpus else 0  # per run
         numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
         numbers |= {"cores": max(CORES_A_GPU * on_gpus, 2), "memory_gb": max(MEMORY_GB_A_GPU * on_gpus, 16)}
-        chosen += [x.format(**numbers) for x, other in self.facts.overrides.items() if other not in given]
-        return [*chosen, *(f"hydra.{setting}" for setting in self.settings)]
+        unnamed = [x for x, other in self.facts.overrides.items() if other not in self.settings]
+        named = [f"hydra.launcher.{key}={value}" for key, value in self.settings.items()]
+        return [*chosen, *(override.format(**numbers) for override in unnamed), *named]
 
 
 def load_facts(launcher: str) -> LauncherFacts:
@@ -100,7 +100,10 @@ def choose_launch(
     if facts.local and not on_cpu:
         check_devices(gpus)
     room = len(devices) or len(os.sched_getaffinity(0)) // threads
-    launch = Launch(launcher, facts, workers or max(1, room // gpus), gpus, devices, settings)
+    given = dict(setting.removeprefix("launcher.").split("=", 1) for setting in settings)
+    if facts.workers in given:
+        raise ValueError(f"launcher.{facts.workers}={given[facts.workers]}: write workers=N")
+    launch = Launch(launcher, facts, workers or max(1, room // gpus), gpus, devices, given)
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             compose("job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True)

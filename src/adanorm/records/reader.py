@@ -218,8 +218,9 @@ def _live(folder: Path, states: tuple[State, ...]) -> Record:
 
 def _state(path: Path) -> State:
     with suppress(OSError):
-        stat = path.stat()
-        return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+        if path.is_file():  # a pipe would be read for ever
+            stat = path.stat()
+            return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
     return None
 
 

@@ -140,7 +140,7 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
         longer = f"training.max_epochs={epochs} ({epochs * per_epoch} updates)"
     line = (
         f"training.warmup_updates={warmup}: {updates} updates, {min(warmup, updates)} of them warm-up, are"
-        f" few to learn from; type {longer}, or training.warmup_updates={max(1, updates // 10)}"
+        f" few to learn from; type {longer}, or training.warmup_updates={updates // 10}"
     )
     return Inspection(found.counts, (*found.warnings, line))
 
