@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from adanorm.analyses.along_training import along_training, updates
-from adanorm.analyses.observers import gradients, make, observer
+from adanorm.analyses.along_training import along_training, make, observer, updates
+from adanorm.analyses.observers import gradients
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
 from adanorm.config.paths import choices

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from adanorm.cli.run import run_summary
 from adanorm.config.compose import cached_experiment
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data import synthetic
 from adanorm.records import reader
-from adanorm.reporting.run_summary import run_summary
 from adanorm.runs.execute import execute
 from adanorm.verdicts.cell import cell
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from adanorm.cli.compare import compare
-from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
 from adanorm.launch.until import Followed, Run, on_record, run_until_decided
@@ -22,7 +21,7 @@ from adanorm.studies.study import Planned
 from adanorm.verdicts.by_example import ByExample, compared_by_example
 from adanorm.verdicts.cell import Evidence, cell_of, variance_of
 from adanorm.verdicts.pair import pair
-from tests.reporting.records import record, said, seal
+from tests.reporting.records import record, run_in, said, seal
 from tests.verdicts import known
 
 PAIR = ("layernorm", "adanorm")
@@ -30,8 +29,7 @@ OF_32 = {"layernorm": 22, "adanorm": 26}  # right answers, in odd seeds one of A
 
 
 def run_of(norm: str, folder: Path, seed: int = 1, task: str = "rt") -> Experiment:
-    settings = [f"task={task}", "scale=smoke", f"norm={norm}", f"seed={seed}"]
-    return cached_experiment(settings, runs=str(folder))
+    return run_in(folder, f"task={task}", "scale=smoke", f"norm={norm}", seed=seed)
 
 
 def write(folder: Path, seeds: Sequence[int], *, counted: bool = True) -> None:
@@ -58,7 +56,7 @@ def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
 def test_gap_and_errors_are_of_the_examples_that_differ_and_its_name_of_the_outputs(tmp_path: Path) -> None:
     write(tmp_path, [2, 4])
     one = known(comparison(tmp_path, [2, 4]))
-    assert (one.seeds, one.series, one.gaps, one.noise.examples) == ((2, 4), 0, (12.5, 12.5), 32)
+    assert (one.seeds, one.gaps, one.noise.examples) == ((2, 4), (12.5, 12.5), 32)
     # Seeds agree, so that all the error is the examples': four of them differ, all one way.
     assert one.noise.example_error == pytest.approx(100 * (0.125 * 0.875 / 31) ** 0.5)
     assert one.noise.seed == pytest.approx(-one.noise.rest / 32)
@@ -77,7 +75,7 @@ def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
     assert None not in known(before).spreads, "from five seeds on"
     write(tmp_path, [41, 42, 101])
     assert comparison(tmp_path, range(1, 6)) == before
-    assert known(comparison(tmp_path, [41, 42])).series == 1
+    assert known(comparison(tmp_path, [41, 42])).seeds == (41, 42)
     with pytest.raises(ValueError, match="seeds 2, 41: of several series"):
         comparison(tmp_path, [2, 41])
 

@@ -1,8 +1,9 @@
-"""Observing a run as it trains: every `every`-th of its first `steps` updates."""
+"""Making the records of analyses: of a run as it trains, every `every`-th of its first `steps` updates."""
 
 import math
 import time
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 from adanorm.analyses.spec import Analysis, AnalysisRecord, averages
@@ -12,6 +13,19 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
+
+
+def observer(name: str) -> Any:
+    """Return the module of an analysis, which has `observe` or, where nothing is trained, `make`."""
+    return import_module(f"adanorm.analyses.observers.{name.replace('-', '_')}")
+
+
+def make(record: AnalysisRecord) -> None:
+    """Make the record of an analysis of conf/analysis."""
+    if record.analysis.tasks:
+        along_training(observer(record.analysis.name).observe, record)
+    else:
+        observer(record.analysis.name).make(record)
 
 
 def along_training(observe: Observe, record: AnalysisRecord) -> None:

@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:
     """Make records; what another process holds comes last, and is made here if that leaves it unfinished."""
-    from adanorm.analyses.observers import make
+    from adanorm.analyses.along_training import make
 
     for record in missing:
         if record.analysis.tasks:

@@ -15,6 +15,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import KIND_METRICS, METRICS
+from adanorm.records.reader import seed_series
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.verdicts.by_example import ByExample, compared_by_example, runs_of
 from adanorm.verdicts.cell import cell_on_record, variance_of
@@ -109,5 +110,5 @@ def _lines(one: ByExample, comparison: Comparison | None, norms: Norms, example:
             lines.append(f"      {spread[1]:.3f} on the distribution that it is drawn from")
     if one.parts:
         lines.append(f"    gap: {', '.join(f'{name} {part + 0:+.3f}' for name, part in one.parts.items())}")
-    series = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on")[one.series]
+    series = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on")[seed_series(one.seeds[0])]
     return [*lines, f"    digest of the outputs: {one.outputs}; series: {series}"]

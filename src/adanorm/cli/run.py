@@ -14,14 +14,15 @@ from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
-from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
+from adanorm.config.compose import compose_experiment, compose_values, papers_sources, parse_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_each_once, differences, parsed, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
-from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, where
+from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, shown, where
+from adanorm.records.published import published
 from adanorm.records.result import outcome
 from adanorm.runs.duration import needs_gpu
 
@@ -146,11 +147,41 @@ def _is_shown(experiment: Experiment) -> bool:
     if not reader.is_complete(folder):
         return False
     if is_first_process():
-        from adanorm.reporting.run_summary import run_summary
-
         print(f"already completed: {where(folder)}\n  (another runs=FOLDER repeats it in that folder)")
         print(run_summary(experiment), flush=True)
     return True
+
+
+def run_summary(experiment: Experiment) -> str:
+    """Return what a run came to, the mean over the seeds made, and the paper's number, in lines.
+
+    Of a dry run: its updates, memory and seconds. Raises ValueError for a record that is not counted.
+    """
+    from adanorm.verdicts.cell import cell, evidence, unlike_the_papers  # with it numpy
+
+    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
+    result = reader.result(experiment.folder(), dry_run=experiment.updates is not None)
+    if result is None:
+        raise ValueError(f"{where(experiment.folder())}: the run has ended, but its record is not counted")
+    if result.dry_run is not None:
+        return (
+            f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
+            f" {result.dry_run['peak_memory'] / 1e9:.1f} GB, {result.seconds:.0f} s; no table reads it"
+            f"\nrecord: {shown(experiment.folder())}"
+        )
+    runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
+    seeds, ours = ", ".join(str(run.seed) for run in runs), cell(runs)
+    lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
+    mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
+    lines += textwrap.wrap(mean, WIDTH, subsequent_indent="  ")
+    if not experiment.own_data and experiment.data.source not in papers_sources(experiment.task.name):
+        lines.append(f"data: {experiment.data.source}, not the paper's")
+    if ours.paper is not None:
+        records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
+        lines.append(f"the paper has {ours.paper.text}: {ours.verdict(records.variance.within)}")
+    elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
+        lines.append(f"not compared with the paper's number: {unlike_the_papers(experiment)}")
+    return "\n".join([*lines, f"record: {where(experiment.folder())}"])
 
 
 def _run(experiment: Experiment) -> None:
@@ -163,7 +194,6 @@ def _run(experiment: Experiment) -> None:
 
             for line in plan(experiment, None):
                 print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)
-    from adanorm.reporting.run_summary import run_summary
     from adanorm.runs.execute import execute
 
     try:

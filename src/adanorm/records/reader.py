@@ -237,13 +237,8 @@ def _records(parent: Path, file: Path, state: State) -> dict[str, Record]:
 
 def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
     """Yield the records of a folder that each contribution has, by name, in the order they were merged."""
-    for folder in _contributions(parent.parent.parent):
+    for folder in sorted(contributed_folder(parent.parent.parent).glob(MERGED)):
         yield _kept(parent, store.file_of(folder / parent.parent.name / parent.name))
-
-
-def _contributions(root: Path) -> list[Path]:
-    """Return the folders of the contributions to a folder of runs."""
-    return sorted(contributed_folder(root).glob(MERGED))
 
 
 def contributed(folder: Path) -> list[Record]:
@@ -261,8 +256,8 @@ def names(parent: Path) -> list[str]:
 def records(root: Path) -> Iterator[Record]:
     """Yield the records in a folder of runs or of analyses that have ended, whole or not, in order."""
     live = {path.parent.parent for path in root.rglob("result.json")}
-    merged = ((folder, parent) for folder in _contributions(root) for parent in store.parents(folder))
-    of_others = {root / parent.relative_to(folder) for folder, parent in merged}
+    merged = contributed_folder(root).glob(MERGED)
+    of_others = {root / parent.relative_to(folder) for folder in merged for parent in store.parents(folder)}
     for parent in sorted(live | {*store.parents(root)} | of_others):
         for name in names(parent):
             if (one := record(parent / name)).has("result.json"):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from adanorm.config.compose import cached_experiment
@@ -21,7 +20,6 @@ SHARE = 0.8  # of the budget, for the planned seeds: the rest is for seeds that 
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 # A task is run at the first of these that the budget has room for.
 REAL: tuple[Scale, ...] = ("paper", "mini")
-HOURS = attrgetter("hours")
 
 
 class Column(NamedTuple):
@@ -75,7 +73,7 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
             left_out[column.task] = f"{column.title}: {why}"
     lines = [line for task, line in left_out.items() if task not in chosen]
     if chosen:
-        return sorted(chosen.values(), key=HOURS), lines
+        return sorted(chosen.values(), key=lambda column: column.hours), lines
     cheapest = next((column for column, lacking in _columns(norms, "smoke") if not lacking), None)
     if cheapest is None:
         raise ValueError(f"{', '.join(norms)}: no task has sites at which all of these norms are defined")
@@ -95,7 +93,7 @@ def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
         runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
         hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
         columns[Column(task, scale, hours)] = _lacking(runs)
-    return [(column, columns[column]) for column in sorted(columns, key=HOURS)]
+    return sorted(columns.items(), key=lambda entry: entry[0].hours)
 
 
 def _lacking(runs: Sequence[Experiment]) -> str:

@@ -6,23 +6,24 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.titles import counted
-from adanorm.files import digest_of, write_whole
+from adanorm.files import digest_of, write_files
 from adanorm.launch.launch import run_all
 from adanorm.launch.launchers import Launch
-from adanorm.launch.until import Followed, Records, Run, as_it_comes, on_record, run_until_decided
+from adanorm.launch.until import Followed, Run, as_it_comes, on_record, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import shown
 from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
 from adanorm.scorecards.observed import Observed, computed_alike, observe
 from adanorm.studies.study import Planned
-from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.cell import Cell, Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
 
@@ -75,8 +76,9 @@ class Trial:
             if column.scale != "smoke" and other not in self.alike(column)
         ]
         most, at_once = preregistration().stopping.most, self.launch.workers
+        records = partial(on_record, scales=self._scales, runs=self.runs, norms=self.norms)
         _, is_spent = run_until_decided(
-            comparisons, self._make, self.records, most=most, at_once=at_once, affordable=self._fits, say=say
+            comparisons, self._make, records, most=most, at_once=at_once, affordable=self._fits, say=say
         )
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
@@ -86,15 +88,14 @@ class Trial:
             return "every planned seed is run"
         return "every comparison is decided, or has all seeds of the plan"
 
-    def records(self, comparisons: Sequence[Followed]) -> Records:
-        """Return what is on record of comparisons."""
-        return on_record(comparisons, self._scales, self.runs, norms=self.norms)
+    def _evidence(self, column: Column) -> Evidence:
+        return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
 
     def scores(self) -> list[Score]:
         """Return what is on record of each column that has begun."""
         scores = []
         for column in self.columns:
-            (record,) = self.records([Followed(column.task, self.norm, self.norm)]).values()
+            record = self._evidence(column)
             runs = {norm: record.norms[norm] for norm in self.norms}
             if any(side.runs for side in runs.values()):
                 pairs = {other: pair(record, self.norm, other, goes_on=True) for other in self.against}
@@ -138,10 +139,11 @@ class Trial:
     def seconds(self, runs: Sequence[Run]) -> float:
         """Return about how long runs take: as on record, or as declared, at this machine's pace."""
         declared = {column.task: 3600 * column.hours for column in self.columns}
-        records = self.records([Followed(task, self.norm, self.norm) for task in declared])
-        sides = {task: [side.seconds for side in of.norms.values()] for (task, _), of in records.items()}
-        known = {task: [one for one in seconds if one is not None] for task, seconds in sides.items()}
-        recorded = {task: median(seconds) for task, seconds in known.items() if seconds}
+        recorded = {}
+        for column in self.columns:
+            sides = (side.seconds for side in self._evidence(column).norms.values())
+            if known := [seconds for seconds in sides if seconds is not None]:
+                recorded[column.task] = median(known)
         pace = median(recorded[task] / declared[task] for task in recorded) if recorded else 1.0
         whole = sum(recorded.get(run.task, pace * declared[run.task]) + START_SECONDS for run in runs)
         return whole / min(self.launch.workers, max(1, len(runs)))
@@ -163,8 +165,7 @@ class Trial:
         """Write down the seconds spent."""
         kept = {"norm": self.norm, "identity": self.identity, "spent": self.spent}
         path = path_of(self.norm, self.runs, ".json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(kept).encode())
+        write_files(path.parent, {path.name: json.dumps(kept)})
 
 
 class Card(NamedTuple):

@@ -19,8 +19,7 @@ from adanorm.verdicts.variance import Components, Values, components, seed_split
 class ByExample:
     """A comparison of two norms: by how much the second is better, and the noise of seeds and of examples."""
 
-    seeds: tuple[int, ...]
-    series: int  # that all seeds are of
+    seeds: tuple[int, ...]  # of one series
     outputs: str  # eight digits that identify the test outputs compared
     gaps: tuple[float, ...]  # in the order of the seeds
     noise: Components
@@ -43,7 +42,6 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
     gaps, outputs = scores[1] - scores[0], [record.outputs_digest for side in records for record in side]
     return ByExample(
         seeds,
-        reader.seed_series(seeds[0]),
         digest_of({"outputs": outputs}),
         tuple(METRICS[metric].sign * float(gap) + 0.0 for gap in gaps.mean(1)),
         components(gaps),

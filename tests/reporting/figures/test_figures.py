@@ -13,8 +13,6 @@ from matplotlib.text import Text
 from scipy import stats
 
 from adanorm.analyses.spec import analysis_grid, load_analysis
-from adanorm.cli.command import dispatch
-from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.figures.catalogue import figures
@@ -26,9 +24,8 @@ from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_style
 from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.claims import claim_evidence
 from adanorm.verdicts.preregistration import Claim
-from tests.reporting.records import record, record_analysis, said, score, scored, seal
+from tests.reporting.records import record, record_analysis, run_in, said, score, scored, seal
 from tests.verdicts import known
 
 Cells = dict[str, list[Experiment]]
@@ -59,10 +56,8 @@ def evaluations(*losses: float) -> list[dict[str, float]]:
 
 def of_two_norms(runs: str) -> Cells:
     """Return RT under two norms and three seeds."""
-    firsts = {
-        n: compose_experiment(["task=rt", f"norm={n}", f"runs={runs}"]) for n in ("layernorm", "adanorm")
-    }
-    return {n: [run.model_copy(update={"seed": seed}) for seed in (1, 2, 3)] for n, run in firsts.items()}
+    norms = ("layernorm", "adanorm")
+    return {n: [run_in(Path(runs), "task=rt", f"norm={n}", seed=seed) for seed in (1, 2, 3)] for n in norms}
 
 
 @pytest.fixture
@@ -100,7 +95,7 @@ def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cell
 
 
 def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -> None:
-    run = compose_experiment(["task=de-en", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
+    run = run_in(tmp_path, "task=de-en", "norm=adanorm", "scale=mini")
     record(run, rows=evaluations(3.0, 2.0))
     drawing = known(curves("curves-de-en-mini", {"adanorm": [run]}))
     ours, _, paper, _ = drawing.figure.axes
@@ -115,7 +110,7 @@ def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -
 def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     tmp_path: Path, start: tuple[float, ...], is_steep: bool
 ) -> None:
-    run = compose_experiment(["task=de-en", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
+    run = run_in(tmp_path, "task=de-en", "norm=adanorm", "scale=mini")
     late = [2.8, 2.7, 2.65, 2.6, 2.6, 2.61, 2.62, 2.62]
     record(run, rows=evaluations(*start, *late))
     drawing = known(curves("curves-de-en-mini", {"adanorm": [run]}))
@@ -147,9 +142,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
 def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
     assert norm_scores("norms-table4", scored("table4", tmp_path, {})) is None
     assert figures()["curves-enwik8-paper"](str(tmp_path)) is None
-    assert evidence_accrual("evidence-a", ADANORM, {}, "paper") is None
-    with pytest.raises(ValueError, match="unknown figure 'curves-rt-huge': choose from answer, "):
-        dispatch(["figures", "curves-rt-huge"])
+    assert evidence_accrual("evidence-a", ADANORM, "paper", str(tmp_path)) is None
 
 
 def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
@@ -263,12 +256,11 @@ def test_evidence_of_a_plan_is_drawn_at_its_looks_within_the_panel(tmp_path: Pat
     claim = ADANORM.model_copy(update={"tasks": ["rt", "enwik8"]})
     of_tasks = {"rt": ("paper", 70.0, range(41, 51)), "enwik8": ("small", 2.0, range(1, 8))}
     for norm, (task, (scale, mean, seeds)) in product(("layernorm", "adanorm"), of_tasks.items()):
-        run = compose_experiment([f"task={task}", f"scale={scale}", f"norm={norm}", f"runs={tmp_path}"])
         for seed in seeds:
+            run = run_in(tmp_path, f"task={task}", f"scale={scale}", f"norm={norm}", seed=seed)
             value = {run.task.metric: mean + noise[seed] * (norm == "adanorm")}
-            record(run.model_copy(update={"seed": seed}), valid=value, test=value, tests=[value])
-    evidence = claim_evidence(claim, "small", str(tmp_path))
-    drawing = known(evidence_accrual("evidence-a-small", claim, evidence, "small"))
+            record(run, valid=value, test=value, tests=[value])
+    drawing = known(evidence_accrual("evidence-a-small", claim, "small", str(tmp_path)))
     panels: list[Any] = drawing.figure.axes
     dots = [[xs(line)[0] for line in axes.lines if line.get_marker() == "o"] for axes in panels]
     assert dots == [[10], [3, 6]]
@@ -282,8 +274,7 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
     adanorm = (99.21, 99.19, 99.2, 99.2)
     scored(study, tmp_path, {("layernorm", "mnist"): [99.0] * 4, ("adanorm", "mnist"): adanorm})
     scored("table2", tmp_path, {("none", "mnist"): (99.1, 99.1, 99.1)})
-    evidence = claim_evidence(ADANORM, "paper", str(tmp_path))
-    drawing = known(evidence_accrual("evidence-a-paper", ADANORM, evidence, "paper"))
+    drawing = known(evidence_accrual("evidence-a-paper", ADANORM, "paper", str(tmp_path)))
     axes: Any = drawing.figure.axes[0]
     effects = [line for line in axes.lines if line.get_marker() == "o"]
     assert [xs(line)[0] for line in effects] == [2, 3, 4]
@@ -293,7 +284,8 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
     assert drawing.figure.get_suptitle() == "AdaNorm beside LayerNorm: better on MNIST"
     assert (legend(drawing)[0], legend(drawing)[-2:]) == ("better", ["within the margin", "the paper's lead"])
     assert "worse" not in legend(drawing)
-    assert evidence_accrual("evidence-a-small", ADANORM, evidence, "small") is None, "the paper's shows it"
+    small = evidence_accrual("evidence-a-small", ADANORM, "small", str(tmp_path))
+    assert small is None, "the paper's shows it"
 
 
 def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:

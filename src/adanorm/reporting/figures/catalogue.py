@@ -16,8 +16,8 @@ from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.claims import question
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, load_studies, study_grid
-from adanorm.verdicts.claims import SCALES, claim_evidence, task_answers
-from adanorm.verdicts.preregistration import Claim, drawn_claim, preregistration
+from adanorm.verdicts.claims import SCALES, task_answers
+from adanorm.verdicts.preregistration import drawn_claim, preregistration
 from adanorm.verdicts.task_league import task_leagues
 
 Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' folder
@@ -40,14 +40,10 @@ def figures() -> dict[str, Draw]:
     claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]
     for claim, scale in product(claims, SCALES):
         figure = f"evidence-{claim.id}-{scale}"
-        drawing[figure] = partial(_evidence, figure, claim, scale)
+        drawing[figure] = partial(evidence_accrual, figure, claim, scale)
     for analysis in map(load_analysis, choices("analysis")):
         drawing |= {f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks}
     return drawing
-
-
-def _evidence(name: str, claim: Claim, scale: str, runs: str | None) -> NamedFigure | None:
-    return evidence_accrual(name, claim, claim_evidence(claim, scale, runs), scale)
 
 
 def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:

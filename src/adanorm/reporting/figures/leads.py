@@ -1,6 +1,6 @@
 """One norm's lead over another: on each data set, and as it came about seed by seed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.claims import SIZES
 from adanorm.verdicts.cell import Evidence
-from adanorm.verdicts.claims import TaskAnswer
+from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim, preregistration
@@ -76,10 +76,9 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
 
 
 @style.figure_style()
-def evidence_accrual(
-    name: str, claim: Claim, evidence: Mapping[str, Evidence], scale: str
-) -> style.NamedFigure | None:
+def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> style.NamedFigure | None:
     """Return effect and interval over seeds, one panel per task; None where none has two of this scale."""
+    evidence = claim_evidence(claim, scale, runs)
     by_task = {task: evidence_by_seeds(claim, of_task) for task, of_task in evidence.items()}
     looks = {task: pairs for task, pairs in by_task.items() if pairs}
     if all(pairs[-1].scale != scale for pairs in looks.values()):
