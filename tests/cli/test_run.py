@@ -27,6 +27,7 @@ from tests.conftest import Command
 from tests.defined import corners
 from tests.faults import command as faults
 from tests.faults.command import WRITES, Ended
+from tests.reporting.records import files_in
 
 
 def only_folder(runs: Path) -> Path:
@@ -460,12 +461,12 @@ RUN = ("task=gaussian", "norm=adanorm", "scale=smoke")
 def test_a_run_made_here_is_reproduced_to_the_bit_in_its_folder(tmp_path: Path, command: Command) -> None:
     records, into = tmp_path / "records", tmp_path / "repeated"
     assert command("run", *RUN, "seed=2", f"runs={records}").returncode == 0
-    before = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
+    before = files_in(records)
     done = command("verify", *RUN, f"runs={records}", f"into={into}")
     assert done.returncode == 0, done.stderr
     assert "gaussian adanorm smoke, seed 2: test" in done.stdout, "the only seed on record"
     assert "reproduced to the bit\ncomputed alike\n" in done.stdout
-    assert {path: path.read_bytes() for path in records.rglob("*") if path.is_file()} == before
+    assert files_in(records) == before
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adanorm.config.compose import cached_experiment
 from adanorm.launch import until
 from adanorm.launch.until import Followed, Run, Standing, followed, next_runs, on_record, standing
 from adanorm.verdicts.cell import evidence
@@ -17,7 +16,7 @@ from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.pair import pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import Prospect
-from tests.reporting.records import record, score
+from tests.reporting.records import record, run_in, score
 from tests.verdicts import known
 
 PLANNED = (1, 2, 3)
@@ -27,8 +26,7 @@ BASE = {"rt": 76.0, "mnist": 90.0}
 
 def make(folder: Path, run: Run, *, adanorm: float = 0.0, noise: float = 0.2) -> None:
     """Make a run whose score follows from its task, norm and seed; AdaNorm's is `adanorm` noises higher."""
-    first = cached_experiment([f"task={run.task}", f"norm={run.norm}", "scale=smoke"], runs=str(folder))
-    experiment = first.model_copy(update={"seed": run.seed})
+    experiment = run_in(folder, f"task={run.task}", f"norm={run.norm}", "scale=smoke", seed=run.seed)
     random = np.random.default_rng([len(run.task), len(run.norm), ord(run.norm[-1]), run.seed])
     shift = adanorm * noise if run.norm == "adanorm" else 0.0
     accuracy = BASE[run.task] + shift + noise * float(random.standard_normal())
@@ -96,9 +94,9 @@ def test_the_plan_that_governs_task_and_scale_says_which_seeds_come_up_to_its_fi
 def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_comes(tmp_path: Path) -> None:
     for seed in range(1, 14):
         for norm in ("adanorm", "layernorm"):
-            first = cached_experiment(["task=de-en", f"norm={norm}", "scale=small"], runs=str(tmp_path))
+            run = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=small", seed=seed)
             bleu = 30 + 0.5 * (seed % 3) + (norm == "adanorm") * (seed % 2)
-            record(first.model_copy(update={"seed": seed}), test={"bleu": bleu}, seconds=9.0)
+            record(run, test={"bleu": bleu}, seconds=9.0)
     comparison = Followed("de-en", "adanorm", "layernorm", plan="small")
     records = on_record([comparison], {"de-en": "small"}, str(tmp_path))
     one = standing(comparison, records["de-en", "test"], 40)
@@ -177,8 +175,8 @@ def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp
     planned(tmp_path, ADANORM[:1], noise=0.0)
     (one,) = standings(tmp_path, ADANORM[:1])
     assert (one.answer, one.left, one.pair.comparison, len(one.runs)) == ("open", "", None, 2)
-    run = cached_experiment(["task=rt", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
-    record(run.model_copy(update={"seed": 2}), status="diverged", test=None)
+    lost = run_in(tmp_path, "task=rt", "norm=adanorm", "scale=smoke", seed=2)
+    record(lost, status="diverged", test=None)
     (one,) = standings(tmp_path, ADANORM[:1])
     assert (one.runs, one.left) == ((), "diverged: AdaNorm 1 of 3, LayerNorm 0 of 3")
 

@@ -20,7 +20,7 @@ from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, study_grid
 from tests.faults import command as faults
-from tests.reporting.records import record, said, seal
+from tests.reporting.records import files_in, record, said, seal
 
 MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {}, "precision": "fp32"}
 OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
@@ -43,11 +43,6 @@ def given(*runs: Experiment) -> list[reader.Record]:
 def write(path: Path, *runs: Experiment) -> str:
     path.write_bytes(contribution.written(given(*runs), MACHINE, {}))
     return str(path)
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def merge(*arguments: object) -> None:

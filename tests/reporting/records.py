@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 
 from adanorm.analyses.spec import AnalysisRecord
+from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.files import with_checksum
 from adanorm.metrics.by_example import score as score_of
@@ -23,6 +24,17 @@ Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there
 
 
 Counted: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
+
+
+def run_in(folder: Path, *settings: str, seed: int = 1) -> Experiment:
+    """Return a run whose record lies in a folder."""
+    return cached_experiment(settings, runs=str(folder)).model_copy(update={"seed": seed})
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the contents of a folder's files, however deep, but for locks."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def record(

@@ -30,7 +30,7 @@ from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.variance import Spread
-from tests.reporting.records import record, score, scored
+from tests.reporting.records import record, run_in, score, scored
 
 SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds
 
@@ -42,8 +42,7 @@ def of_csv(table: Table) -> list[dict[str, Any]]:
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Experiment]:
     """Three seeds of RT under LayerNorm, for which the paper has 77.21."""
-    first = compose_experiment(["task=rt", "norm=layernorm", f"runs={tmp_path}"])
-    return [first.model_copy(update={"seed": seed}) for seed in (1, 2, 3)]
+    return [run_in(tmp_path, "task=rt", "norm=layernorm", seed=seed) for seed in (1, 2, 3)]
 
 
 def test_the_papers_numbers_are_typed_in_full_under_the_tasks_metrics() -> None:
@@ -94,12 +93,11 @@ def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
 
 
 def test_whether_a_run_learned_is_said_by_its_tasks_own_metric_whichever_is_shown(tmp_path: Path) -> None:
-    run = compose_experiment(["task=ptb", "norm=adanorm", "scale=mini", f"runs={tmp_path}"])
-    record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})  # below every baseline
-    shown = cell([run], metric="uas_all")
+    mini, paper = (run_in(tmp_path, "task=ptb", "norm=adanorm", f"scale={s}") for s in ("mini", "paper"))
+    for run in (mini, paper):
+        record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})  # below every baseline
+    shown = cell([mini], metric="uas_all")
     assert (shown.metric, shown.unlearned) == ("uas_all", ())
-    paper = compose_experiment(["task=ptb", "norm=adanorm", "scale=paper", f"runs={tmp_path}"])
-    record(paper, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})
     assert (cell([paper]).paper is None, cell([paper], metric="uas_all").paper) == (False, None)
 
 

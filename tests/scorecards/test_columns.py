@@ -50,13 +50,6 @@ def test_a_task_whose_data_are_elsewhere_names_it(monkeypatch: pytest.MonkeyPatc
     assert f"En-De, scale mini: data are not here; {command}" in lines
 
 
-def test_a_budget_too_small_for_anything_is_refused_with_what_it_takes() -> None:
-    with pytest.raises(
-        ValueError, match=r"budget=5 s: too small; the planned seeds of 3 norms on \w+.* take about 39 s"
-    ):
-        choose_columns(THREE, budget=5.0, workers=2)
-
-
 IN_LAYERS = ("weightnorm",)  # at their site they do nothing
 # topk at its own sigma cuts one feature, to its own value, of fewer than 400: it is layernorm here.
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from adanorm.cli.command import dispatch
-from adanorm.config.compose import cached_experiment
 from adanorm.launch.launchers import choose_launch
 from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory
@@ -38,10 +37,9 @@ Gap = Callable[[int], float]
 def recorded(folder: Path, gap: str, *, seeds: int, scale: str = "mini", other: str = "layernorm") -> None:
     """Record runs of MNIST whose score is 60 to 62, the norm's own by a gap higher."""
     for norm in (OWN, other):
-        first = cached_experiment(["task=mnist", f"norm={norm}", f"scale={scale}"], runs=str(folder))
         for seed in range(1, seeds + 1):
             accuracy = 60 + seed % 3 + (GAPS[gap](seed) if norm == OWN else 0.0)
-            run = first.model_copy(update={"seed": seed})
+            run = records.run_in(folder, "task=mnist", f"norm={norm}", f"scale={scale}", seed=seed)
             records.record(run, **records.score(accuracy), seconds=30.0)
 
 
@@ -87,7 +85,7 @@ def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it
 
 def test_where_one_test_example_is_more_than_the_margin_it_is_said(tmp_path: Path) -> None:
     recorded(tmp_path, "close", seeds=6, other="rmsnorm")
-    first = cached_experiment(["task=mnist", f"norm={OWN}", "scale=mini"], runs=str(tmp_path))
+    first = records.run_in(tmp_path, "task=mnist", f"norm={OWN}", "scale=mini")
     RunFolder(first.folder()).write_outputs(["1"] * 500)
     text = " ".join(summary(card(trial(tmp_path, other="rmsnorm"))).split())
     assert "one test example is 0.2)" in text
@@ -126,8 +124,8 @@ def test_how_long_runs_take_is_learned_from_those_on_record(tmp_path: Path) -> N
     runs = [Run("mnist", OWN, 1)], [Run("rt", OWN, 1)]
     assert [round(of.seconds(chosen)) for chosen in runs] == [36 + 5, 72 + 5], "as declared"
     for seed in (1, 2):
-        run = cached_experiment(["task=mnist", "norm=layernorm", "scale=mini"], runs=str(tmp_path))
-        records.record(run.model_copy(update={"seed": seed}), **records.score(60.0), seconds=72.0)
+        run = records.run_in(tmp_path, "task=mnist", "norm=layernorm", "scale=mini", seed=seed)
+        records.record(run, **records.score(60.0), seconds=72.0)
     assert [round(of.seconds(chosen)) for chosen in runs] == [72 + 5, 144 + 5], "this machine is half as fast"
 
 
@@ -163,8 +161,8 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
     monkeypatch.syspath_prepend(tmp_path)
     own, runs = "five_lines:MyNorm", tmp_path / "runs"
     for norm, seed in ((own, 1), (own, 2), ("layernorm", 1), ("layernorm", 2), ("layernorm", 3)):
-        first = cached_experiment(["task=rt", f"norm={norm}", "scale=smoke"], runs=str(runs))
-        records.record(first.model_copy(update={"seed": seed}), **records.score(60.0 + seed), seconds=2.0)
+        run = records.run_in(runs, "task=rt", f"norm={norm}", "scale=smoke", seed=seed)
+        records.record(run, **records.score(60.0 + seed), seconds=2.0)
     arguments = ["scorecard", f"norm={own}", "against=layernorm", "budget=5min", "workers=1"]
 
     first_start = commands.run("adanorm", *arguments, cwd=tmp_path)

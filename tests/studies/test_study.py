@@ -149,7 +149,6 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("rows: {'a|b': {norm: adanorm}}", r"'a\|b': \| ends a column of a table"),
         ("rows: {' adanorm': {norm: adanorm}}", "' adanorm': write a word or more, in one line"),
         ("rows: {AdaNorm: {norm: none}}", "row 'AdaNorm': tables call adanorm so, and its norm is none"),
-        ("rows: {adanorm: {norm: none}}", "row 'adanorm': tables call adanorm so, and its norm is none"),
         ("rows: {AdaNorm: {norm: adanorm}, adanorm: {norm: adanorm}}", "'AdaNorm' is named twice"),
         ('title: "a\\nb"', r"title: 'a\\nb': write a word or more, in one line"),
         ("rows: {0.1: {norm: adanorm}, 0.10: {norm: none}}", "'0.10' is given twice, again in line 5"),

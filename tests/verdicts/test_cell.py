@@ -8,7 +8,7 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.verdicts.cell import cell, cell_of, level, top3, unlike_the_papers
 from adanorm.verdicts.pair import published_score
-from tests.reporting.records import record
+from tests.reporting.records import record, run_in
 
 
 def test_the_level_is_the_mean_of_the_last_third_and_the_top_3_those_best_by_validation() -> None:
@@ -22,7 +22,7 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
     tmp_path: Path, task: str, metric: str, expected: float
 ) -> None:
     """Validation is best at the second, third and fourth evaluation, by whichever metric and direction."""
-    run = cached_experiment([f"task={task}", "norm=adanorm", "scale=smoke"], runs=str(tmp_path))
+    run = run_in(tmp_path, f"task={task}", "norm=adanorm", "scale=smoke")
     sign = 1 if run.task.goal == "max" else -1
     rows = [{f"valid_{run.task.selection_metric}": 50.0 + sign * x} for x in (1, 4, 3, 5)]
     ended: dict[str, Any] = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}

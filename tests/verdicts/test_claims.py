@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from adanorm.cli.trace import trace
-from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.result import Result
@@ -26,7 +25,7 @@ from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lac
 from adanorm.verdicts.sequential import Kind, seeds_looked_at
 from adanorm.verdicts.variance import TaskVariance
 from tests.records.test_result import FACTS
-from tests.reporting.records import record
+from tests.reporting.records import record, run_in
 from tests.verdicts import known
 
 ADANORM = Claim(
@@ -38,8 +37,7 @@ UNIT = {"rt": 1.0, "sst5": 1.0, "mnist": 0.1, "ptb": 0.3, "enwik8": 0.01}
 
 
 def run_of(folder: Path, task: str, norm: str, seed: int, *settings: str) -> Experiment:
-    first = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper", *settings], runs=str(folder))
-    return first.model_copy(update={"seed": seed})
+    return run_in(folder, f"task={task}", f"norm={norm}", "scale=paper", *settings, seed=seed)
 
 
 def made(folder: Path, task: str, norm: str, scores: Sequence[float | None], *settings: str) -> None:

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adanorm.config.compose import cached_experiment
 from adanorm.reporting.tables.claims import answer_rows, headline
 from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import nominal_levels
-from tests.reporting.records import record
+from tests.reporting.records import record, run_in
 from tests.verdicts import known
 
 
@@ -27,7 +26,7 @@ def pair_with_top3(
     """A run of each norm whose three evaluations best by validation have this mean test score."""
     first = [f"task={task}", f"scale={preregistration().scale_of(task, 'small')}", *settings]
     for norm, score in (("layernorm", layernorm), ("adanorm", adanorm)):
-        run = cached_experiment([*first, f"norm={norm}"], runs=str(folder)).model_copy(update={"seed": seed})
+        run = run_in(folder, *first, f"norm={norm}", seed=seed)
         selection, metric = run.task.selection_metric, run.task.metric
         rows = [{f"valid_{selection}": value} for value in (80.0, 10.0, 81.0, 82.0)]
         tests = (score + 3, 99.0, score - 3, score)
@@ -87,10 +86,10 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
 def test_norms_of_which_a_run_diverged_are_not_compared_and_no_runs_are_awaited(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         for norm in ("layernorm", "adanorm"):
-            run = cached_experiment(["task=de-en", "scale=small", f"norm={norm}"], runs=str(tmp_path))
+            run = run_in(tmp_path, "task=de-en", "scale=small", f"norm={norm}", seed=seed)
             status = "diverged" if (norm, seed) == ("adanorm", 2) else "done"
             test = {"bleu": 30.0 + seed} if status == "done" else None
-            record(run.model_copy(update={"seed": seed}), status=status, test=test)
+            record(run, status=status, test=test)
     one = answer(tmp_path, "de-en")
     assert one.comparison is None
     assert answer_rows([one])[0][2:4] == ["", "not compared: AdaNorm diverged 1/3"]
@@ -99,8 +98,8 @@ def test_norms_of_which_a_run_diverged_are_not_compared_and_no_runs_are_awaited(
 
 def test_a_task_that_no_cpu_trains_has_no_answer_from_runs_at_scale_mini(tmp_path: Path) -> None:
     for norm in ("adanorm", "layernorm"):
-        mini = cached_experiment(["task=de-en", f"norm={norm}", "scale=mini"], runs=str(tmp_path))
         for seed in (1, 2, 3):
-            record(mini.model_copy(update={"seed": seed}), test={"bleu": 30.0 + seed})
+            mini = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=mini", seed=seed)
+            record(mini, test={"bleu": 30.0 + seed})
     one = answer(tmp_path, "de-en")
     assert (one.scale, one.comparison, one.next_look) == ("small", None, 3)

@@ -6,17 +6,16 @@ from statistics import fmean, stdev
 import pytest
 from scipy.stats import t
 
-from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.verdicts.repetition import Repetition, differences, repetition
-from tests.reporting.records import record
+from tests.reporting.records import record, run_in
 
 SCORES = (75.0, 76.0, 77.0)
 
 
 def run(folder: Path, seed: int = 1) -> Experiment:
-    return cached_experiment(["task=rt", "norm=adanorm", f"seed={seed}"], runs=str(folder))
+    return run_in(folder, "task=rt", "norm=adanorm", seed=seed)
 
 
 def compared(before: Experiment, after: Experiment) -> Repetition:
