@@ -48,10 +48,7 @@ def published_tasks() -> list[str]:
 
 @cache
 def published_curves(task: str) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]] | None:
-    """Return what x counts in the paper's curves of a task, and (x, y) by norm and `train` or `valid`.
-
-    None where it shows none.
-    """
+    """Return what x counts in the paper's curves of a task, and (x, y) by norm and part; None without any."""
     path = SHIPPED / "results" / "published-curves" / f"{task}.csv"
     if not path.exists():
         return None

@@ -221,10 +221,7 @@ def _over_folds(
 
 
 def claims_of_the_paper() -> list[tuple[Claim, int, int, int, float]]:
-    """Return the claims on test scores tested on the numbers that the paper prints, one seed per number.
-
-    With each its wins, losses and ties over its tasks, and the p of the sign test.
-    """
+    """Return each claim on test scores, its wins, losses, ties and sign test's p on the paper's numbers."""
     tested = []
     for claim in preregistration().claims:
         if claim.quantity == "test":

@@ -152,10 +152,7 @@ class League:
 
     @property
     def next_told_apart(self) -> list[Two]:
-        """The pairs that one more seed of each name would tell apart too, with today's mean and deviation.
-
-        With `looks`, that the next look would.
-        """
+        """The pairs that one more seed each, or the next look, would tell apart with today's deviations."""
         later = in_family([one and self._with_next_seed(one) for one in self.pairs.values()])
         told = replace(self, pairs=dict(zip(self.pairs, later, strict=True))).told_apart
         return [two for two in told if two not in self.told_apart]
