@@ -1,5 +1,7 @@
 """Records made by hand, as small as the reader takes them."""
 
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,6 +97,11 @@ def record_as_run(
         folder.write_outputs(outputs)
         for name, content in files.items():
             (folder.path / name).write_bytes(content)
+
+
+def rows_of(text: str) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file by column."""
+    return [*csv.DictReader(io.StringIO(text))]
 
 
 def score(accuracy: float) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Cells and tables from records made by hand, with known answers."""
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -30,13 +28,9 @@ from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.variance import Spread
-from tests.reporting.records import record, run_in, score, scored
+from tests.reporting.records import record, rows_of, run_in, score, scored
 
 SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds
-
-
-def of_csv(table: Table) -> list[dict[str, Any]]:
-    return [*csv.DictReader(io.StringIO(table_csv(table)))]
 
 
 @pytest.fixture
@@ -149,7 +143,7 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) ->
     after = Table(table.study, table.grid)
     for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
         assert "99.40 ± 0.20" in text
-    assert [row["seeds"] for row in of_csv(after) if row["scores"]] == ["1 2 3", "1 2 3 4"]
+    assert [row["seeds"] for row in rows_of(table_csv(after)) if row["scores"]] == ["1 2 3", "1 2 3 4"]
     assert "planned seeds: 1, 2, 3. These cells have more: AdaNorm on MNIST 4." in table_markdown(after)
     assert "other seeds" not in table_markdown(table)
     assert max(map(len, table_text(table).splitlines())) <= 80
@@ -180,7 +174,7 @@ def test_the_csv_holds_every_cell_unrounded_with_the_seeds_of_its_scores(table: 
     record(table.grid["adanorm", "mnist"].runs[0], status="failed")
     curve = [{"valid_bpc": x} for x in (1.5, 1.4, 1.3, 1.2, 1.1, 1.0)]
     record(table.grid["adanorm", "enwik8"].runs[0], rows=curve, test={"bpc": 1.0})
-    rows = {(row["task"], row["norm"]): row for row in of_csv(Table(table.study, table.grid))}
+    rows = {(row["task"], row["norm"]): row for row in rows_of(table_csv(Table(table.study, table.grid)))}
     assert len(rows) == 2 * 8
     mnist = {"scores": "99.1000 99.2000 99.3000", "mean": "99.2000", "paper": "99.13", "seeds": "1 2 3"}
     assert (mnist | {"unlearned": "", "baseline": "11.3500"}).items() < rows["mnist", "layernorm"].items()
@@ -208,7 +202,7 @@ def test_quoted_and_unconfirmed_numbers_of_the_paper_get_no_verdict(tmp_path: Pa
     assert "| LayerNorm | 86.00 ± 1.00 |\n| · paper | 89.12 |" in text
     assert ("verdict" in text, "a training set ten times larger" in text) == (False, True)
     assert "LayerNorm          86.00 ± 1.00             paper 89.12" in table_text(quoting)
-    assert {row["verdict"] for row in of_csv(quoting)} == {""}
+    assert {row["verdict"] for row in rows_of(table_csv(quoting))} == {""}
 
 
 def of_study(tmp_path: Path, **changes: Any) -> Study:
@@ -232,7 +226,7 @@ def test_a_table_names_and_signs_the_metric_of_its_runs_and_quotes_no_other(
     table = scored(study.model_copy(update={"rows": rows}), tmp_path, grid_scores)
     assert f"({label})" in table_markdown(table)
     assert table.improvement("layernorm", "adanorm", task)[0] == better
-    assert {row["metric"] for row in of_csv(table)} == {label}
+    assert {row["metric"] for row in rows_of(table_csv(table))} == {label}
     assert table.paper("adanorm", task) == ""
     assert f"test {label}" in table_text(table)
 
@@ -247,7 +241,7 @@ def test_names_from_yaml_are_text_in_every_format(tmp_path: Path) -> None:
     tex = table_latex(table).partition("\n")[2]
     assert r"\input" not in tex
     assert tex.count("$") == tex.count(r"\$") + 2 * tex.count(r"$\pm$")
-    assert [row["norm"] for row in of_csv(table)] == [HOSTILE, "'=HYPERLINK()", "+1"], (
+    assert [row["norm"] for row in rows_of(table_csv(table))] == [HOSTILE, "'=HYPERLINK()", "+1"], (
         "a number is no formula"
     )
     page, html = table_markdown(table), report_page({"own": table}, ())
@@ -276,7 +270,7 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
     text = table_markdown(whole)
     assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. The cell shows the best" in text
-    (row,) = of_csv(whole)
+    (row,) = rows_of(table_csv(whole))
     assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
     tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
     scores = {"0.0003": "70.50", "0.001": "**72.50**", "0.003": "80.00, 1 diverged"}

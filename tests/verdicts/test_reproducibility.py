@@ -1,7 +1,5 @@
 """How far the paper's columns are upheld, against other formulas and counts by hand."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +10,7 @@ from scipy import stats
 
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.verdicts.reproducibility import agreement, agreements, orders_upheld, own_upheld, variation
-from tests.reporting.records import record, run_in
+from tests.reporting.records import record, rows_of, run_in
 from tests.verdicts import known
 
 
@@ -68,7 +66,7 @@ def test_columns_are_compared_with_the_confirmed_numbers_and_with_all(tmp_path: 
     assert (confirmed.upheld, confirmed.ordered, every.upheld, every.ordered) == (3, 3, 3, 6)
     assert confirmed.variation == pytest.approx(0)
     assert (every.norms, every.own_upheld) == (4, 1)
-    (first_row, _) = csv.DictReader(io.StringIO(reproducibility_csv([confirmed, every])))
+    (first_row, _) = rows_of(reproducibility_csv([confirmed, every]))
     assert (first_row["upheld"], first_row["spearman"]) == ("3", "1.0000")
     assert "| RT | confirmed | 3 | 3 of 3 (100 %) |" in reproducibility_markdown([confirmed, every])
     write("enwik8", (1,))

@@ -1,7 +1,5 @@
 """Tables and figures of analyses, from records made by hand."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from statistics import fmean, stdev
@@ -13,7 +11,7 @@ from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, analys
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown
 from tests.reporting.figures.test_figures import corners, legend, xs, ys
-from tests.reporting.records import record_analysis
+from tests.reporting.records import record_analysis, rows_of
 from tests.verdicts import known
 
 
@@ -67,7 +65,7 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
 
 
 def test_the_csv_has_a_line_a_place(made: tuple[Analysis, AnalysisGrid]) -> None:
-    rows = list(csv.DictReader(io.StringIO(analysis_csv(*made))))
+    rows = rows_of(analysis_csv(*made))
     lines = [" ".join([row["norm"], row["seed"], row["place"], row["mean"]]) for row in rows]
     assert lines == ["layernorm 1 a 1", "layernorm 2 a 0.8", "adanorm 1 a 0.5", "detachnorm 1 a 0.5"]
 
