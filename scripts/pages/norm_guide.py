@@ -9,7 +9,7 @@ from statistics import fmean
 
 from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis, text
 from adanorm.config.paths import PROJECT
-from adanorm.config.titles import title
+from adanorm.config.titles import counted, title
 from adanorm.files import write_whole
 from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, rendered
 from adanorm.reporting.tables.notes import decided
@@ -87,7 +87,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         gap = "beside LayerNorm"
         if both.gaps:
             lead = table.metric_of(task).sign * fmean(both.gaps)
-            gap = f"{lead:+.2f} over LayerNorm on {len(both.gaps)} shared seeds"
+            gap = f"{lead:+.2f} over LayerNorm on {counted(len(both.gaps), 'shared seed')}"
         lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
     return lines
 

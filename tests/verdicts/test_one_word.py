@@ -22,7 +22,7 @@ def text(path: str) -> str:
 def of_the_guide() -> Iterator[tuple[Pair, str]]:
     facts = r"<!-- facts: (\S+) -->\n(.*?)<!-- /facts -->"
     for norm, lines in re.findall(facts, text("docs/norms.md"), re.S):
-        line = rf"^- ([^,]+), `(\w+)`: .* (?:over|beside) LayerNorm(?: on \d+ shared seeds)?: ({WORDS})"
+        line = rf"^- ([^,]+), `(\w+)`: .* (?:over|beside) LayerNorm(?: on \d+ shared seeds?)?: ({WORDS})"
         for task, scale, word in re.findall(line, lines, re.MULTILINE):
             yield (task, scale, title(norm), "LayerNorm"), word
 
