@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.norms.base import Norm
-from adanorm.norms.registry import MakeNorm
+from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm
 
-H = 48
+H = TRIAL_WIDTH
 FLOATS = (torch.float64, torch.float32, torch.bfloat16)
 MIXED = "a row changes with other rows; if it should, set depends_on_batch or depends_on_positions"
 

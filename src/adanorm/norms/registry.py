@@ -58,6 +58,9 @@ class MakeNorm(Protocol):
         """Return the norm of `dim` features for the named site, mapping (..., dim) to itself."""
 
 
+TRIAL_WIDTH = 48  # of a norm that is tried before any model is built, or checked
+
+
 class NormFactory(NamedTuple):
     """A MakeNorm whose settings are known to be good; `trial` is a small norm, to see what it declares."""
 
@@ -82,7 +85,7 @@ def norm_factory(norm: NormChoice) -> NormFactory:
     settings = _settings(cls, norm)
     # Common numbers of heads divide the width, and `groups` does, whatever the number.
     groups = settings.get("groups", getattr(inspect.signature(cls).parameters.get("groups"), "default", 1))
-    features = math.lcm(48, int(groups) or 1) if isinstance(groups, int | float) else 48
+    features = math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH
     try:
         return NormFactory(cls, settings, cls(features, **settings))
     except (ValueError, TypeError) as error:

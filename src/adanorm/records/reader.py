@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
@@ -218,9 +219,9 @@ def _live(folder: Path, states: tuple[State, ...]) -> Record:
 
 def _state(path: Path) -> State:
     with suppress(OSError):
-        if path.is_file():  # a pipe would be read for ever
-            stat = path.stat()
-            return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+        state = path.stat()
+        if S_ISREG(state.st_mode):  # a pipe would be read for ever
+            return state.st_mtime_ns, state.st_ctime_ns, state.st_size
     return None
 
 

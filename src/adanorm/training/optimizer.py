@@ -20,11 +20,12 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
     """
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters()) or None
     shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "fused": fused}
+    cls: Any
+    own: dict[str, Any]
     if settings.optimizer == "sgd":
-        own: Any = {"momentum": settings.momentum or 0.0}
+        cls, own = torch.optim.SGD, {"momentum": settings.momentum or 0.0}
     else:
-        own = {"betas": settings.betas, "eps": settings.eps}
-    cls = torch.optim.SGD if settings.optimizer == "sgd" else torch.optim.AdamW
+        cls, own = torch.optim.AdamW, {"betas": settings.betas, "eps": settings.eps}
     optimizer: torch.optim.Optimizer = _without_dynamo(cls)(model.parameters(), **own, **shared)
     return optimizer
 
