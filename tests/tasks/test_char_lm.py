@@ -99,6 +99,8 @@ def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, len
         seen += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
         parts = [segments.part(index, rank, 2) for rank in range(2)]
         assert sum(part.units for part in parts) == batch.units
+        # Of a view, memory that is pinned for a GPU would hold all that lies between its rows.
+        assert all(x.is_contiguous() for part in (batch, *parts) for x in (part.segment, part.target))
     whole = [99, *text.tolist()]
     assert sorted(seen) == sorted(pairwise(whole))
 

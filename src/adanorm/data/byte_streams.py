@@ -50,9 +50,10 @@ class Segments:
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
         """Return a segment of every world-th stream from `rank` on: a process keeps its streams."""
-        start = index * self.length
-        segment, target = (x[rank::world, start : start + self.length] for x in self._segments_and_targets)
-        return SegmentBatch(segment, target, start == 0, int((target != IGNORED).sum()))
+        columns = slice(index * self.length, (index + 1) * self.length)
+        # No views: pinned for a GPU, each would take the memory of its streams.
+        segment, target = (x[rank::world, columns].contiguous() for x in self._segments_and_targets)
+        return SegmentBatch(segment, target, index == 0, int((target != IGNORED).sum()))
 
     @cached_property
     def _segments_and_targets(self) -> tuple[Tensor, Tensor]:

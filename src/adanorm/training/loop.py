@@ -106,11 +106,10 @@ class Trainer:
         world, device = self.context.world, self.context.device
         total, units = torch.zeros((), dtype=torch.float64, device=device), 0
         for index, micro_batch in enumerate(micro_batches, 1):
-            batch = micro_batch.to(device)
             is_last = index == len(micro_batches) or world.size == 1
             with nullcontext() if is_last else self.shared_model.no_sync():  # type: ignore[operator]
                 with self.context.autocast():
-                    loss = self.task.loss(self.shared_model, batch, self.carried)
+                    loss = self.task.loss(self.shared_model, micro_batch.to(device), self.carried)
                 loss.total.backward()  # type: ignore[no-untyped-call]
             self.carried = loss.carried
             total += loss.total.detach()
