@@ -231,7 +231,7 @@ class PowerNorm(Affine):
             return self.affine(broad * inverse, x)
         counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
         square = self.mean(broad.square(), counted)
-        if self.batches < self.warmup:
+        if self.warmup and self.batches < self.warmup:  # the second waits for a GPU
             y = broad * (square + self._eps).rsqrt()
         else:
             y = _Scale.apply(broad, inverse, counted, self)  # type: ignore[no-untyped-call]
