@@ -57,10 +57,10 @@ class Check(NamedTuple):
 def checks(devices: int) -> Iterator[Check]:
     """Yield the checks, cheap and telling ones first; without a device those that need none."""
     if not devices:
-        yield Check("resume", ("resume", "mnist", "smoke"))
+        yield Check("resume", ("resume", "rt", "scale=smoke", "model.dropout=0.3"))
         return
     yield from (Check(f"equality: {case}", ("equality", case)) for case in CASES)
-    yield Check("resume", ("resume", "de-en", "paper"))
+    yield Check("resume", ("resume", "de-en", "scale=paper", "updates=2"))
     yield from (Check(f"speed: {task} fp32", ("speed", task, "fp32")) for task in TASKS)
     several = [count for count in (2, 4, 8, 16) if count < devices] + [devices] * (devices > 1)
     if several:

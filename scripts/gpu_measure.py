@@ -86,20 +86,16 @@ def equality(task: str) -> Facts:
     return {"ok": apart < 2e-3, "difference": apart}
 
 
-def resume(task: str, scale: str) -> Facts:
+def resume(task: str, *settings: str) -> Facts:
     """Return whether a run that is taken up has the losses, and the speed, of one that never stopped."""
-    settings, half = [f"scale={scale}", *(["updates=2"] if scale == "paper" else [])], 12
+    half, found, seconds = 12, [], []
     with tempfile.TemporaryDirectory() as folder:
-        whole = start(task, *settings)
-        losses(whole, half)
-        whole.save(Path(folder) / "checkpoint.pt")
-        again = start(task, *settings)
-        losses(again, WARM)
-        found, seconds, device = [], [], whole.context.device
-        for trainer in (whole, again):
-            if trainer is again:
-                trainer.resume(Path(folder) / "checkpoint.pt")
-            started = now(device)
+        for before, to_checkpoint in ((half, Trainer.save), (WARM, Trainer.resume)):
+            # One after the other, since they draw the masks of dropout from one generator.
+            trainer = start(task, *settings)
+            losses(trainer, before)
+            to_checkpoint(trainer, Path(folder) / "checkpoint.pt")
+            started = now(device := trainer.context.device)
             found.append(losses(trainer, half))
             seconds.append(now(device) - started)
     apart, slower = largest_difference(*found), seconds[1] / seconds[0]
