@@ -27,10 +27,12 @@ def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def _value(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """Return what a norm gives, the same random numbers drawn in every call."""
+    """Return the tensor that a norm gives, the same random numbers drawn in every call."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)  # torch.manual_seed writes down the stack for other devices
-        return function(*arguments)
+        z = function(*arguments)
+    assert isinstance(z, Tensor), f"the norm gives a {type(z).__name__}, not a tensor"
+    return z
 
 
 def _perturbed(norm: Norm) -> Norm:

@@ -37,7 +37,8 @@ def execute(experiment: Experiment) -> None:
     prepared = prepare(experiment)
     folder = RunFolder(experiment.folder())
     _check_disk(folder, prepared.model)
-    inspection = _inspected(experiment, prepared.task)
+    batches = len(prepared.task.train_batches(0))  # of the first epoch
+    inspection = _inspected(experiment, prepared.task, batches)
     with init_distributed(prepared.device) as world:
         if world.size > 1:
             synchronize(prepared.model)
@@ -45,7 +46,7 @@ def execute(experiment: Experiment) -> None:
         recording: AbstractContextManager[RunFolder | None] = nullcontext()
         if world.is_main:  # which alone speaks and writes
             if experiment.own_data:
-                print(_own_data(experiment, prepared.task))
+                print(_own_data(experiment, prepared.task, batches))
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
             recording = folder.recording(experiment.identity, environment, experiment.norm.code)
@@ -56,7 +57,7 @@ def execute(experiment: Experiment) -> None:
             try:
                 trainer = start_trainer(experiment, prepared, world)
                 facts["computed_by"] = _resume(trainer, folder, environment)
-                outcome = _train(experiment, trainer, folder)
+                outcome = _train(experiment, trainer, folder, batches)
             except (OSError, KeyboardInterrupt):
                 raise  # the run can go on from its checkpoint
             except Exception as error:
@@ -96,13 +97,12 @@ def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) ->
     return writers
 
 
-def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outcome:
+def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches: int) -> Outcome:
     is_main = trainer.context.world.is_main
     if is_main:
         folder.write_rows(trainer.state.rows)
         if experiment.track_test:
             folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
-    batches = len(trainer.task.train_batches(0))
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
         loggers.opened(experiment.logger, experiment.identity, folder.path, used=is_main) as send,
@@ -121,12 +121,11 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder) -> Outco
         return outcome
 
 
-def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
+def _inspected(experiment: Experiment, task: TrainingTask, batches: int) -> Inspection:
     """Return what the data and the schedule say; raises ValueError where there is nothing to train on."""
     settings, found = experiment.training, task.inspection
     if not experiment.own_data:  # what others have published is as it is
         found = found._replace(warnings=())
-    batches = len(task.train_batches(0))
     if batches == 0:
         raise ValueError("the training data make no batch")
     updates, warmup = planned_updates(settings, batches), settings.warmup_updates
@@ -145,9 +144,9 @@ def _inspected(experiment: Experiment, task: TrainingTask) -> Inspection:
     return Inspection(found.counts, (*found.warnings, line))
 
 
-def _own_data(experiment: Experiment, task: TrainingTask) -> str:
+def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
     """Return how much of the user's own data there is, and how long the settings train on them."""
-    settings, batches = experiment.training, len(task.train_batches(0))
+    settings = experiment.training
     sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
