@@ -23,7 +23,7 @@ from adanorm.process import is_first_process
 from adanorm.records.environment import peak_memory
 from adanorm.runs.plan import now
 from adanorm.runs.setup import choose_device, prepare, start_trainer
-from adanorm.training.distributed import ALONE, World, init_distributed
+from adanorm.training.distributed import ALONE, World, broadcast, init_distributed
 from adanorm.training.loop import Trainer
 from scripts.processes import CASES, differences, experiment_of, free_port, largest_difference, losses, main
 
@@ -41,25 +41,28 @@ def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
     return trainer
 
 
-def speed(task: str, precision: str) -> Facts:
+def speed(task: str, precision: str, *settings: str) -> Facts:
     """Return what an update of a task's whole model takes, of the host and of the device, and a run."""
-    of_run = compose_experiment([f"task={task}", "norm=adanorm", "scale=paper"])
+    chosen = ("scale=paper", f"precision={precision}", *settings)
+    of_run = compose_experiment([f"task={task}", "norm=adanorm", *chosen])
     device = choose_device(of_run)
     with init_distributed(device) as world:
-        trainer = start(task, "scale=paper", "updates=2", f"precision={precision}", world=world)
+        trainer = start(task, *chosen, "updates=2", world=world)
+        trainer.settings = of_run.training  # a dry run would accumulate two batches at most
         updates = trainer.batches()
         for batches in islice(updates, WARM):
             trainer.update(batches)
         first = now(device)
         trainer.update(next(updates))
         count = max(AT_LEAST, min(200, int(SECONDS / (now(device) - first))))
+        count = broadcast(count, world)  # all processes must make as many
         started = now(device)
         for batches in islice(updates, count):
             trainer.update(batches)
         host, whole = time.perf_counter() - started, now(device) - started
         facts: Facts = {"milliseconds": 1000 * whole / count, "host_milliseconds": 1000 * host / count}
         updates_of_run = UPDATES.get(task) or of_run.training.max_updates or 0
-        facts |= {"peak_gb": peak_memory(device) / 1e9, "processes": world.size}
+        facts |= {"peak_gb": peak_memory(device) / 1e9, "processes": world.size, "batches": len(batches)}
         facts["hours"] = updates_of_run * whole / count / 3600
         return facts if world.size > 1 or device.type == "cpu" else facts | _profiled(trainer, next(updates))
 

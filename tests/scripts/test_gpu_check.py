@@ -9,7 +9,7 @@ import pytest
 
 from adanorm.config.paths import PROJECT
 from scripts.gpu_check import Check, Facts, checks, in_words, main, run_check
-from scripts.gpu_measure import lost
+from scripts.gpu_measure import lost, speed
 
 SPEED = {"hours": 9.04, "peak_gb": 31.0, "milliseconds": 100.0, "waits": 1}
 
@@ -48,6 +48,14 @@ def test_several_devices_are_all_used_and_one_has_no_checks_of_processes() -> No
     assert [name for name in by_name if " on " in name] == [f"speed: en-de bf16 on {n}" for n in (2, 4, 6)]
     assert "--nproc-per-node=6" in by_name["all-reduce"].arguments()
     assert [name.partition(":")[0] for name in by_name][:8] == ["equality"] * 7 + ["resume"]
+
+
+@pytest.mark.needs("fairseq")
+def test_the_speed_is_of_updates_of_as_many_batches_as_a_run_has() -> None:
+    sizes = [f"model.{name}" for name in ("layers=1", "dim=8", "ffn_dim=8", "heads=1")]
+    facts = speed("en-de", "fp32", *sizes, "data.batch_tokens=180")
+    assert facts["batches"] == 8
+    assert facts["hours"] == pytest.approx(100_000 * facts["milliseconds"] / 3.6e6)
 
 
 def test_a_run_that_loses_a_process_ends_with_its_line() -> None:
