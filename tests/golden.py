@@ -2,9 +2,9 @@
 
 `python -m tests.golden` says how many of tests/golden_losses.json this machine gives to the bit (`python -m
 tests.golden rt mnist`: of these tasks); its exit code is 1 where a loss is another. That is one that is not
-the same bits where PyTorch is the file's version on a processor with AVX2, else one beyond rounding. `python
--m tests.golden write` writes what the code gives now: only where numbers are meant to change, which the
-changelog then says.
+the same bits where PyTorch is the file's version on a processor with AVX2, else one beyond rounding. A task
+or norm that the file does not have is `new`. `python -m tests.golden write` writes what the code gives now:
+only for new ones, or where numbers are meant to change, which the changelog then says.
 """
 
 import json
@@ -33,8 +33,8 @@ Losses = dict[str, list[float]]  # by norm, one an update, in nats or the task's
 
 
 def golden(task: str) -> Losses:
-    """Return the losses on file."""
-    kept = json.loads(PATH.read_text())["losses"][task]
+    """Return the losses on file, {} of a new task."""
+    kept = json.loads(PATH.read_text())["losses"].get(task, {})
     return {norm: [float.fromhex(loss) for loss in series] for norm, series in kept.items()}
 
 
@@ -61,15 +61,17 @@ def compare(of: Sequence[str]) -> Iterator[tuple[bool, str]]:
     yield True, "on file: {}; here: {}; {}".format(*machines, "to the bit" if exact else "within rounding")
     for task in of:
         was, now = golden(task), losses(task)
-        agreed = {norm: _agreement(was.get(norm, []), now.get(norm, [])) for norm in was | now}
+        agreed = {norm: _agreement(was.get(norm), now.get(norm, [])) for norm in was | now}
         counts = Counter(agreed.values())
         others = [norm for norm, word in agreed.items() if word != "equal"]
-        words = ", ".join(f"{counts[word]} {word}" for word in ("equal", "within rounding", "other"))
+        words = ", ".join(f"{counts[word]} {word}" for word in ("equal", "within rounding", "other", "new"))
         good = not counts["other"] and (not exact or not counts["within rounding"])
         yield good, f"{task}: {words}{' (' + ', '.join(others) + ')' if others else ''}"
 
 
-def _agreement(was: list[float], now: list[float]) -> str:
+def _agreement(was: list[float] | None, now: list[float]) -> str:
+    if was is None:
+        return "new"
     if was == now:
         return "equal"
     is_close = len(was) == len(now) and all(map(partial(isclose, rel_tol=ROUNDING), was, now))

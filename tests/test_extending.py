@@ -68,9 +68,13 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     (copy / "own.yaml").write_text(STUDY % ("halfnorm", "rt"))
     status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
     assert re.search(r"^  Half-Norm +1 ", status, re.MULTILINE), status
-    lists = ["tests/norms/test_registry.py", "tests/norms/test_check.py", "tests/scripts/test_pages.py"]
-    held = in_copy(copy, "pytest", *lists, "-k", "halfnorm or every_norm_has or every_section")
-    assert "passed" in held
+    of_norms = ("norms/test_registry", "norms/test_check", "scripts/test_pages", "studies/test_study")
+    named = "halfnorm or every_norm_has or every_section or every_norm_leaves or where_nothing_is_said"
+    files = [f"tests/{name}.py" for name in (*of_norms, "config/test_readers")]
+    assert "passed" in in_copy(copy, "pytest", *files, "-k", named)
+    assert re.search(
+        r"^gaussian: .* 0 other, 1 new \(.*halfnorm\)", in_copy(copy, "tests.golden", "gaussian"), re.M
+    )
 
 
 class Edit(NamedTuple):
@@ -217,3 +221,6 @@ def test_a_kind_of_task_takes_the_places_that_the_contributors_are_told(copy: Pa
     assert "waves" in in_copy(copy, "adanorm", "list")
     refused = in_copy(copy, "adanorm", "run", "task=waves", "norm=instancenorm", "scale=smoke", code=2)
     assert "its statistics are over positions" in refused
+    kinds = in_copy(copy, "pytest", "tests/metrics/test_table.py", "-k", "every_kind or denoising")
+    assert "2 passed" in kinds
+    assert "waves: 0 equal, 0 within rounding, 0 other" in in_copy(copy, "tests.golden", "waves")

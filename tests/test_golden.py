@@ -32,7 +32,7 @@ def test_portable_arithmetic_gives_the_losses_on_file_to_the_bit() -> None:
 @pytest.mark.parametrize("task", ["mnist", "rt"])
 def test_this_machines_own_arithmetic_gives_them_within_rounding(task: str) -> None:
     found = losses(task)
-    assert found.keys() == golden(task).keys()
+    assert found.keys() >= golden(task).keys()
     for norm, expected in golden(task).items():
         assert found[norm] == pytest.approx(expected, rel=ROUNDING), norm
 

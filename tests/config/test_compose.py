@@ -1,5 +1,6 @@
 """What is composed of parts kept in memory is what Hydra composes of the whole command line."""
 
+import shutil
 from itertools import cycle, pairwise
 from pathlib import Path
 
@@ -86,6 +87,27 @@ def test_settings_of_a_norm_on_a_task_at_a_scale_are_no_other_norms(
                      "norm=rmsnorm scale=mini", "norm=my.norms:My scale=mini")
     }  # fmt: skip
     assert [*rates.values()] == [0.5, 0.5, 0.001, 0.001, 0.001]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("norm/mine", "name: layernorm\ntitle: Mine\nparams: {}\n", "norm=mine"),
+        ("task/mine", (CONF / "task" / "rt.yaml").read_text(), "task=mine"),
+        ("scale/mine", "# @package _global_\nscale: mini\n", "scale=mine"),
+    ],
+)
+def test_a_copied_file_that_still_has_the_others_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, line: str
+) -> None:
+    shutil.copytree(CONF, tmp_path / "conf")
+    (tmp_path / "conf" / f"{file}.yaml").write_text(text)
+    for module in ("paths", "compose"):
+        monkeypatch.setattr(f"adanorm.config.{module}.CONF", tmp_path / "conf")
+    with pytest.raises(
+        ValueError, match=rf"^conf/{file}\.yaml: its name is '(layernorm|rt|mini)', not the file's$"
+    ):
+        compose_experiment([line])
 
 
 OF_TASK = {

@@ -95,7 +95,7 @@ def test_what_a_norm_takes_where_nothing_is_said_is_what_its_class_says() -> Non
         assert (name in NUMERICS) == ("numerics" in taken)
         for key in {*taken} - {"dim", "numerics", "backend"}:
             own = listed.get(key)
-            assert taken[key].default == (DEFAULTS[key] if own is None else own), (name, key)
+            assert taken[key].default == (DEFAULTS.get(key) if own is None else own), (name, key)
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, run: Experiment) -> set[str]:

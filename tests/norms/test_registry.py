@@ -42,7 +42,9 @@ def outside_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None:
-    assert set(choices("norm")) == set(NORMS)
+    assert set(choices("norm")) == set(NORMS), (
+        "conf/norm/ and src/adanorm/norms/registry.py name the same norms"
+    )
 
 
 @pytest.mark.usefixtures("outside_package")

@@ -12,7 +12,7 @@ from adanorm.config.errors import is_of_hydra, one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import GROUPS, parsed, plain_value, prepare_overrides
 from adanorm.config.paths import CONF, choices
-from adanorm.config.readers import check_readers, with_defaults
+from adanorm.config.readers import check_readers, setting, with_defaults
 from adanorm.config.yaml_file import dotted, read_yaml_file
 
 Values = dict[str, Any]
@@ -67,9 +67,7 @@ def _chosen(overrides: Sequence[str]) -> dict[str, str]:
 def _with_settings(overrides: Sequence[str]) -> Values:
     """Return the configuration of choices and settings; LookupError where one is something else."""
     values = _of_choices(_chosen(overrides))
-    for override in overrides:
-        if _chosen([override]):
-            continue
+    for override in (one for one in overrides if not _chosen([one])):
         key, value = override.partition("=")[0], plain_value(override)
         section, (*within, last) = values, key.lstrip("+").split(".")
         for name in within:
@@ -86,14 +84,15 @@ def _of_choices(chosen: Mapping[str, str]) -> Values:
     run = _read_once(CONF / "run.yaml")
     values = {key: value for key, value in run.items() if key not in ("defaults", "hydra")}
     names: dict[str, str] = {}
-    for default in run["defaults"]:
-        if default == "_self_" or "hydra" in str(default):
-            continue
-        ((group, name),) = default.items()
-        _, optional, group = group.rpartition("optional ")
+    defaults = [entry for entry in run["defaults"] if entry != "_self_" and "hydra" not in str(entry)]
+    for ((entry, name),) in map(dict.items, defaults):
+        _, optional, group = entry.rpartition("optional ")
         names[group] = chosen.get(group) or Template(name).substitute(names)
         if names[group] in choices(group) or not (optional or names[group] == "[]"):
             values = _merged(values, _file(f"{group}/{names[group]}"))
+    for group, key in (("task", "task.name"), ("norm", "norm.name"), ("scale", "scale")):
+        if (name := setting(values, key)) not in (None, names[group]):  # that of the file it was copied from
+            raise ValueError(f"conf/{group}/{names[group]}.yaml: its name is {name!r}, not the file's")
     return values
 
 

@@ -27,7 +27,7 @@ class Experiment(Config):
 
     task: sections.TaskConfig
     norm: sections.NormConfig
-    scale: Literal["paper", "small", "mini", "smoke"]
+    scale: sections.Scale
     seed: Seed
     updates: Positive | None = None  # of a dry run
     data: AnyData

@@ -109,7 +109,7 @@ def _is_listed(override: str, norms: Sequence[str]) -> bool:
     if any(norm not in choices("norm") for norm in norms):
         return False
     key, _, value = override.removeprefix("norm.params.").partition("=")
-    if any(key in (read_yaml_file(CONF / "norm" / f"{norm}.yaml")["params"] or {}) for norm in norms):
+    if any(key in (read_yaml_file(CONF / "norm" / f"{norm}.yaml").get("params") or {}) for norm in norms):
         return True
     from adanorm.norms.registry import NORMS, parameters_of
 

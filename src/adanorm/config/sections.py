@@ -18,6 +18,7 @@ Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes that of a folder
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Scale = Literal["paper", "small", "mini", "smoke"]
 
 
 def each_once(entries: list[Any]) -> list[Any]:

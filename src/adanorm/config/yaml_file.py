@@ -42,7 +42,7 @@ def read_yaml(text: str) -> Any:
     try:
         value = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(" ".join(str(error).replace('"<unicode string>", ', "").split())) from None
     _values_within(value)
     return value
 
@@ -75,12 +75,12 @@ def _values_within(value: Any, depth: int = 1) -> int:
 
 
 def read_yaml_file(path: Path) -> Any:
-    """Return what a YAML file says, in plain values; raises ValueError, in one line, where it is not YAML."""
+    """Return what a YAML file says, in plain values; ValueError, in a line with its path, for no YAML."""
     try:
         with path.open(encoding="utf-8") as file:
             return read_yaml(file.read(LARGEST + 1))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def dotted(section: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
-from adanorm.config.sections import Config, EachOnce, Seeds, each_once
+from adanorm.config.sections import Config, EachOnce, Scale, Seeds, each_once
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records.published import published_tasks
@@ -60,7 +60,7 @@ class Study(Config):
     title: Line
     rows: Annotated[dict[Line, StudyRow], Field(min_length=1)]  # in YAML perhaps a list of norms
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
-    scale: Literal["paper", "small", "mini", "smoke"]
+    scale: Scale
     seeds: Seeds
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
     quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
@@ -122,8 +122,8 @@ def load_study(name: str) -> Study:
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
         check_known("study", [name], choices("study"), ", or name a .yaml file of your own")
+    written = read_yaml_file(file)
     try:
-        written = read_yaml_file(file)
         if not isinstance(written, dict):
             raise ValueError(f"holds no keys such as {', '.join(list(Study.model_fields)[:5])}")
         study = Study.checked(written)
