@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,6 +134,21 @@ def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_ex
     conf = compose_experiment(["data.mirrors=[conf,no-such-folder]"]).data
     assert mirrors_of(conf) == [str(PROJECT / "conf")]
     assert compose_experiment([listed]).digest == compose_experiment([]).digest
+
+
+def test_a_full_disk_is_named_and_blames_no_address(tmp_path: Path, server: Server, listed: Listed) -> None:
+    listed(server.url, f"{server.url}?2")
+    (part := tmp_path / "cache" / "numbers" / "part.numbers.bin").parent.mkdir(parents=True)
+    limit, whole = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, whole))  # stands in for the disk
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            got(places(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, whole))
+    assert (raised.value.filename, len(server.asked)) == (str(part), 1)
+    assert got(places(tmp_path)) == CONTENT
+    assert server.asked[1:] == ["bytes=1000-"], "it goes on where there was room until"
 
 
 def test_availability_says_what_is_missing(tmp_path: Path, server: Server, listed: Listed) -> None:

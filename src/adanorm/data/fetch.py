@@ -17,7 +17,7 @@ from adanorm.config.titles import counted
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.data.download import PATIENCE, ask, download, reason
-from adanorm.files import write_whole
+from adanorm.files import naming, write_whole
 from adanorm.process import is_first_process
 
 
@@ -51,9 +51,8 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
 
 def availability(source: str, data: DataConfig) -> str | None:
     """Return None if the files of a source can be had here, else why not; downloads nothing."""
-    if source not in SOURCES:
+    if (entry := SOURCES.get(source)) is None:
         return None
-    entry = SOURCES[source]
     for file in entry.files:
         addresses = [str(cache_of(data) / entry.folder / file.name), *_addresses(entry, file, data)]
         if not any(map(_answers, addresses)):
@@ -75,12 +74,13 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
     problems: list[str] = []
     for address, mirror in (cached | _addresses(entry, file, data)).items():
         try:
-            path = _local(address)
-            if path is None:
+            if (path := _local(address)) is None:
                 return _downloaded(address, folder, file), mirror
             _verify(path, file, folder)
             return path, mirror
         except (OSError, ValueError) as error:
+            if _local(address) is None and getattr(error, "errno", None) is not None:
+                raise  # a full or read-only disk here, which is no address's fault
             problems.append(f"{address}: {reason(error)}")
     others = [f"preset={other.preset}" for other in editions_of(entry) if other.preset]
     raise ValueError(
@@ -163,7 +163,7 @@ def _downloaded(address: str, folder: Path, file: File) -> Path:
     """Return the path of a file downloaded into a folder; it lands there verified and whole."""
     folder.mkdir(parents=True, exist_ok=True)
     path, part = folder / file.name, folder / f"part.{file.name}"  # so that its suffix says how to read it
-    with FileLock(folder / f"{file.name}.lock"):
+    with naming(part), FileLock(folder / f"{file.name}.lock"):
         with suppress(OSError, ValueError):
             _verify(path, file, folder)
             return path  # another process got it while this one waited
