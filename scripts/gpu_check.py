@@ -89,7 +89,7 @@ def run_check(check: Check, *, seconds: float) -> Facts:
     try:
         printed, why = process.communicate(timeout=seconds)[0], ""
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
+        os.killpg(process.pid, signal.SIGTERM)  # torchrun hands it on to processes, of groups of their own
         printed, why = process.communicate()[0], f"no end after {seconds:.0f} s"
     facts["seconds"] = round(time.monotonic() - started, 1)
     lines = printed.strip().splitlines() or [""]
@@ -133,7 +133,8 @@ def _printed(*command: str) -> list[str]:
 
 def in_words(found: Sequence[Facts]) -> list[str]:
     """Return the verdict: hours of a run at the paper's size, what limits them, and what failed."""
-    lines = [_speed(facts) for facts in found if "hours" in facts]
+    lines = [f"AdaNorm: {facts['norms']}" for facts in found if "norms" in facts][:1]
+    lines += [_speed(facts) for facts in found if "hours" in facts]
     for verdict in ("FAIL", "skipped"):
         names = [facts["name"] for facts in found if facts["verdict"] == verdict]
         lines += [f"{verdict}: {', '.join(names)}"] if names else []

@@ -11,6 +11,13 @@ from adanorm.config.paths import PROJECT
 from scripts.gpu_check import Check, Facts, checks, in_words, main, run_check
 from scripts.gpu_measure import lost, speed
 
+# Ends the process that it has started if it is asked to end, and leaves it if it is killed.
+STARTS_AS_TORCHRUN = """
+import signal, subprocess, sys
+process = subprocess.Popen(["sleep", "40"], start_new_session=True)
+signal.signal(signal.SIGTERM, lambda *_: (process.kill(), sys.exit(1)))
+process.wait()
+"""
 SPEED = {"hours": 9.04, "peak_gb": 31.0, "milliseconds": 100.0, "waits": 1}
 
 
@@ -38,6 +45,7 @@ def test_a_check_says_what_became_of_a_command_and_what_it_measured() -> None:
     failed = checked("print('a'); raise SystemExit('why')")
     assert (failed["why"], failed["output"]) == ("code 1: why", "a\nwhy")
     assert checked("import time; time.sleep(60)", seconds=1)["why"] == "no end after 1 s"
+    assert checked(STARTS_AS_TORCHRUN, seconds=3)["seconds"] < 30
     assert run_check(Check("late", ("speed", "rt", "fp32")), seconds=0)["verdict"] == "skipped"
 
 
@@ -68,7 +76,10 @@ def test_the_verdict_says_hours_and_what_limits_them() -> None:
     waiting = {**whole, "name": "speed: rt fp32", "device_milliseconds": 20.0, "waits": 9}
     several = {**SPEED, "name": "speed: en-de bf16 on 8", "verdict": "ok"}
     failed = {"name": "resume", "verdict": "FAIL"}
-    assert in_words([whole, waiting, several, failed]) == [
+    equal = {"name": "equality: images", "verdict": "ok", "norms": "eager: triton is not installed"}
+    batch = {**equal, "name": "equality: a norm over the batch", "norms": "eager: BatchNorm has no kernels"}
+    assert in_words([equal, batch, whole, waiting, several, failed]) == [
+        "AdaNorm: eager: triton is not installed",
         "en-de fp32: 9 hours, 31.0 GB; the GPU limits it (kernels 97%, 1 waits)",
         "rt fp32: 9 hours, 31.0 GB; the host limits it (kernels 20%, 9 waits)",
         "en-de bf16 on 8: 9 hours, 31.0 GB",
