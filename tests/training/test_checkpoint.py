@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+import resource
 from pathlib import Path
 from random import Random
 
@@ -37,6 +38,20 @@ def test_a_checksum_is_of_all_that_stands_before_it(tmp_path: Path, size: int) -
     path.write_bytes(content + f"\nsha256 {hashlib.sha256(content + b'x').hexdigest()}\n".encode())
     with pytest.raises(BrokenError, match=r"checkpoint.pt: corrupted"):
         checkpoint.verify(path)
+
+
+def test_a_full_disk_is_named_and_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(path, {"update": 3})
+    limit, whole = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, whole))  # stands in for the disk
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*checkpoint.pt'"):
+            checkpoint.save(path, {"weights": torch.arange(10_000.0), "update": 4})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, whole))
+    assert checkpoint.load(path, CPU) == {"update": 3}
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
 class Code:

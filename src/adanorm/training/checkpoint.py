@@ -31,7 +31,10 @@ class BrokenError(ValueError):
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a state so that `path` holds either the old or the new one, whatever happens."""
     with writing(path) as file:
-        torch.save(state, file)
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # of closing a file that could not be written
+            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
         size = file.tell()
         file.seek(0)
         file.write(_seal(file, size))
@@ -43,10 +46,9 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
         return None
     verify(path)
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        return dict(torch.load(path, map_location=device, weights_only=True))
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
         raise BrokenError(f"{path}: no checkpoint of this suite ({str(error).splitlines()[0]})") from None
-    return state
 
 
 def verify(path: Path) -> None:
@@ -79,9 +81,8 @@ def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.
         assert saved is not None, "kept weights stay until the run has ended"
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
-    count = len(kept)
     return {
-        name: t if t.dtype == torch.bool else t / count if t.is_floating_point() else t // count
+        name: t if t.dtype == torch.bool else t / len(kept) if t.is_floating_point() else t // len(kept)
         for name, t in total.items()
     }
 
@@ -121,8 +122,7 @@ class RunCheckpoints:
                 remedy = "the run goes on from the checkpoint before or from its start"
                 print(f"warning: {error}; {remedy}", file=sys.stderr)
                 file.unlink(missing_ok=True)
-        chosen = broadcast(chosen, world)
-        if chosen is None:
+        if (chosen := broadcast(chosen, world)) is None:
             return None
         latest = load(chosen, device) if latest is None else latest
         assert latest is not None, "the first process has just read it"
