@@ -1,7 +1,6 @@
 """The suite's norms under plain fairseq: `fairseq-train --user-dir src/adanorm/models/fairseq_plugin`.
 
-fairseq imports this package by itself and finds the architectures `adanorm_<architecture>`, which
-take --norm, --norm-params, --norm-placement, --norm-numerics and --norm-init.
+Each architecture of fairseq's Transformer is there as `adanorm_<name>`, with the options of `add_args`.
 """
 
 import argparse
@@ -9,8 +8,9 @@ import json
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
+from fairseq import models
 from fairseq.models.transformer import TransformerModel
 
 from adanorm.config.model_sections import FairseqTransformerConfig
@@ -19,13 +19,12 @@ from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import build_with_norms, why_unsupported
 from adanorm.norms import norm_factory
 
-ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
+# torch loads only what is named safe; fairseq's checkpoints hold options and, with --eval-bleu, counts.
+ARRAYS: list[Any] = [np.ndarray, np.dtype, np.dtypes.Int64DType, np.zeros(0).__reduce__()[0]]
+torch.serialization.add_safe_globals([argparse.Namespace, *ARRAYS])
 
-# fairseq writes its options as a Namespace into checkpoints, and torch loads only what is named safe.
-torch.serialization.add_safe_globals([argparse.Namespace])
 
-
-@register_model("adanorm_transformer")
+@models.register_model("adanorm_transformer")
 class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
     """fairseq's Transformer with a norm of the suite at its norm sites."""
 
@@ -43,7 +42,6 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
     @classmethod
     def build_model(cls, args: argparse.Namespace, task: Any) -> Any:
         """Return the model; raises ValueError for an unknown norm, parameter or site."""
-        model = super().build_model(args, task)
         path, name = args.norm if ":" in args.norm else None, args.norm.rpartition(":")[2]
         try:
             params = dict(json.loads(args.norm_params).items())
@@ -56,11 +54,13 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         make_norm = norm_factory(norm.choice)
         if reason := why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites):
             raise ValueError(f"--norm {args.norm}: {reason}")
-        model, _ = build_with_norms(partial(replace_norms, model), make_norm, placement)
+        replace = partial(replace_norms, super().build_model(args, task))
+        model, _ = build_with_norms(replace, make_norm, placement)
         if args.norm_init != "fairseq":
             initialize(model, args.norm_init)
         return model
 
 
-for _name in ARCHITECTURES:
-    register_model_architecture("adanorm_transformer", f"adanorm_{_name}")(ARCH_CONFIG_REGISTRY[_name])
+for _name in models.ARCH_MODEL_INV_REGISTRY["transformer"]:
+    _defaults = models.ARCH_CONFIG_REGISTRY[_name]
+    models.register_model_architecture("adanorm_transformer", f"adanorm_{_name}")(_defaults)
