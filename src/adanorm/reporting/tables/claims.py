@@ -15,8 +15,8 @@ from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, data_sets, listed, more
 
-ANSWER_COLUMNS = ("Data set", "Trained at", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead")
-SIZES = {"paper": "the paper's size", "small": "a small size, to the end"}
+ANSWER_COLUMNS = ("Data set", "Trained with", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead")
+SIZES = {"paper": "the paper's size", "small": "small model and data"}
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin", "noise",
     "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
