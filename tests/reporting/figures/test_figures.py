@@ -171,8 +171,12 @@ def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart
     assert [x for x, _ in second[1:]] == [[16]], "a cross"
     assert legend(drawing)[-1] == "a run diverges or fails"
     assert axes[0].get_xscale() == "log"
-    folds = scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]})
-    assert known(over_setting("norms-ptb-folds", folds)).figure.axes[0].get_xscale() == "linear"
+    folds = known(
+        over_setting("norms-ptb-folds", scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]}))
+    )
+    assert folds.figure.axes[0].get_xscale() == "linear"
+    assert legend(folds) == ["LayerNorm"], "of the norms that ran"
+    assert "ahead" not in folds.figure.get_suptitle(), "of no other norm"
 
 
 def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 
 
 def _panels(table: Table) -> dict[Panel, Points]:
-    """Return the rows of each panel in which some run has ended, by norm, the lowest value first."""
+    """Return the rows of each panel by norm with ended runs, the lowest value first."""
     study, panels = table.study, dict[Panel, Points]()
     labels: list[str | None] = [*dict.fromkeys(row.panel for row in study.rows.values() if row.panel)]
     for quantity, task, label in product(study.draws, study.columns, labels or [None]):
@@ -206,10 +206,15 @@ def _panels(table: Table) -> dict[Panel, Points]:
         for name, row in sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0):
             if row.panel in (label, None):
                 points[row.line or row.norm][row.at or 0.0] = row, table.cells[name, task]
+        points = {line: of for line, of in points.items() if any(_has_ended(*one) for one in of.values())}
         cells = (cell for of_line in points.values() for _, cell in of_line.values() if cell)
         if any(drawn_scores(cell, quantity) or (quantity == "test" and cell.results) for cell in cells):
             panels[task, label, quantity] = points
     return panels
+
+
+def _has_ended(row: StudyRow, cell: Cell | None) -> bool:
+    return row.undefined is not None or bool(cell and cell.results)
 
 
 def _setback(row: StudyRow, cell: Cell | None) -> str:
@@ -239,14 +244,14 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
                     means.setdefault(at, {})[norm] = mean = fmean(drawn)
                     low, high = moves.get((norm, task), (mean, mean))
                     moves[norm, task] = min(low, mean), max(high, mean)
-        leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values()}
+        leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values() if len(of) > 1}
     if not moves:
         return f"{table.study.title}: no run has a score"
-    ahead = f"{title(leaders.pop())} is" if len(leaders) == 1 else "no norm is"
+    ahead = f"{title(leaders.pop())} is" if len(leaders) == 1 else "no norm is" if leaders else ""
     (norm, task), ends = max(moves.items(), key=lambda entry: entry[1][1] - entry[1][0])
     scores = " to ".join(map(table.metric_of(task).text, ends))
     most = f"{title(norm)} moves the most, {scores} on {title(task)}"
-    return f"{table.study.title}: {ahead} ahead throughout; {most}"
+    return f"{table.study.title}: {f'{ahead} ahead throughout; ' if ahead else ''}{most}"
 
 
 def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:
