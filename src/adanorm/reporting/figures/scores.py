@@ -247,11 +247,12 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
         leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values() if len(of) > 1}
     if not moves:
         return f"{table.study.title}: no run has a score"
-    ahead = f"{title(leaders.pop())} is" if len(leaders) == 1 else "no norm is" if leaders else ""
+    leader = title(*leaders) if len(leaders) == 1 else "no norm"
+    ahead = [f"{leader} is ahead throughout"] if leaders else []
     (norm, task), ends = max(moves.items(), key=lambda entry: entry[1][1] - entry[1][0])
     scores = " to ".join(map(table.metric_of(task).text, ends))
     most = f"{title(norm)} moves the most, {scores} on {title(task)}"
-    return f"{table.study.title}: {f'{ahead} ahead throughout; ' if ahead else ''}{most}"
+    return f"{table.study.title}: {'; '.join([*ahead, most])}"
 
 
 def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:
