@@ -27,8 +27,9 @@ PTB = TaskAnswer("ptb", "small", "folds", None, 1, 3)
 
 def test_the_headline_tells_ahead_behind_the_papers_lead_and_what_lacks() -> None:
     assert headline([RT, DE_EN, EN_VI, PTB]) == (
-        "AdaNorm is ahead of LayerNorm on one of four data sets (En-Vi); the paper reports seven."
-        " It is behind on De-En. The paper's lead is excluded on RT. No answer yet: PTB."
+        "AdaNorm is ahead of LayerNorm on one of the three data sets with an answer (En-Vi);"
+        " the paper reports it on seven of eight. It is behind on De-En. The paper's lead is excluded on RT."
+        " No answer yet: PTB."
     )
     again = replace(RT, comparison=compared(0.3, paper=0.29), before=RT)
     assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline(

@@ -136,9 +136,11 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
     lacking = [one for one in answers if one.comparison is None]
     missing = [title(one.task) for one in lacking if not one.setback]
     uncompared = [f"{title(one.task)} ({one.setback})" for one in lacking if one.setback]
+    of = f"the {data_sets(len(known))} with an answer" if known and lacking else data_sets(len(answers))
+    claimed = count(question().needed("paper")), count(len(question().tasks_at("paper")))
     sentences = [
-        f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {data_sets(len(answers))}"
-        f"{f' ({listed(ahead)})' if ahead else ''}; the paper reports {count(question().needed('paper'))}.",
+        f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {of}"
+        f"{f' ({listed(ahead)})' if ahead else ''}; the paper reports it on {claimed[0]} of {claimed[1]}.",
         f"It is behind on {listed(behind)}." if behind else "",
         f"The paper's lead is excluded {papers}." if papers else "",
         f"Not compared: {listed(uncompared)}." if uncompared else "",
