@@ -14,9 +14,6 @@ from torch.nn import functional as F
 from adanorm.norms.backends import MISSING, cached_njit, is_plain
 from adanorm.process import products
 
-Rows = np.ndarray[tuple[int, int], np.dtype[np.float32]]
-Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
-
 
 def usable(x: Tensor) -> bool:
     """Return whether a tensor is for them: float32 on the CPU, under plain autograd.
@@ -25,11 +22,6 @@ def usable(x: Tensor) -> bool:
     """
     is_autocast = torch.is_autocast_enabled("cpu")
     return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
-
-
-def compiled(x: Tensor) -> bool:
-    """Return whether a tensor is for those of them that Numba compiles: `usable`, and Numba is installed."""
-    return MISSING["cpu"] is None and usable(x)
 
 
 # PyTorch has a copy of oneDNN, but multiplies float32 by MKL: on one core of an AMD EPYC of the Zen 5 kind it
@@ -97,7 +89,7 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return mask * x / (1 - p) in training, else x; the mask keeps an element with probability 1 - p."""
-        if not (self.training and 0 < self.p < 1 and compiled(x)):
+        if not (self.training and 0 < self.p < 1 and MISSING["cpu"] is None and usable(x)):
             return F.dropout(x, self.p, self.training)
         key = int(torch.empty((), dtype=torch.int64).random_())
         y: Tensor = _Dropout.apply(x, self.p, key)  # type: ignore[no-untyped-call]
@@ -147,52 +139,29 @@ def _drop(x: Any, y: Any, threshold: int, scale: Any, key: int) -> None:
 
 def sum_rows(rows: Tensor, places: Tensor) -> Tensor:
     """Return sum_f rows[places[b, f]], (B, H), of rows (P, H) and places (B, F)."""
-    if not compiled(rows):
+    if not usable(rows):
         return F.embedding_bag(places, rows, mode="sum")
     sums: Tensor = _RowSums.apply(rows, places)  # type: ignore[no-untyped-call]
     return sums
 
 
 class _RowSums(torch.autograd.Function):
+    """embedding_bag, whose own gradient rounds otherwise: it adds in an order that depends on the batch."""
+
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        rows, places = rows.detach().contiguous(), places.long().contiguous()
         ctx.save_for_backward(places)
         ctx.count = len(rows)
-        sums = rows.new_empty(len(places), rows.shape[1])
-        _add_up(rows.numpy(), places.numpy(), sums.numpy())
-        return sums
+        return F.embedding_bag(places, rows, mode="sum")
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
         d_rows = grad.new_zeros(ctx.count, grad.shape[1])
-        _spread(d_rows.numpy(), places.numpy(), grad.contiguous().numpy())
+        for column in places.unbind(1):
+            d_rows.index_add_(0, column, grad)
         return d_rows, None
-
-
-@cached_njit
-def _add_up(rows: Rows, places: Places, sums: Rows) -> None:
-    """Write sum_f rows[places[b, f]] into sums (B, H)."""
-    for b in range(len(places)):
-        total = sums[b]
-        total[:] = rows[places[b, 0]]
-        for f in range(1, places.shape[1]):
-            row = rows[places[b, f]]
-            for h in range(len(row)):
-                total[h] += row[h]
-
-
-@cached_njit
-def _spread(d_rows: Rows, places: Places, d_sums: Rows) -> None:
-    """Add d_sums[b] to d_rows[places[b, f]] for each b and f."""
-    for b in range(len(places)):
-        grad = d_sums[b]
-        for f in range(places.shape[1]):
-            row = d_rows[places[b, f]]
-            for h in range(len(row)):
-                row[h] += grad[h]
 
 
 class Linear(nn.Linear):
