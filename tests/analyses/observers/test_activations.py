@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from adanorm.analyses.hooks import Call
 from adanorm.analyses.observers import activations
+from adanorm.analyses.step import Call
 from adanorm.norms import AdaNorm, LayerNormSimple
 from tests.analyses.conftest import Records, begin, observed
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.hooks import Call, record_norm_calls
 from adanorm.analyses.observers import gradients
+from adanorm.analyses.step import Call, record_norm_calls
 from adanorm.norms import NORMS, LayerNormSimple, NormChoice, norm_factory
 from tests.analyses.conftest import Records, first_step, observed
 

@@ -10,8 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, row_means, row_moments
-from adanorm.analyses.step import Step, Values
+from adanorm.analyses.step import Call, Step, Values, row_means, row_moments
 from adanorm.norms import AdaNorm
 
 

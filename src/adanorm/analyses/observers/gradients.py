@@ -7,8 +7,7 @@ divisor; g = dl/dy, of mean gbar and variance D_g over H. l is the update's mean
 import torch
 from torch import Tensor, nn
 
-from adanorm.analyses.hooks import Call, row_means, row_moments
-from adanorm.analyses.step import Step, Values
+from adanorm.analyses.step import Call, Step, Values, row_means, row_moments
 from adanorm.norms import AdaNorm, LayerNorm
 from adanorm.norms.closed_form import Member, deviation
 from adanorm.norms.family import ClosedFormNorm

@@ -8,8 +8,7 @@ import math
 
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, row_means, row_moments
-from adanorm.analyses.step import Step, Values
+from adanorm.analyses.step import Call, Step, Values, row_means, row_moments
 
 
 def observe(step: Step) -> Values:

@@ -7,8 +7,7 @@ without, though its outputs are distributed less stably than those of a network 
 import torch
 from torch import Tensor
 
-from adanorm.analyses.hooks import Call, record_norm_calls
-from adanorm.analyses.step import Step, Values
+from adanorm.analyses.step import Call, Step, Values, record_norm_calls
 
 
 def observe(step: Step) -> Values:

@@ -8,8 +8,7 @@ the hidden dynamics stable: that the gradient neither vanishes nor explodes.
 import torch
 from torch.nn import functional as F
 
-from adanorm.analyses.hooks import Call, record_norm_calls
-from adanorm.analyses.step import Step, Values
+from adanorm.analyses.step import Call, Step, Values, record_norm_calls
 from adanorm.data.byte_streams import SegmentBatch
 from adanorm.models.recurrent import Recurrent
 
