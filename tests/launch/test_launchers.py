@@ -7,7 +7,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from adanorm.config.paths import CONF, choices
-from adanorm.launch.launchers import Launch, LauncherFacts, choose_launch, load_facts
+from adanorm.launch.launch import Launch, LauncherFacts, choose_launch, load_facts
 from tests import commands
 from tests.launch.test_launch import own_study
 
@@ -50,7 +50,7 @@ def test_what_a_launcher_lacks_is_said_by_name(
 ) -> None:
     (tmp_path / "launcher").mkdir()
     (tmp_path / "launcher" / "mine.yaml").write_text(f"launcher: {{{facts}}}\n")
-    for module in ("config.paths", "launch.launchers"):
+    for module in ("config.paths", "launch.launch"):
         monkeypatch.setattr(f"adanorm.{module}.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
         choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from adanorm.cli.command import dispatch
-from adanorm.launch.launchers import choose_launch
+from adanorm.launch.launch import choose_launch
 from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.check import check_contract

@@ -14,7 +14,7 @@ from adanorm.cli.study_arguments import workers_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.files import write_whole
-from adanorm.launch.launchers import choose_launch
+from adanorm.launch.launch import choose_launch
 from adanorm.norms import norm_factory
 from adanorm.norms.check import check_contract
 

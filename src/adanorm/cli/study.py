@@ -20,8 +20,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.config.titles import counted, in_words
 from adanorm.launch import until
-from adanorm.launch.launch import run_all
-from adanorm.launch.launchers import Launch, choose_launch
+from adanorm.launch.launch import Launch, choose_launch, run_all
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.titles import counted
 from adanorm.files import digest_of, write_files
-from adanorm.launch.launch import run_all
-from adanorm.launch.launchers import Launch
+from adanorm.launch.launch import Launch, run_all
 from adanorm.launch.until import Followed, Run, as_it_comes, on_record, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
