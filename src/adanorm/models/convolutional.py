@@ -87,9 +87,8 @@ def _pooled(x: Tensor) -> Tensor:
 class Vgg(nn.Module):
     """Convolutions with a norm in front of each ReLU, pooled at the end of a block.
 
-    After Simonyan and Zisserman 2015. `blocks` holds the channels of each convolution. `norm_axes`:
-    `channels` normalizes over the channels of each position, `all` over every unit of a layer of one
-    image (H x W x C, as Ba et al. 2016).
+    After Simonyan and Zisserman 2015. `blocks` holds the channels of each convolution; of `norm_axes` it has
+    `all` and `channels`.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: VggConfig, *, classes: int) -> None:

@@ -50,11 +50,7 @@ class Translation(TrainingTask):
         return Batches(train.batch, train.order(self._data.batch_tokens, random))
 
     def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number.
-
-        As fairseq defines it (after Szegedy et al. 2016): a share of the probability is spread over
-        all other subwords.
-        """
+        """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number."""
         logits = _logits(model, batch)
         return Loss(label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units)
 
