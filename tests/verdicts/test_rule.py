@@ -96,6 +96,7 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
     assert notes[-1].endswith("“the paper is right”: borne out on RT; not shown on SST5; not run on MNIST.")
     for row, accuracy in (("adanorm", 60.0), ("layernorm", 80.0)):
         record(table.grid[row, "rt"].runs[0].model_copy(update={"seed": 4}), **score(accuracy))
+    record(table.grid["adanorm", "sst5"].runs[0].model_copy(update={"seed": 4}), **score(5.0))
     after = Table(study, table.grid)
     assert {*after.variance("rt").scores["adanorm"]} == {1, 2, 3, 4}
     assert rule_notes(after) == notes

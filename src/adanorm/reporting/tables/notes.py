@@ -14,7 +14,7 @@ from adanorm.reporting.tables.table import Table, origin_note
 from adanorm.reporting.text import markdown
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.cell import cell_of, last_fall
+from adanorm.verdicts.cell import Cell, cell_of, last_fall
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 
 STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
@@ -175,13 +175,13 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
 
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared."""
-    study, cells = table.study, table.column(task)
+    study, cells = table.study, dict[str, Cell]()
+    for row, cell in table.column(task).items():
+        metric = cell.metric if quantity == "test" else None
+        if planned := [run for run in cell.runs if run.seed in study.seeds]:
+            cells[row] = cell_of(planned[0], planned, quantity, metric=metric)
     setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
-    scores: dict[str, dict[int, float]] = {}
-    for row, cell in cells.items():
-        if cell.runs and not cell.setback:
-            read = cell if quantity == "test" else cell_of(cell.runs[0], cell.runs, quantity)
-            scores[row] = {seed: score for seed, score in read.by_seed.items() if seed in study.seeds}
+    scores = {row: {**cell.by_seed} for row, cell in cells.items() if not cell.setback}
     if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
         by_row, scores = scores, {}
