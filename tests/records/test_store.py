@@ -101,6 +101,39 @@ def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) ->
     assert [found.seed for found in reader.runs_on_record(moved)] == [1, 2]
 
 
+def test_a_last_line_without_its_end_counts_and_is_not_lost_to_the_next(
+    run: Experiment, tmp_path: Path
+) -> None:
+    other, into = run.model_copy(update={"seed": 2}), tmp_path / "store"
+    record_as_run(other, ["1"], test={"accuracy": 70.0})
+    keep(run.folder(), into=into)
+    for file in into.glob("rt/*.jsonl"):
+        file.write_bytes(file.read_bytes().removesuffix(b"\n"))  # as some editors save it
+    moved = run.model_copy(update={"runs": str(into)})
+    assert reader.is_complete(moved.folder())
+    keep(other.folder(), into=into)
+    assert [found.seed for found in reader.runs_on_record(moved)] == [1, 2]
+    assert reader.record(moved.folder()).outputs() == ["0", "ü\u2028 \x85", ""]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"run": []}, {"run": None}, {"run": 7},
+        {"run": "x", "files": 7}, {"run": "x", "files": [""]}, {"run": "x", "files": {"result.json": 7}},
+    ],
+)  # fmt: skip
+def test_a_line_of_other_types_is_named_and_hides_no_other(
+    run: Experiment, tmp_path: Path, line: dict[str, Any]
+) -> None:
+    keep(run.folder(), into=tmp_path / "store")
+    moved = run.model_copy(update={"runs": str(tmp_path / "store")})
+    file = store.file_of(moved.folder().parent)
+    file.write_bytes(file.read_bytes() + json.dumps({"files": {}, **line}).encode() + b"\n")
+    with pytest.warns(UserWarning, match="line 2 is not counted: it is no record"):
+        assert [one.folder for one in reader.records(tmp_path / "store") if one.ended] == [moved.folder()]
+
+
 def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
     for analysis, settings in (("gradients", ["task=rt"]), ("invariance", [])):
         run = compose_experiment([*settings, "norm=adanorm", f"runs={tmp_path}"])

@@ -144,6 +144,18 @@ def test_the_checkpoint_of_another_version_is_not_taken_up(
     assert "checkpoint.pt: written by another version of the suite" in capsys.readouterr().err
 
 
+def test_the_checkpoint_of_another_run_is_not_taken_up(
+    smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = (tmp_path / name / "checkpoint.pt" for name in ("smoke-seed1-1", "smoke-seed1-2"))
+    stopped(smoke(), here, 3, minutes=0)
+    there.parent.mkdir()
+    there.write_bytes(here.read_bytes())
+    assert resumed(smoke(), here).state.update > 0
+    assert resumed(smoke(), there).state.update == 0
+    assert "checkpoint.pt: of the run smoke-seed1-1; the run goes on" in capsys.readouterr().err
+
+
 def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(smoke: Smoke, tmp_path: Path) -> None:
     experiment, tested = smoke("training.max_epochs=2"), list[Row]()
     plain, rows = run(start(experiment), tmp_path / "plain.pt")

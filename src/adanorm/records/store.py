@@ -30,6 +30,8 @@ class Line:
         self.file, self.values, self.texts = file, values, texts
         self.run: str = values["run"]
         self.files: Mapping[str, str] = values["files"]
+        if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
+            raise TypeError("its run or a file is no text")
 
     @cached_property
     def is_whole(self) -> bool:
@@ -96,10 +98,10 @@ def _texts(file: Path, key: str, state: object) -> dict[str, list[str]]:
 
 def _read(file: Path, make: Callable[[Path, Any], Made]) -> Iterator[Made]:
     """Yield what is made of each line of a file; warn of a line that cannot be read."""
-    for number, text in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+    for number, text in enumerate(file.read_bytes().splitlines(), 1):
         try:
             made = make(file, json.loads(_text(text)))
-        except (ValueError, RecursionError, KeyError, TypeError):
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
             continue
         yield made
@@ -141,7 +143,9 @@ def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
             return False
         for name, line in added.items():  # its own comes last: a record counts from it on
             target = beside(file, name) if name else file
-            write_whole(target, (target.read_bytes() if target.exists() else b"") + line)
+            before = target.read_bytes() if target.exists() else b""
+            is_cut = before and not before.endswith(b"\n")  # by an editor: the last line has no end
+            write_whole(target, before + (b"\n" if is_cut else b"") + line)
     return True
 
 

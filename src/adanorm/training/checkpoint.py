@@ -103,7 +103,7 @@ class RunCheckpoints:
         """Write the next checkpoint at `path`; weights that neither it nor the one before keeps go."""
         if path.exists():
             path.replace(_before(path))
-        save(path, {"format": FORMAT, "writers": self.writers, **saved})
+        save(path, {"format": FORMAT, "run": path.parent.name, "writers": self.writers, **saved})
         kept = list(saved["state"]["kept"])
         named = {_kept_file(path.parent, update) for _, update in [*kept, *self._kept_before]}
         for file in {*path.parent.glob("kept-*.pt")} - named:
@@ -143,6 +143,8 @@ def _load_with_kept(path: Path, device: torch.device) -> dict[str, Any] | None:
         return None
     if saved.get("format") != FORMAT:
         raise BrokenError(f"{path}: written by another version of the suite")
+    if (of := saved.get("run", path.parent.name)) != path.parent.name:  # which has the run's digest
+        raise BrokenError(f"{path}: of the run {of}")
     for _, update in saved["state"]["kept"]:
         kept = _kept_file(path.parent, update)
         if not kept.exists():

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -251,6 +252,41 @@ def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_p
     (corpus.folder / "valid.de-en.de.idx").unlink()
     with pytest.raises(ValueError, match=r"holds no valid\.de-en\.de\.idx"):
         data.own_files()
+
+
+BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "ids of 2 to 65535, its dictionary has 8": (
+        "test.de-en.en.bin",
+        lambda content: b"\xff\xff" + content[2:],
+    ),
+    "the .idx is of another file": ("valid.de-en.de.bin", lambda content: content[:-2]),
+    "no data of fairseq \\(buffer is smaller": ("train.de-en.de.idx", lambda content: content[:-1]),
+    "match expected format": ("train.de-en.en.idx", lambda _: b""),
+    "its dictionary has 4": ("dict.de.txt", lambda _: b""),
+    "codes: no merges": ("codes", lambda content: content + b"a b c\n"),
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN)
+def test_a_data_bin_that_is_not_whole_is_named_before_any_work(
+    tmp_path: Path, capsys: Said, problem: str
+) -> None:
+    folder = load_pairs(data_of(*own(tmp_path))).folder
+    capsys.readouterr()
+    name, spoil = BROKEN[problem]
+    (folder / name).write_bytes(spoil((folder / name).read_bytes()))
+    with pytest.raises(ValueError, match=f"{folder}.*{problem}"):
+        load_pairs(data_of(f"data.path={folder}"))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_data_bin_whose_sides_differ_in_length_is_refused(tmp_path: Path) -> None:
+    texts = {f"valid_{language}": "a b\n" for language in LANGUAGES}
+    folder = load_pairs(data_of(*own(tmp_path, **texts))).folder
+    for end in ("bin", "idx"):
+        (folder / f"train.de-en.de.{end}").write_bytes((folder / f"valid.de-en.de.{end}").read_bytes())
+    with pytest.raises(ValueError, match=r"train.de-en.de.bin: 1 sentences, train.de-en.en.bin has 2"):
+        load_pairs(data_of(f"data.path={folder}"))
 
 
 @pytest.mark.parametrize("is_data_bin", [False, True])

@@ -3,7 +3,9 @@
 import hashlib
 import io
 import json
+import struct
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -180,7 +182,11 @@ def load_pairs(data: ParallelConfig) -> Corpus:
             f" {shortest} tokens"
         )
     codes = folder / "codes"
-    subwords = Bpe(codes.read_text("utf-8") if codes.exists() else None)
+    try:
+        with redirect_stderr(io.StringIO()):  # where subword-nmt complains before it calls sys.exit
+            subwords = Bpe(codes.read_text("utf-8") if codes.exists() else None)
+    except (ValueError, LookupError, SystemExit):
+        raise ValueError(f"{codes}: no merges of subword-nmt") from None
     source, target = (Tokenizer(language, data) for language in data.languages)
     return Corpus(data, folder, (first, second), splits, (source, target), subwords, checksums, counted)
 
@@ -189,7 +195,7 @@ def _dictionary(text: bytes, name: str) -> Any:
     """Return fairseq's dictionary; raises ValueError for no such text, or subwords that are not joined."""
     dictionary = fairseq().data.Dictionary()
     try:
-        dictionary.add_from_file(io.StringIO(text.decode()))
+        dictionary.add_from_file(io.StringIO(text.decode("utf-8-sig")))
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"{name}: no dictionary of fairseq ({error})") from None
     for mark, kind in OTHER_SUBWORDS.items():
@@ -203,13 +209,29 @@ def _dictionary(text: bytes, name: str) -> Any:
 
 
 def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) -> Pairs:
-    load_indexed = fairseq().data.data_utils.load_indexed_dataset
-    paths = (path for name, path in files.items() if name.startswith(f"{split}.") and name.endswith(".bin"))
-    source, target = (
-        load_indexed(str(path.with_suffix("")), dictionary)
-        for path, dictionary in zip(paths, dictionaries, strict=True)
-    )
+    paths = [path for name, path in files.items() if name.startswith(f"{split}.") and name.endswith(".bin")]
+    source, target = map(_side, paths, dictionaries)
+    if len(source) != len(target):
+        raise ValueError(f"{paths[0]}: {len(source):,} sentences, {paths[1].name} has {len(target):,}")
     dataset = fairseq().data.LanguagePairDataset(
         source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
     )
     return Pairs(dataset, dictionaries[0].pad())
+
+
+def _side(path: Path, dictionary: Any) -> Any:
+    """Return one language of a split; raises ValueError, naming its file, where it is not whole."""
+    index, library = path.with_suffix(".idx").read_bytes(), fairseq().data
+    try:
+        if index.startswith(b"MMIDIDX"):  # not of fairseq's older formats
+            kind, count = struct.unpack_from("<BQ", index, 17)
+            ids = np.memmap(path, library.indexed_dataset._code_to_dtype[kind], "r")
+            sizes = np.frombuffer(index, np.int32, count, 26)
+            starts = np.append(np.frombuffer(index, np.int64, count, 26 + 4 * count), ids.nbytes)
+            if sizes.min() < 1 or not np.array_equal(starts, np.append(0, np.cumsum(sizes)) * ids.itemsize):
+                raise ValueError("the .idx is of another file")
+            if ids.min() < 0 or ids.max() >= len(dictionary):
+                raise ValueError(f"ids of {ids.min()} to {ids.max()}, its dictionary has {len(dictionary):,}")
+        return library.data_utils.load_indexed_dataset(str(path.with_suffix("")), dictionary)
+    except (AssertionError, ValueError, LookupError, OverflowError, struct.error) as error:
+        raise ValueError(f"{path} with its .idx: no data of fairseq ({error})") from None
