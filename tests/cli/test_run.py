@@ -19,11 +19,13 @@ import torch
 
 from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import SPLITS
 from adanorm.config.paths import choices
 from adanorm.runs.execute import execute
 from adanorm.training.distributed import LOST
 from tests import commands
 from tests.conftest import Command
+from tests.data.sections import own
 from tests.defined import corners
 from tests.faults import command as faults
 from tests.faults.command import WRITES, Ended
@@ -405,9 +407,8 @@ def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
     line = f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
     assert json.loads((made.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
-    for split in ("train", "valid", "test"):
-        (tmp_path / split).write_text(f"a\t{split} one two\nb\t{split} three four\n" * 4)
-    files = [f"data.{split}={tmp_path / split}" for split in ("train", "valid", "test")]
+    texts = {split: f"a\t{split} one two\nb\t{split} three four\n" * 4 for split in SPLITS}
+    files = own(tmp_path, texts)
     execute(compose_experiment(["task=rt", *few, *files, "training.max_epochs=10", "model.dim=8"]))
     shown = capsys.readouterr()
     assert "own data: 8 / 8 / 8 examples" in shown.out

@@ -20,5 +20,6 @@ def section_of(kind: type[Section], *overrides: str) -> Section:
 def own(folder: Path, texts: Mapping[str, str] | str, end: str = "") -> list[str]:
     """Write the texts of the splits, or one of each, and return the overrides that name the files."""
     for split in SPLITS:
-        (folder / f"{split}{end}").write_text(texts if isinstance(texts, str) else texts[split])
+        text = texts if isinstance(texts, str) else texts[split]
+        (folder / f"{split}{end}").write_bytes(text.encode("utf-8", "surrogateescape"))
     return [f"data.{split}={folder / split}{end}" for split in SPLITS]

@@ -19,6 +19,7 @@ from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank
 from adanorm.runs.execute import _inspected
+from tests.data import sections
 from tests.data.sections import section_of
 from tests.data.test_readers import images_of, text_of, write_corpus, write_images
 from tests.data.translation.test_pairs import data_of, own
@@ -163,15 +164,15 @@ def test_pairs_too_long_for_a_batch_are_told_and_refused_where_none_is_left(tmp_
 
 
 def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Inspection:
-    for split, label in labels.items():
-        at_root = root if split == "valid" else "root"
-        (folder / split).write_text(
-            "".join(
-                f"1\t{split}{n}\t_\tX\tX\t_\t0\t{at_root}\t_\t_\n2\tw\t_\tX\tX\t_\t1\t{label}\t_\t_\n\n"
-                for n in range(3)
-            )
+    at_root = {"train": "root", "valid": root, "test": "root"}
+    texts = {
+        split: "".join(
+            f"1\t{split}{n}\t_\tX\tX\t_\t0\t{at_root[split]}\t_\t_\n2\tw\t_\tX\tX\t_\t1\t{label}\t_\t_\n\n"
+            for n in range(3)
         )
-    data = section_of(TreebankConfig, "task=ptb", *(f"data.{split}={folder / split}" for split in SPLITS))
+        for split, label in labels.items()
+    }
+    data = section_of(TreebankConfig, "task=ptb", *sections.own(folder, texts))
     return inspect_trees(load_treebank(data)[0])
 
 

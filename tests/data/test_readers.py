@@ -18,7 +18,7 @@ from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
 from adanorm.data.translation.corpora import corpus_files
 from tests.data.archives import archive
-from tests.data.sections import section_of
+from tests.data.sections import own, section_of
 
 zipped = partial(gzip.compress, mtime=0)
 
@@ -122,10 +122,7 @@ LINES = "pos\ta good film\nneg\ta bad film\npos\tgood , good\nneg\tbad film\n"
 
 
 def write_corpus(folder: Path, **lines: str) -> list[str]:
-    for split in SPLITS:
-        content = lines.get(split, LINES).encode("utf-8", "surrogateescape")
-        (folder / f"{split}.tsv").write_bytes(content)
-    return [f"data.{split}={folder / f'{split}.tsv'}" for split in SPLITS]
+    return own(folder, {**dict.fromkeys(SPLITS, LINES), **lines}, ".tsv")
 
 
 def test_ones_own_text_is_read(tmp_path: Path) -> None:
@@ -161,17 +158,17 @@ def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: 
 @pytest.mark.parametrize(("fraction", "count"), [(1.0, 5), (0.3, 2), (0.5, 2), (0.7, 4)])
 def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, count: int) -> None:
     lines = "a\tx\nb\ty\na\tz\nb\tx\na\ty\n"
-    own = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
-    data = text_of(*own, f"data.train_fraction={fraction}", "data.min_count=1")
+    files = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
+    data = text_of(*files, f"data.train_fraction={fraction}", "data.min_count=1")
     assert len(load_sentences(data)["train"]) == count
     with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
         load_sentences(data.model_copy(update={"min_count": 9}))
 
 
 def test_what_a_fraction_leaves_out_is_not_said_to_lack_in_the_file(tmp_path: Path) -> None:
-    own = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
+    files = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
     with pytest.raises(ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"):
-        load_sentences(text_of(*own, "data.train_fraction=0.5", "data.min_count=1"))
+        load_sentences(text_of(*files, "data.train_fraction=0.5", "data.min_count=1"))
 
 
 Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
