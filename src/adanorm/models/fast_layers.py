@@ -16,10 +16,7 @@ from adanorm.process import products
 
 
 def usable(x: Tensor) -> bool:
-    """Return whether a tensor is for them: float32 on the CPU, under plain autograd.
-
-    Everything else, such as autocast, torch.func's transforms or tracing, is left to PyTorch.
-    """
+    """Return whether a tensor is for them: float32 on the CPU, without autocast, and `is_plain`."""
     is_autocast = torch.is_autocast_enabled("cpu")
     return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
 

@@ -74,10 +74,7 @@ def build_with_norms(
 
 
 def compatible_norm(experiment: Experiment) -> NormFactory:
-    """Return what makes the experiment's norm.
-
-    Raises ValueError for an unknown norm or parameter, and for a norm that the model's sites cannot have.
-    """
+    """Return what makes the experiment's norm; ValueError for one unknown, or that its sites cannot have."""
     make_norm = norm_factory(experiment.norm.choice)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     if reason := why_unsupported(make_norm.trial, experiment.model.sites(), batch_size):

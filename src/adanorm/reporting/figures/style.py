@@ -159,10 +159,7 @@ def log_axis(axes: Axes) -> bool:
 
 
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
-    """Put a legend below the panels, in rows of up to four entries.
-
-    What is no artist is how a line looks, or with an alpha an area.
-    """
+    """Put a legend below the panels: of artists, or of how a line looks or, with an alpha, an area."""
     columns = math.ceil(len(handles) / math.ceil(len(handles) / 4))
     artists = [one if isinstance(one, Artist) else _drawn_as(one) for one in handles.values()]
     figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
