@@ -27,10 +27,10 @@ def ahead(lead: float) -> list[float]:
     return [base + lead + noise for base, noise in zip(BASE, NOISE, strict=True)]
 
 
-def column(margin: float = 1.0, **leads: float) -> Column:
+def column(margin: float = 1.0, looks: tuple[int, ...] = (5,), **leads: float) -> Column:
     """Five seeds of rows that lead `base` by so much, with the noise of NOISE."""
     rows = {"base": list(BASE), **{row: ahead(lead) for row, lead in leads.items()}}
-    return Column("rt", {row: dict(enumerate(of, 1)) for row, of in rows.items()}, margin)
+    return Column("rt", {row: dict(enumerate(of, 1)) for row, of in rows.items()}, margin, looks)
 
 
 def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
@@ -51,14 +51,14 @@ def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     assert of_leads.gap == pytest.approx(1.5 - sum(NOISE) / 5)
 
 
-def test_a_rule_with_looks_reads_the_seeds_of_its_last_look_at_the_level_of_that_look() -> None:
-    rule = Rule(families=FAMILY, looks=(2, 4, 9))
-    of_look = known(decide(rule, {"test": [column(a=0.5)]})["all"][0].comparison)
+def test_a_column_is_read_over_the_seeds_of_its_last_look_at_the_level_of_that_look() -> None:
+    rule = Rule(families=FAMILY)
+    of_look = known(decide(rule, {"test": [column(looks=(2, 4, 9), a=0.5)]})["all"][0].comparison)
     first = [ahead(0.5)[seed] - BASE[seed] for seed in range(4)]
     assert of_look.seeds == 4
     assert of_look.gap == pytest.approx(fmean(first))
     assert of_look.levels.difference == Looks((2, 4, 9), 1.5).levels(4).difference
-    assert decide(Rule(families=FAMILY, looks=(6,)), {"test": [column(a=0.5)]})["all"][0].comparison is None
+    assert decide(rule, {"test": [column(looks=(6,), a=0.5)]})["all"][0].comparison is None, "no look yet"
 
 
 def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
@@ -185,6 +185,8 @@ def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_dat
     low, high = comparison.interval
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in notes
     assert "LayerNorm: PTB no scores to compare" in notes
+    more = Table(study.model_copy(update={"seeds": [1, 2, 3]}), table.grid)
+    assert "There are too few runs yet" in rule_notes(more)[0], "a fold's mean is read with all its seeds"
     of_a_fold = next(cell for (row, _), cell in table.grid.items() if study.rows[row].norm == "adanorm")
     record(of_a_fold.runs[0], status="diverged", valid=None, test=None)
     _, notes = rule_notes(Table(study, table.grid))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
-from typing import Any
 
 from adanorm.config.titles import QUANTITIES, counted, title
 from adanorm.studies.rule import Compares, Rule
@@ -40,6 +39,7 @@ class Column:
     task: str
     scores: Scores
     margin: float
+    looks: tuple[int, ...]  # rows are read after so many seeds (or folds) that they share
     overlap: float = 0.0
     example: float = 0.0  # how much a test example is of a score in percent, 0 if not known
     # Rows with a run that diverged or did not learn, and how many did: their other scores would flatter them.
@@ -87,11 +87,10 @@ def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str
     Rows are equivalent where the 95 % interval lies within the margin; p is corrected over the family, in
     which a comparison without runs counts with a p of 1.
     """
-    level, decisions = preregistration().level, {}
-    kind: dict[str, Any] = {"beyond_margin": rule.beyond_margin, "levels": Levels(level, level)}
+    decisions = {}
     for name, family in rule.families.items():
         compared = list(product(family, columns[rule.quantity_of(name)]))
-        comparisons = in_family([_compare(*pair, rule.looks, **kind) for pair in compared])
+        comparisons = in_family([_compare(*pair, beyond_margin=rule.beyond_margin) for pair in compared])
         decisions[name] = [Decision(*pair, one) for pair, one in zip(compared, comparisons, strict=True)]
     return decisions
 
@@ -111,19 +110,23 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     return all(one.p_of("not inferior") < level for one in known) if len(known) == len(columns) else None
 
 
-def _compare(
-    rows: tuple[str, ...], column: Column, looks: tuple[int, ...] = (), **kind: Any
-) -> Comparison | None:
-    scores, level = [column.scores.get(row, {}) for row in rows], preregistration().level
-    shared = _shared(rows, column)
-    if looks:
-        shared = shared[: max((look for look in looks if look <= len(shared)), default=0)]
-    if looks and shared:
-        of_look = Looks(looks, preregistration().stopping.spending, level).levels(len(shared)).difference
-        kind["levels"] = Levels(of_look, of_look)
-    signed = [*zip((1, -1, -1, 1), scores, strict=False)]
-    gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared]
-    return compare_gaps(gaps, column.margin, level=level, overlap=column.overlap, **kind)
+def _compare(rows: tuple[str, ...], column: Column, *, beyond_margin: bool = False) -> Comparison | None:
+    registered, shared = preregistration(), _shared(rows, column)
+    done = max((look for look in column.looks if look <= len(shared)), default=None)
+    if done is None:
+        return None
+    level = registered.level
+    of_look = Looks(column.looks, registered.stopping.spending, level).levels(done).difference
+    signed = [*zip((1, -1, -1, 1), (column.scores[row] for row in rows), strict=False)]
+    gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared[:done]]
+    return compare_gaps(
+        gaps,
+        column.margin,
+        level=level,
+        levels=Levels(of_look, of_look),
+        overlap=column.overlap,
+        beyond_margin=beyond_margin,
+    )
 
 
 def _shared(rows: tuple[str, ...], column: Column) -> list[int]:

@@ -174,7 +174,10 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
 
 
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
-    """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared."""
+    """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared.
+
+    A rule without looks reads once, when all planned seeds are on record: in folds, all of every fold.
+    """
     study, cells = table.study, dict[str, Cell]()
     for row, cell in table.column(task).items():
         metric = cell.metric if quantity == "test" else None
@@ -182,17 +185,18 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
             cells[row] = cell_of(planned[0], planned, quantity, metric=metric)
     setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
     scores = {row: {**cell.by_seed} for row, cell in cells.items() if not cell.setback}
+    looks = rule.looks or (len(study.seeds),)
     if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
-        by_row, scores = scores, {}
+        by_row, scores, looks = scores, {}, (len({row.at for row in study.rows.values()}),)
         for label, of_label in by_row.items():
             norm, fold = study.rows[label].norm, study.rows[label].at
-            if of_label and fold is not None and norm not in setbacks:
+            if len(of_label) == len(study.seeds) and fold is not None and norm not in setbacks:
                 scores.setdefault(norm, {})[int(fold)] = fmean(of_label.values())
     margin = rule_margin(rule, task, quantity)
     is_score = quantity == "test" and rule.folds_overlap is None
     example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
-    return Column(task, scores, margin, rule.folds_overlap or 0.0, example, setbacks)
+    return Column(task, scores, margin, looks, rule.folds_overlap or 0.0, example, setbacks)
 
 
 def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
