@@ -175,12 +175,9 @@ def load_pairs(data: ParallelConfig) -> Corpus:
     if data.path is not None:  # hashed once they are mapped into memory: what is read is what is hashed
         hashed = {name: sha256(path) for name, path in files.items()}
         checksums = hashed | {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
-    shortest = min(splits["train"].sizes.tolist(), default=None)
-    if shortest is None or shortest > data.batch_tokens:
-        raise ValueError(
-            f"data.batch_tokens={data.batch_tokens}: no training pair fits into a batch, the shortest has"
-            f" {shortest} tokens"
-        )
+    if (shortest := splits["train"].sizes.min()) > data.batch_tokens:
+        problem = f"no training pair fits into a batch, the shortest has {shortest} tokens"
+        raise ValueError(f"data.batch_tokens={data.batch_tokens}: {problem}")
     codes = folder / "codes"
     try:
         with redirect_stderr(io.StringIO()):  # where subword-nmt complains before it calls sys.exit
