@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from adanorm.config.compose import UNTUNED, compose_experiment, compose_values
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
-from adanorm.config.yaml_file import read_yaml
+from adanorm.config.yaml_file import read_yaml, read_yaml_file
 from adanorm.studies.study import load_studies
 
 
@@ -147,3 +147,10 @@ def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
 def test_yaml_that_is_endless_deep_or_huge_is_refused_in_a_line(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=rf"^[^\n]*{why}[^\n]*$"):
         read_yaml(text)
+
+
+@pytest.mark.parametrize("content", [b"", b"- a", b"words", b"# \xfc\na: 1", b"a:\n\tb: 1", b"a: 1\na: 2"])
+def test_a_file_that_is_no_mapping_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "own.yaml").write_bytes(content)
+    with pytest.raises(ValueError, match=r"^\S+own\.yaml: [^\n]+$"):
+        read_yaml_file(tmp_path / "own.yaml")

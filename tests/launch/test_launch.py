@@ -274,6 +274,16 @@ def test_what_a_launcher_lacks_is_said_by_name(
         choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)
 
 
+def test_a_mistake_in_what_all_launchers_share_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "launcher").symlink_to(CONF / "launcher")
+    (tmp_path / "job.yaml").write_text("plan: a\nplan: b\n")
+    monkeypatch.setattr("adanorm.launch.launch.CONF", tmp_path)
+    with pytest.raises(ValueError, match=r"job\.yaml: 'plan' is given twice, again in line 2$"):
+        choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
+
+
 @pytest.mark.parametrize("setting", ["launcher.n_jobs=0", "launcher.n_jobs=2"])
 def test_the_number_of_workers_has_one_name(setting: str) -> None:
     with pytest.raises(ValueError, match=f"{setting}: write workers=N"):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,7 +16,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
-from adanorm.config.sections import Config, EachOnce, Param, Positive, Seeds
+from adanorm.config.sections import Config, EachOnce, Param, Positive, Scale, Seeds
 from adanorm.config.yaml_file import read_yaml, read_yaml_file
 from adanorm.files import digest_of
 from adanorm.records import reader
@@ -43,7 +43,7 @@ class Analysis(Config):
     caption: str
     tasks: Annotated[list[str], EachOnce]  # none: nothing is trained
     norms: Annotated[list[str], Field(min_length=1), EachOnce]  # in YAML `all`: every one that is not named
-    scale: Literal["paper", "mini", "smoke"] = "mini"
+    scale: Scale = "mini"
     seeds: Seeds = Field(default=[1])
     steps: Positive | None = None
     every: Positive | None = None

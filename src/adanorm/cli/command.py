@@ -104,8 +104,8 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     if len(names) > count and "..." not in usage.name:
         what, extra = {0: "no name", 1: "one name"}.get(count, f"{count} names"), names[count]
         is_norm = (usage.settings or "norm" in usage.keys) and (":" in extra or extra in choices("norm"))
-        hint = f"norm={extra}" if is_norm else "settings as key=value"
-        raise ValueError(f"{command} takes {what}, not {extra!r}: write {hint}")
+        hint = f": write norm={extra}" if is_norm else ": write settings as key=value" * bool(usage.settings)
+        raise ValueError(f"{command} takes {what}, not {extra!r}{hint}")
     if len(names) < count and not usage.name.startswith("["):
         known = ", ".join(usage.choices())
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))

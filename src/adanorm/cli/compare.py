@@ -28,7 +28,7 @@ RUN_KEYS = ("task", "scale", "runs")  # of all the runs that are compared
 USAGE = Usage(
     keys={
         "norm": Key("two or more, each compared with the first (default: of the claims)", also=("norms",)),
-        "seed": Key("such as 1,2,3 (default: all that two norms share)", also=("seeds",)),
+        "seed": Key("such as 1,2,3 (default: those of 1 to 40 that two norms share)", also=("seeds",)),
         "metric": Key("for translations: bleu, sacrebleu or compound_bleu (default: the task's)"),
     },
     settings="of the runs",

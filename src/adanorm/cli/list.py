@@ -22,14 +22,13 @@ def main(arguments: Arguments) -> None:
         known = {name: description(CONF / group / f"{name}.yaml") for name in choices(group)}
         outside = outside_norms() if group == "norm" else []
         _show(f"{group}s ({group}=NAME)", known | dict.fromkeys(outside, "of another package installed here"))
-    studies = {name: read_yaml_file(CONF / "study" / f"{name}.yaml")["title"] for name in choices("study")}
-    _show("studies (adanorm study NAME)", studies)
+    studies = {name: read_yaml_file(CONF / "study" / f"{name}.yaml") for name in choices("study")}
+    _show("studies (adanorm study NAME)", {name: str(of.get("title")) for name, of in studies.items()})
     others = {"scales": [*choices("scale"), "auto"], "launchers": choices("launcher"), "positions": POSITIONS}
     for kind, names in others.items():
         print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
     print("runs on record (done, diverged or failed, over seeds)", flush=True)
-    for line in _done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]:
-        print(line)
+    print("\n".join(_done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]))
 
 
 def _show(head: str, about: dict[str, str]) -> None:
@@ -46,7 +45,7 @@ def _show(head: str, about: dict[str, str]) -> None:
 
 def description(path: Path) -> str:
     """Return what a task or a norm is: the first words of the comment that opens its file."""
-    comments = re.findall(r"^# (?!@)(.*)$", path.read_text("utf-8"), re.MULTILINE)
+    comments = re.findall(r"^# (?!@)(.*)$", path.read_text("utf-8", "replace"), re.MULTILINE)
     return re.split(r"(?<=\S)\. |; |: |\.$", " ".join(comments), maxsplit=1)[0]
 
 

@@ -70,6 +70,8 @@ def _checked(overrides: Sequence[str]) -> Experiment:
     experiment = compose_experiment(overrides)
     if experiment.updates is not None:
         raise ValueError(f"updates={experiment.updates}: a dry run leaves no file to send back; leave it out")
+    if experiment.data.lacks():
+        raise ValueError(f"task={experiment.task.name}: its data are licensed: no notebook can get them")
     if experiment.norm.name not in choices("norm"):
         local = [f"norm={experiment.norm.path or experiment.norm.name}"]
     if local:

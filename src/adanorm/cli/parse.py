@@ -25,11 +25,8 @@ from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.setup import trained
 from adanorm.tasks.parsing import Parsing
 
-USAGE = Usage(
-    keys=TEXT_KEYS,
-    settings="of the run",
-    examples=("task=ptb scale=mini runs=runs input=a.conllu output=b.conllu",),
-)
+EXAMPLE = "task=ptb scale=mini runs=runs input=a.conllu output=b.conllu"
+USAGE = Usage(keys=TEXT_KEYS, settings="of the run", examples=(EXAMPLE,))
 
 
 def main(arguments: Arguments) -> None:

@@ -21,8 +21,7 @@ def named_runs(names: Sequence[str]) -> reader.Runs:
     A run or a folder of runs is named by its path or the part below results/runs.
     """
     records = {one.folder: one for name in names for one in _records(name)}
-    runs = [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]
-    if not runs:
+    if not (runs := [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]):
         raise ValueError(f"{', '.join(names)}: no run there has ended")
     return sorted(runs, key=lambda run: run[1].seed)
 

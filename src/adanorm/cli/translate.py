@@ -23,9 +23,8 @@ from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.setup import trained
 from adanorm.tasks.translation import Translation
 
-USAGE = Usage(
-    keys=TEXT_KEYS, settings="of a run", examples=("task=de-en scale=mini runs=runs input=a.de output=a.en",)
-)
+EXAMPLE = "task=de-en scale=mini runs=runs input=a.de output=a.en"
+USAGE = Usage(keys=TEXT_KEYS, settings="of a run", examples=(EXAMPLE,))
 
 
 def main(arguments: Arguments) -> None:

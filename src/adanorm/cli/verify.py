@@ -51,7 +51,8 @@ def _recorded(settings: list[str]) -> Experiment:
     if run := next((run for run in candidates if reader.is_complete(run.folder())), None):
         return run
     what = f"{named.task.name} {named.norm.name} at scale {named.scale}"
-    if seeds := [str(run.seed) for run in reader.runs_on_record(named)]:
+    of_series = [named.model_copy(update={"seed": seed}) for seed in (1, *(end + 1 for end in reader.SERIES))]
+    if seeds := [str(run.seed) for one in of_series for run in reader.runs_on_record(one)]:
         raise ValueError(f"no record of {what} with seed={named.seed}: on record are {', '.join(seeds)}")
     scales = {name.partition("-")[0] for name in reader.names(named.folder().parent)}
     others = f"; of scale {', '.join(sorted(scales))} there are some" if scales - {named.scale} else ""

@@ -93,6 +93,10 @@ def _of_choices(chosen: Mapping[str, str]) -> Values:
     for group, key in (("task", "task.name"), ("norm", "norm.name"), ("scale", "scale")):
         if (name := setting(values, key)) not in (None, names[group]):  # that of the file it was copied from
             raise ValueError(f"conf/{group}/{names[group]}.yaml: its name is {name!r}, not the file's")
+    task, scale = names["task"], names["scale"]
+    known = [one for one in choices("scale") if one == "paper" or f"{task}_{one}" in choices("task_scale")]
+    if names["task_scale"] != "[]" and scale not in known:  # it would be the paper's under another name
+        raise ValueError(f"scale={scale}: {task} has no such scale: choose from {', '.join(known)}")
     return values
 
 
@@ -110,9 +114,8 @@ def _merged(values: Values, others: Values) -> Values:
     """Return new values with others on top, section by section."""
     merged = {key: _merged(value, {}) if isinstance(value, dict) else value for key, value in values.items()}
     for key, value in others.items():
-        within = merged.get(key)
-        is_section = isinstance(value, dict)
-        merged[key] = _merged(within if isinstance(within, dict) else {}, value) if is_section else value
+        within = merged[key] if isinstance(merged.get(key), dict) else {}
+        merged[key] = _merged(within, value) if isinstance(value, dict) else value
     return merged
 
 

@@ -104,7 +104,7 @@ def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
         values["norm"]["placement"] = "all"
     params = values["norm"].get("params")
     for name, value in params.items() if norms_own and isinstance(params, dict) else ():
-        own = (norms_own["params"] or {}).get(name)
+        own = (norms_own.get("params") or {}).get(name)
         default = DEFAULTS.get(name)
         is_default = value == default and isinstance(value, bool) == isinstance(default, bool)
         if value is None or (own is None and is_default):

@@ -74,11 +74,13 @@ def _values_within(value: Any, depth: int = 1) -> int:
     return count
 
 
-def read_yaml_file(path: Path) -> Any:
-    """Return what a YAML file says, in plain values; ValueError, in a line with its path, for no YAML."""
+def read_yaml_file(path: Path, kind: type[Any] = dict) -> Any:
+    """Return the mapping or list in a YAML file; ValueError, in a line with its path, where it is none."""
     try:
         with path.open(encoding="utf-8") as file:
-            return read_yaml(file.read(LARGEST + 1))
+            if isinstance(value := read_yaml(file.read(LARGEST + 1)), kind):
+                return value
+        raise ValueError(f"holds no {'`key: value`' if kind is dict else 'list'}")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

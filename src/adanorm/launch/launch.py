@@ -123,6 +123,7 @@ def choose_launch(
     if facts.workers in given:
         raise ValueError(f"launcher.{facts.workers}={given[facts.workers]}: write workers=N")
     launch = Launch(launcher, facts, workers or max(1, room // gpus), gpus, devices, given)
+    read_yaml_file(CONF / "job.yaml")  # Hydra, which reads it below, takes many lines to tell of a mistake
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             compose("job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True)

@@ -124,8 +124,6 @@ def load_study(name: str) -> Study:
         check_known("study", [name], choices("study"), ", or name a .yaml file of your own")
     written = read_yaml_file(file)
     try:
-        if not isinstance(written, dict):
-            raise ValueError(f"holds no keys such as {', '.join(list(Study.model_fields)[:5])}")
         study = Study.checked(written)
         _check_names(study)
     except ValueError as error:

@@ -57,8 +57,8 @@ class FindingRow(NamedTuple):
 
 def load_findings() -> list[Finding]:
     """Return the findings of conf/claims/earlier-papers.yaml."""
-    entries = read_yaml_file(CONF / "claims" / "earlier-papers.yaml")
-    return [Finding.model_validate(entry) for entry in entries]
+    entries = read_yaml_file(CONF / "claims" / "earlier-papers.yaml", list)
+    return [Finding.checked(entry, "conf/claims/earlier-papers.yaml: ") for entry in entries]
 
 
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
@@ -118,5 +118,5 @@ class Prediction(Config):
 
 def load_predictions() -> tuple[list[Prediction], str]:
     """Return the registered predictions, and eight hexadecimal digits that identify what was written."""
-    entries = read_yaml_file(CONF / "claims" / PREDICTIONS)
+    entries = read_yaml_file(CONF / "claims" / PREDICTIONS, list)
     return [Prediction.checked(one, f"conf/claims/{PREDICTIONS}: ") for one in entries], digest_of(entries)
