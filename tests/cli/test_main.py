@@ -239,6 +239,12 @@ def test_what_a_command_cannot_do_is_refused_in_a_line_before_any_work(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize("command", ["merge", "study", "trace"])
+def test_an_empty_name_is_a_lacking_one(command: str) -> None:
+    with pytest.raises(ValueError, match=f"^{command} needs "):
+        dispatch([command, ""])
+
+
 def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none() -> None:
     named = FileNotFoundError(errno.ENOENT, "No such file or directory", "no.zip")
     assert mistake(named) == "no.zip: No such file or directory"

@@ -106,7 +106,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         is_norm = (usage.settings or "norm" in usage.keys) and (":" in extra or extra in choices("norm"))
         hint = f": write norm={extra}" if is_norm else ": write settings as key=value" * bool(usage.settings)
         raise ValueError(f"{command} takes {what}, not {extra!r}{hint}")
-    if len(names) < count and not usage.name.startswith("["):
+    if len([*filter(None, names)]) < count and not usage.name.startswith("["):
         known = ", ".join(usage.choices())
         raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
     return Arguments(names, {key: entry.default for key, entry in usage.keys.items()} | values, settings)
