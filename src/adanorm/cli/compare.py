@@ -1,9 +1,10 @@
 """Compare norms on the same test examples, from the counts per example in the records of completed runs.
 
-Seeds and examples are crossed: an interval allows for the noise of both, as in the claims. The variance over
-seeds is each comparison's own, with the task's other norms as a prior. Without `norm`, the norms of the
-task's claims are compared. The last line has a digest of the outputs that were used. From five seeds on, each
-norm's standard deviation is split: on this test set, and on the distribution which the set is drawn from.
+Seeds and examples are crossed: an interval allows for the noise of both. It is that of one look at these
+seeds; the claims allow for all looks of their plan, so their intervals are wider. The variance over seeds is
+each comparison's own, with the task's other norms as a prior. Without `norm`, the norms of the task's claims
+are compared. The last line has a digest of the outputs that were used. From five seeds on, each norm's
+standard deviation is split: on this test set, and on the distribution which the set is drawn from.
 """
 
 import textwrap
