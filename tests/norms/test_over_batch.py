@@ -52,6 +52,12 @@ def test_batchnorm_is_torchs_over_50_steps() -> None:
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), rtol=1e-9, atol=1e-9)
 
 
+def test_batchnorm_of_images_is_torchs_batchnorm2d() -> None:
+    (x,) = batches(1, 4, 5, 6, H)  # features last
+    expected = nn.BatchNorm2d(H).double()(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+    torch.testing.assert_close(BatchNorm(H).double()(x), expected)
+
+
 def test_padding_is_in_no_statistic() -> None:
     ours, theirs = BatchNorm(H).double(), nn.BatchNorm1d(H).double()
     x = batches(1, 3, 5, H)[0].requires_grad_()
