@@ -441,9 +441,11 @@ def test_the_doors_import_torch_only_when_they_use_it() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_task_under_every_norm_and_at_every_scale_is_a_run_of_its_own() -> None:
+def test_every_task_under_every_norm_and_at_every_scale_that_it_has_is_a_run_of_its_own() -> None:
     lines = [(task, norm, "smoke") for task, norm in corners()]
-    lines += [(task, "adanorm", scale) for task in choices("task") for scale in choices("scale")]
+    of_tasks = [(task, scale) for task in choices("task") for scale in choices("scale")]
+    has = [of for of in of_tasks if of[1] == "paper" or "_".join(of) in choices("task_scale")]
+    lines += [(task, "adanorm", scale) for task, scale in has]
     runs = {of: compose_experiment([f"task={of[0]}", f"norm={of[1]}", f"scale={of[2]}"]) for of in lines}
     assert len({run.digest for run in runs.values()}) == len(runs)
     assert all((run.task.name, run.norm.name, run.scale) == line for line, run in runs.items())
