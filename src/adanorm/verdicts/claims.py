@@ -13,6 +13,7 @@ from adanorm.verdicts.comparison import Comparison, Hypothesis, compare_gaps
 from adanorm.verdicts.conjunction import corrected, count_shown, partial_conjunction, sign_test
 from adanorm.verdicts.pair import Pair, pair, published_score
 from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.sequential import last_look
 
 SCALES = ("paper", "small")
 SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
@@ -172,7 +173,7 @@ class TaskAnswer:
         """How many shared seeds the comparison is of, perhaps in each of several folds."""
         plan = preregistration().plans.get(self.plan)
         if plan and plan.folds:
-            return f"{max(look for look in plan.looks if look <= self.pairs)} in each of {plan.folds} folds"
+            return f"{last_look(plan.looks, self.pairs)} in each of {plan.folds} folds"
         return str(self.comparison.seeds if self.comparison else 0)
 
 
@@ -211,7 +212,7 @@ def _over_folds(
     folds = [evidence(task, plan.scale, read, runs=runs, overrides=own, plan=name) for own in settings]
     by_fold = [records.variance.gaps(worse, better) for records in folds]  # in the order of seeds
     pairs, looks = min(map(len, by_fold)), registered.looks_of(name)
-    done = max((look for look in plan.looks if look <= pairs), default=None)
+    done = last_look(plan.looks, pairs)
     if done is None:
         return None, pairs, folds
     margin, overlap = registered.margin(task, claim.quantity, name), plan.overlap or 0.0

@@ -10,7 +10,7 @@ from adanorm.studies.study import Study, load_study
 from adanorm.verdicts.comparison import Answer, Comparison, compare_gaps
 from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Levels, Looks
+from adanorm.verdicts.sequential import Levels, Looks, last_look
 from adanorm.verdicts.variance import Scores
 
 
@@ -112,7 +112,7 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
 
 def _compare(rows: tuple[str, ...], column: Column, *, beyond_margin: bool = False) -> Comparison | None:
     registered, shared = preregistration(), _shared(rows, column)
-    done = max((look for look in column.looks if look <= len(shared)), default=None)
+    done = last_look(column.looks, len(shared))
     if done is None:
         return None
     level = registered.level

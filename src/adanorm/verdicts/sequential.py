@@ -46,6 +46,11 @@ class Looks(NamedTuple):
         return Levels(*(nominal_levels(self.after, level, self.spending)[index] for level in levels))
 
 
+def last_look(looks: tuple[int, ...], seeds: int) -> int | None:
+    """Return the last look that so many seeds reach, None before the first."""
+    return max((look for look in looks if look <= seeds), default=None)
+
+
 @cache
 def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
     """Return the two-sided level of Student's t at each look, a number of seeds from 2 on.
