@@ -145,9 +145,16 @@ def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(
         assert f"\n{name}\n" in done.stdout
 
 
-def test_a_record_is_not_made_again_by_who_came_late(tmp_path: Path) -> None:
-    run = compose_experiment(["task=rt", "norm=none", "scale=smoke", f"runs={tmp_path}"])
+def test_a_record_holds_the_first_of_the_best_updates_and_is_not_made_again_by_who_came_late(
+    tmp_path: Path,
+) -> None:
+    settings = ("training.lr=0.003", "training.max_epochs=7")
+    run = compose_experiment(["task=rt", "norm=none", "scale=smoke", f"runs={tmp_path}", *settings])
     execute(run)
+    result, curve = json.loads((run.folder() / "result.json").read_text()), rows(run.folder())
+    best = max(curve, key=lambda row: row["valid_accuracy"])
+    assert result["best_step"] == best["update"] < result["steps"] == curve[-1]["update"]
+    assert result["valid"]["accuracy"] == best["valid_accuracy"]
     written = {path: path.stat().st_mtime_ns for path in run.folder().iterdir() if path.name != "run.lock"}
     execute(run)  # what a process does that looked for the result before it was there
     assert {path: path.stat().st_mtime_ns for path in written} == written

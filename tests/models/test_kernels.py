@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.fast_layers import WORTHWHILE, Dropout, Linear, linear, replace_layers, usable
+from adanorm.models.fast_layers import WORTHWHILE, Dropout, Linear, linear, replace_layers, sum_rows, usable
 from adanorm.process import PRODUCTS
 
 # The first is too small for oneDNN; the others have fewer, as many and more outputs than inputs.
@@ -128,3 +128,14 @@ def test_masks_follow_from_the_seed() -> None:
     assert torch.equal(layer.eval()(x), x)
     for p in (0.0, 1.0):  # of nothing and of all
         assert torch.equal(Dropout(p)(x), F.dropout(x, p))
+
+
+@pytest.mark.parametrize(("sums", "terms", "rows"), [(1, 1, 1), (64, 36, 11), (50, 5, 400)])
+def test_sums_of_rows_are_those_of_an_embedding_bag(sums: int, terms: int, rows: int) -> None:
+    places = torch.randint(rows, (sums, terms), generator=torch.Generator().manual_seed(5))
+    given = drawn(rows, 24)
+    ours, theirs = sum_rows(given, places), F.embedding_bag(places, given, mode="sum")
+    weight = drawn(*ours.shape, seed=3).detach()
+    torch.testing.assert_close(ours, theirs)
+    found, wanted = (torch.autograd.grad((value * weight).sum(), given) for value in (ours, theirs))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
