@@ -1,6 +1,7 @@
 """Run a recorded experiment again and say whether this machine reproduces the record.
 
-The answer is: to the bit, within rounding, as one more seed would (with the p-value), or not (exit code 1).
+The answer is: to the bit, within rounding, as one more seed would (with the p-value),
+open (fewer than two seeds on record), or not (exit code 1).
 Then it lists how the two environments differ: processor, instructions, libraries, threads, versions.
 Without seed= the first seed on record is repeated. runs= names the folder of the records.
 """
