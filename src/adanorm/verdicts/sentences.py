@@ -40,21 +40,23 @@ def claim_sentence(result: ClaimResult) -> str:
     by_task = {title(task.task): task for task in result.run}
     holds = [name for name, task in by_task.items() if task.holds]
     needed, missing = claim.needed(result.scale), len(result.tasks) - len(result.run)
-    of, claimed = data_sets(len(result.tasks)), f"{count(needed)} {'is' if needed == 1 else 'are'} claimed"
-    on = f"{count(len(holds))} of {of}{f' ({listed(holds)})' if holds else ''}, where {claimed}"
-    is_shown = "is shown"
-    if len(result.tasks) == 1:
-        is_shown, on = "is shown" if holds else "is not shown", title(result.tasks[0].task)
+    several = len(result.tasks) > 1
+    if several:
+        of = f"{count(len(holds))} of {data_sets(len(result.tasks))}{f' ({listed(holds)})' if holds else ''}"
+        shown = f"shown on {of}, claimed on {count(needed)}"
+    else:
+        shown = f"{'shown' if holds else 'not shown'} on {title(result.tasks[0].task)}"
     by_words = {
         words: [name for name, task in by_task.items() if task.pair.answer == answer and not task.holds]
         for answer, words in ANSWERS.items()
+        if several or answer != result.verdict  # one data set's answer may be the verdict
     }
     comparisons = {name: task.pair.comparison for name, task in by_task.items()}
     excluded = [name for name, one in comparisons.items() if one and one.papers_gap == "excluded"]
     by_words["the paper's own gap is excluded"] = excluded
     parts = [
-        f"{result.verdict.capitalize()}: {better} {is_shown} to be {relation} {worse}{by} on {on}",
-        *(f"{words} on {listed(where)}" for words, where in by_words.items() if where),
+        f"{result.verdict.capitalize()}: {shown}: {better} is {relation} {worse}{by}",
+        *(f"{words}{f' on {listed(where)}' if several else ''}" for words, where in by_words.items() if where),
         *([f"{count(missing)} without runs"] if missing else []),
     ]
     return "; ".join(parts) + "." + conditions(claim, result.scale)
@@ -85,10 +87,12 @@ def lacking(pair: Pair) -> str:
         if any(side.unlearned for side in pair.sides):
             return "runs that learn"
         return "a second seed" if len(pair.seeds) == 1 else "more seeds"
-    parts = [f"{more(pair, pair.prospect.to_equate)} to show equivalence"]
+    takes = {"to show equivalence": pair.prospect.to_equate}
     if pair.comparison.papers_gap == "not excluded":
-        parts.append(f"{more(pair, pair.prospect.to_find)} to find the paper's gap")
-    if pair.comparison.levels.difference == pair.looks.level:  # one look, which the next seed makes several
+        takes["to find the paper's gap"] = pair.prospect.to_find
+    parts = [f"{more(pair, seeds)} {what}" for what, seeds in takes.items()]
+    is_only_look = pair.comparison.levels.difference == pair.looks.level  # the next seed makes it one of several
+    if is_only_look and any(seeds is not None for seeds in takes.values()):
         parts.append("though the next seed widens the interval at first")
     return ", ".join(parts)
 

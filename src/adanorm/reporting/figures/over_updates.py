@@ -49,7 +49,8 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
     style.legend_below(figure, handles)
     drawn = [[record.experiment.seed for record in records] for records in ended.values()]
     about = f"{analysis.title}: {title(task)}, {analysis.scale} scale, {seeds(drawn)}."
-    caption = f"{about} Means over sites and seeds. The table of the analysis says what each quantity is."
+    table = "The analysis's table says what each quantity is, and averages it over updates."
+    caption = f"{about} Means over sites and seeds. {table}"
     return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
 
 
@@ -66,7 +67,7 @@ def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: 
     most, least = max(last, key=last.__getitem__), min(last, key=last.__getitem__)
     others = f"{title(most)}, {last[least]:.3g} under {title(least)}"
     norms = "every norm" if last[most] == last[least] else others
-    return f"{title(task)}, {quantity.label} at the end: {last[most]:.3g} under {norms}"
+    return f"{title(task)}, {quantity.label} at the last update: {last[most]:.3g} under {norms}"
 
 
 def _draw(axes: Axes, rows: Rows, quantity: Quantity, look: style.NormStyle) -> Line2D | None:

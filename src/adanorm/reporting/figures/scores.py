@@ -131,7 +131,7 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
         f"{len(one.league.told_apart)} of {counted(len(one.league.pairs), 'pair')} on {title(one.task)}"
         for one in leagues
     ]
-    height, message = 0.6 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(told)
+    height, message = 0.75 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(told)
     figure, grid = style.panels(len(leagues), height, f"Norms that are told apart: {message}", across=3)
     for one, axes in zip(leagues, grid, strict=True):
         _draw_league(axes, one)
@@ -153,7 +153,7 @@ def _draw_league(axes: Axes, one: TaskLeague) -> None:
     for index, group in enumerate(one.league.groups):
         places, beside = [names.index(norm) for norm in group], axes.get_yaxis_transform()
         axes.plot([1.04 + 0.06 * index] * len(group), places, **BAR, clip_on=False, transform=beside)
-    axes.set(title=f"{title(one.task)}, {SIZES[one.scale]}", xlabel=metric.axis)
+    axes.set(title=f"{title(one.task)}\n{SIZES[one.scale]}", xlabel=metric.axis)
     style.name_rows(axes, map(title, names))
 
 
