@@ -82,7 +82,10 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     column(tmp_path, "rt", 75.0, 3.0)
     text = claims_markdown([judged(ADANORM, tmp_path)])
     opening = text.partition("## How to read")[0]
-    assert "**open** | Open: shown on one of three data sets (RT), claimed on three: AdaNorm is better" in opening
+    assert (
+        "**open** | Open: shown on one of three data sets (RT), claimed on three: AdaNorm is better"
+        in opening
+    )
     assert all(part in opening for part in (preregistration().digest, "runs of SST5 and Enwiki8"))
     assert re.search(r"\| RT \| accuracy \| AdaNorm \| LayerNorm \| \+[23]\.\d+ \|", text)
     column(tmp_path, "sst5", 40.0, 3.0)
@@ -93,7 +96,9 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     found = judged(ADANORM, tmp_path)
     assert found.verdict == "supported", "fewer bits are better"
     assert found.ps[0] == pytest.approx(max(task.ps[0] for task in found.tasks)), "no correction"
-    assert claim_sentence(found).startswith("Supported: shown on three of three data sets (RT, SST5 and Enwiki8), claimed on three: A")
+    assert claim_sentence(found).startswith(
+        "Supported: shown on three of three data sets (RT, SST5 and Enwiki8), claimed on three: A"
+    )
     column(tmp_path, "enwik8", 1.1, 0.0)
     assert judged(ADANORM.model_copy(update={"at_least": 2}), tmp_path).verdict == "supported"
     assert judged(ADANORM, tmp_path).verdict == "no such gain", "equivalent on one of the three claimed"

@@ -56,7 +56,11 @@ def claim_sentence(result: ClaimResult) -> str:
     by_words["the paper's own gap is excluded"] = excluded
     parts = [
         f"{result.verdict.capitalize()}: {shown}: {better} is {relation} {worse}{by}",
-        *(f"{words}{f' on {listed(where)}' if several else ''}" for words, where in by_words.items() if where),
+        *(
+            f"{words}{f' on {listed(where)}' if several else ''}"
+            for words, where in by_words.items()
+            if where
+        ),
         *([f"{count(missing)} without runs"] if missing else []),
     ]
     return "; ".join(parts) + "." + conditions(claim, result.scale)
@@ -91,7 +95,7 @@ def lacking(pair: Pair) -> str:
     if pair.comparison.papers_gap == "not excluded":
         takes["to find the paper's gap"] = pair.prospect.to_find
     parts = [f"{more(pair, seeds)} {what}" for what, seeds in takes.items()]
-    is_only_look = pair.comparison.levels.difference == pair.looks.level  # the next seed makes it one of several
+    is_only_look = pair.comparison.levels.difference == pair.looks.level  # the next seed changes that
     if is_only_look and any(seeds is not None for seeds in takes.values()):
         parts.append("though the next seed widens the interval at first")
     return ", ".join(parts)
