@@ -86,8 +86,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
             answer, why = comparison.answer, comparison.why
         gap = "beside LayerNorm"
         if both.gaps:
-            lead = table.metric_of(task).sign * fmean(both.gaps)
-            gap = f"{lead:+.2f} over LayerNorm on {counted(len(both.gaps), 'shared seed')}"
+            gap = f"lead {fmean(both.gaps):+.2f} over LayerNorm on {counted(len(both.gaps), 'shared seed')}"
         lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
     return lines
 

@@ -108,10 +108,10 @@ def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path)
         "- time, forward and backward, as a multiple of LayerNorm's: 1.50 at (4096, 512),"
         " 0.88 at (4096, 128)",
         "- RT, `paper`: 75.00 (1/5 seeds)",
-        "- RT, `mini`: 69.00 ± 1.05, -2.00 over LayerNorm on 3 shared seeds: worse (interval -2.25 to -1.75)",
-        "- SST5, `mini`: 41.00 ± 2.00, +1.00 over LayerNorm on 3 shared seeds: open"
+        "- RT, `mini`: 69.00 ± 1.05, lead -2.00 over LayerNorm on 3 shared seeds: worse (interval -2.25 to -1.75)",
+        "- SST5, `mini`: 41.00 ± 2.00, lead +1.00 over LayerNorm on 3 shared seeds: open"
         " (interval -3.97 to +5.97; for the margin of 1, -2.37 to +4.37)",
-        "- MNIST, `mini`: 98.00 ± 0.00, +1.00 over LayerNorm on 3 shared seeds: open"
+        "- MNIST, `mini`: 98.00 ± 0.00, lead +1.00 over LayerNorm on 3 shared seeds: open"
         " (equal gaps, and no variance)",
         "<!-- /facts -->",
         "between",
@@ -124,3 +124,12 @@ def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path)
         "<!-- /facts -->",
     ]
     assert update_norm_guide(text, tables, costs=costs, invariances=changed) == text
+
+
+def test_a_lead_in_bits_is_positive_if_the_norm_has_fewer(tmp_path: Path) -> None:
+    bits = {("layernorm", "enwik8"): (2.54, 2.55, 2.56), ("none", "enwik8"): (2.49, 2.51, 2.5)}
+    text = TEXT.replace("rmsnorm", "none")
+    text = update_norm_guide(
+        text, [scored("mini-all", tmp_path, bits)], costs=tmp_path / "none.csv", invariances={}
+    )
+    assert "2.50 ± 0.01, lead +0.05 over LayerNorm on 3 shared seeds: better (interval +0." in text
