@@ -44,6 +44,13 @@ gemma = changed("GemmaRMSNormFast", lambda n, x: FamilyRMSNorm.forward(n, x) / n
 shifting = changed("ShiftingLayerNorm", lambda norm, x: x + norm.weight)
 
 
+class GatedRMSNorm(FamilyRMSNorm):
+    """A norm of the product of two tensors, if it gets a second."""
+
+    def forward(self, x: Tensor, gate: Tensor | None = None) -> Tensor:
+        return super().forward(x if gate is None else x * gate)
+
+
 class BareLayerNorm(nn.Identity):
     """Nothing in it says over how many features it is."""
 
@@ -143,6 +150,14 @@ def test_a_class_of_ones_own_and_a_partial_of_one_are_norms() -> None:
         adanorm.swap(model, norm, params={"eps": 1e-3})
         assert isinstance(model[0], FamilyRMSNorm)
         assert model[0].variance_epsilon == 1e-3
+    content = io.BytesIO()
+    torch.save(model, content)
+    content.seek(0)
+    again, twin = torch.load(content, weights_only=False), copy.deepcopy(model)
+    assert type(again[0]) is type(twin[0]) is type(model[0])
+    x = torch.randn(3, 4)
+    assert torch.equal(again(x), model(x))
+    assert torch.equal(twin(x), model(x))
 
 
 @pytest.mark.parametrize("norm", ["adanorm", partial(AdaNorm, numerics="released")])
@@ -262,6 +277,20 @@ def test_kept_gains_and_biases_are_the_same_parameters_behind_the_norm() -> None
     assert model.encoder.ln.weight is ln.weight
 
 
+@pytest.mark.parametrize("norm", ["adanorm", "rmsnorm", "layernorm"])
+def test_a_kept_gain_less_one_stays_one_behind_the_norm(norm: str) -> None:
+    x, model = torch.randn(3, 8), nn.Sequential(gemma(8), nn.Linear(8, 8))
+    before = model.get_parameter("0.weight")
+    nn.init.normal_(before, std=0.1)
+    assert adanorm.swap(model, norm, keep=True).sites == ("0",)
+    make: Any = {"adanorm": AdaNorm, "rmsnorm": RmsNorm, "layernorm": LayerNorm}[norm]
+    torch.testing.assert_close(model[0](x), make(8)(x) * (1 + before))
+    gains = [p for name, p in model[0].named_parameters() if "weight" in name and p.requires_grad]
+    assert gains == [before], "one gain learns"
+    adanorm.restore(model)
+    assert model[0].weight is before
+
+
 def test_restore_gives_the_model_back_and_a_copy_can_be_restored_too() -> None:
     model = vision_transformer().eval()
     with torch.no_grad():
@@ -289,6 +318,7 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
             "channels": torchvision_models().convnext.LayerNorm2d(8),
             "axes": nn.LayerNorm((4, 8)),
             "shift": shifting(8),
+            "gated": GatedRMSNorm(8),
             "less": less(8).bfloat16(),
             "gemma": gemma(8),
             "batch": nn.BatchNorm1d(8),
@@ -297,7 +327,8 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
     )
     found = adanorm.swap(model, "rmsnorm")
     assert found.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
-    assert set(found.left) == {"channels", "axes", "shift", "less"}
+    assert set(found.left) == {"channels", "axes", "shift", "less", "gated"}
+    assert found.left["gated"] == "GatedRMSNorm also takes gate"
     assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), "one module stays one"
     assert model["bf16"](torch.randn(2, 8).bfloat16()).dtype == torch.bfloat16
 

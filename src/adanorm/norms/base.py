@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable
-from functools import reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import torch
@@ -79,7 +79,8 @@ class Norm(nn.Module):
         NotImplementedError for integers.
         """
         if isinstance(x, fx.Proxy):
-            return x.tracer.create_proxy("call_module", x.tracer.path_of_module(self), (x, *rows), {})
+            node = partial(x.tracer.create_proxy, "call_module", x.tracer.path_of_module(self))
+            return x.tracer.call_module(self, lambda *inputs: node(inputs, {}), (x, *rows), {})
         if x.is_nested:
             examples = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
             return torch.nested.as_nested_tensor(examples, layout=x.layout)
@@ -114,10 +115,21 @@ def as_norm(cls: Any) -> type[Norm]:
     """Return a class of modules as one of norms, with the declarations it lacks; ValueError for others."""
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module")
-    if issubclass(cls, Norm):
-        return cls
-    declared = {"lives_in_layer": hasattr(cls, "attach"), "__module__": cls.__module__}
+    declared: Any = cls  # a class hashes, whatever its instances do
+    return cls if issubclass(cls, Norm) else _declared(declared)
+
+
+@cache
+def _declared(cls: Any) -> type[Norm]:
+    declared: dict[str, Any] = {"lives_in_layer": hasattr(cls, "attach"), "__module__": cls.__module__}
+    declared["__reduce_ex__"] = lambda self, _: (_new, (cls,), self.__dict__)  # its name is that of `cls`
     return type(cls.__name__, (cls, Norm), declared)
+
+
+def _new(cls: type[nn.Module]) -> Norm:
+    """Return what a pickled norm of this class is made from; its state comes after."""
+    kind = as_norm(cls)
+    return kind.__new__(kind)
 
 
 class Gained(Norm):

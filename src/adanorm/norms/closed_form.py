@@ -38,7 +38,7 @@ def closed_form(x: Tensor, member: Member, backend: Backend = "auto") -> Tensor:
         dl/dx = (1/std) * (g - a * mean(g) - b * y * mean(g * y)),
 
     a, b = 0 where the mean, the variance is detached and 1 elsewhere. Half precision is computed
-    and, under autocast, returned in float32, as torch's LayerNorm does. Derivatives of any order are
+    and, under autocast, returned in float32, as torch's LayerNorm does on CUDA. Derivatives of any order are
     those of the definition. Raises NotImplementedError for integers.
 
     Kernels compute a plain tensor in float32 or half precision: they read and write once, and keep x

@@ -1,15 +1,17 @@
 """Norms of the suite in models of any library: `adanorm.swap(model, "adanorm")`."""
 
 import copy
+import inspect
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms.base import ORIGINAL, Norm
+from adanorm.norms.base import ORIGINAL, Norm, upcast
 from adanorm.norms.registry import NormChoice, NormFactory, norm_factory
 
 KINDS = ("layernorm", "rmsnorm")  # what a class's name has in it, in any library
@@ -28,16 +30,22 @@ class Swapped(NamedTuple):
 
 
 class WithAffine(Norm):
-    """A norm with the gain and the bias (H,) of the one whose place it took, behind it."""
+    """A norm with the gain and the bias (H,) of the one whose place it took, behind it.
 
-    def __init__(self, norm: Norm, weight: nn.Parameter | None, bias: nn.Parameter | None) -> None:
+    The gain is `added` + weight, as it was there.
+    """
+
+    def __init__(
+        self, norm: Norm, weight: nn.Parameter | None, bias: nn.Parameter | None, added: int = 0
+    ) -> None:
         super().__init__()
-        self.norm, self.weight, self.bias = norm, weight, bias
+        self.norm, self.weight, self.bias, self.added = norm, weight, bias, added
 
     def forward(self, x: Tensor) -> Tensor:
         """Return gain * norm(x) + bias, (..., H)."""
         z: Tensor = self.norm(x)
-        z = z if self.weight is None else z * self.weight
+        if self.weight is not None:
+            z = (upcast(z) * (1 + upcast(self.weight))).to(z.dtype) if self.added else z * self.weight
         return z if self.bias is None else z + self.bias
 
 
@@ -137,10 +145,15 @@ def _in_place_of(
     placed, kept = norm, {}
     if keep:
         own = [name for name in NAMES if norm._parameters.get(name) is not None and name in theirs]
+        if added := _added_to_gain(original) or 0:  # its weight is no gain of another norm
+            own = [name for name in own if name != "weight"]
+            if norm.weight is not None:
+                norm.weight.requires_grad_(False)  # the kept gain stands for it
         for name in own:
             norm.register_parameter(name, theirs[name])
         if len(own) < len(theirs):
-            placed = WithAffine(norm, *(None if name in own else theirs.get(name) for name in NAMES))
+            weight, bias = (None if name in own else theirs.get(name) for name in NAMES)
+            placed = WithAffine(norm, weight, bias, added)
         inner = "" if placed is norm else "norm"
         kept = {name: (inner if name in own else "", name) for name in theirs}
     else:
@@ -169,14 +182,16 @@ def _why_not(site: str, module: nn.Module, *, axes: bool) -> str | None:
     kind, shape = type(module), shape_of(module)
     if not site:
         return "the model itself is a norm: put another in its place"
+    _, *others = inspect.signature(kind.forward).parameters.values()
+    if beside := [one.name for one in others[1:] if one.kind is one.POSITIONAL_OR_KEYWORD]:
+        return f"{kind.__name__} also takes {', '.join(beside)}"
     if {name for name, _ in module.named_parameters()} - {*NAMES}:
         return f"{kind.__name__} has parameters beside a gain and a bias"
     if shape is None or (len(shape) != 1 and not axes):
         over = "unknown" if shape is None else len(shape)
         return f"{kind.__name__} is over {over} axes, not the last alone"
-    if kind in (nn.LayerNorm, nn.RMSNorm) or (len(shape) == 1 and _is_over_rows(module, shape[0])):
-        return None
-    return f"{kind.__name__} is no norm of rows over the last axis"
+    is_norm_of_rows = _added_to_gain(module) is not None
+    return None if is_norm_of_rows else f"{kind.__name__} is no norm of rows over the last axis"
 
 
 def shape_of(module: nn.Module) -> tuple[int, ...] | None:
@@ -189,12 +204,17 @@ def shape_of(module: nn.Module) -> tuple[int, ...] | None:
 
 
 @torch.no_grad()
-def _is_over_rows(module: nn.Module, features: int) -> bool:
-    """Return whether a module standardizes rows, or divides them by their root mean square, with its gain.
+def _added_to_gain(module: nn.Module) -> int | None:
+    """Return what is added to a norm's `weight`, 0 or 1 (Gemma's is a gain less one).
 
-    A copy is asked, with a gain and a bias of its own: the module's may be 0, or have no numbers on `meta`.
+    None of a module that does not standardize rows, nor divide them by their root mean square. A copy is
+    asked, with a gain and a bias of its own: those of the module may be 0, or have no numbers on `meta`.
     """
-    generator = torch.Generator().manual_seed(0)
+    if type(module) in (nn.LayerNorm, nn.RMSNorm):
+        return 0
+    shape, generator = shape_of(module), torch.Generator().manual_seed(0)
+    if shape is None or len(shape) != 1:
+        return None
     try:
         probe = copy.deepcopy(module)
         own = next(probe.parameters(), torch.empty(0))
@@ -202,15 +222,18 @@ def _is_over_rows(module: nn.Module, features: int) -> bool:
             own = next(probe.to_empty(device="cpu").parameters())
         for parameter in probe.parameters():
             parameter.copy_(torch.rand(parameter.shape, generator=generator) + 0.5)
-        x = (3 * torch.randn(2, 3, features, generator=generator) + 1).to(own.device, own.dtype)
+        x = (3 * torch.randn(2, 3, *shape, generator=generator) + 1).to(own.device, own.dtype)
         z = probe.forward(x).double()  # past its hooks
     except (RuntimeError, ValueError, TypeError, IndexError):
-        return False
+        return None
     gain, bias = (probe._parameters.get(name) for name in NAMES)
     x = x.double()
     centred = x - x.mean(-1, keepdim=True)
     bases: list[Tensor] = [part / part.square().mean(-1, keepdim=True).sqrt() for part in (centred, x)]
-    gains = [1] if gain is None else [gain.double(), 1 + gain.double()]  # Gemma's is a gain less one
-    expected = [y * one + (0 if bias is None else bias.double()) for y in bases for one in gains]
+    gains = [1] if gain is None else [gain.double(), 1 + gain.double()]
     near = CLOSE if own.dtype in (torch.float32, torch.float64) else 0.02
-    return z.shape == x.shape and any(torch.allclose(z, one, rtol=near, atol=near) for one in expected)
+    for added, base in product(range(len(gains)), bases):
+        expected = base * gains[added] + (0 if bias is None else bias.double())
+        if z.shape == x.shape and torch.allclose(z, expected, rtol=near, atol=near):
+            return added
+    return None
