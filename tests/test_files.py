@@ -53,6 +53,10 @@ def test_an_error_while_writing_leaves_the_old_content(tmp_path: Path) -> None:
         raise KeyError
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+    for taken, reason in ((tmp_path, IsADirectoryError), (path / "b", NotADirectoryError)):
+        with pytest.raises(reason) as raised:
+            write_whole(taken, b"new")
+        assert raised.value.filename == str(taken), "not the file beside it that is written first"
 
 
 def _write(path: Path, content: bytes) -> None:

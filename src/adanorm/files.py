@@ -48,11 +48,11 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add a path to an OSError of a block that names none, such as that of a full disk."""
+    """Name a path in an OSError that names none, such as that of a full disk, or what becomes the path."""
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno is not None:
+        if error.filename in (None, f"{path}.tmp") and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 

@@ -33,7 +33,7 @@ def is_first_process() -> bool:
 
 def torchrun(processes: int) -> list[str]:
     """Return the command by which so many processes of this machine run what follows it: `-m MODULE`."""
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [sys.executable, "-m", "adanorm.runs.torchrun", "--standalone", f"--nproc-per-node={processes}"]
 
 
 def end_with_parent(number: int) -> Callable[[], object]:

@@ -83,7 +83,7 @@ REFUSED = [
     ("~training.lr", "training.lr: is missing"),
     ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
     ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
-    ("norm.placement=[]", "placement []: no site has the norm"),
+    ("norm.placement=[]", "placement []: names no site"),
     ("norm.placement=[[a]]", "norm.placement=[['a']]: input should be a valid string"),
     ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),
     # what goes together

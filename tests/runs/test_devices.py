@@ -83,6 +83,16 @@ def test_of_several_processes_one_prints_a_mistake_whichever_comes_first(tmp_pat
         assert errors.read().count("error: unknown norm 'nonorm'") == 1
 
 
+def test_a_mistake_that_processes_find_has_the_code_and_the_one_line_of_a_single_process(
+    tmp_path: Path, command: Command
+) -> None:
+    run = ("run", "task=gaussian", "scale=smoke", f"runs={tmp_path}", "norm.placement=[zzz]", "device=cpu")
+    alone, two = command(*run), command(*run, "gpus=2")
+    assert (alone.returncode, two.returncode) == (2, 2)
+    assert alone.stderr.splitlines()[-1] in two.stderr.splitlines()
+    assert two.stderr.count("\n") == alone.stderr.count("\n"), two.stderr
+
+
 def test_a_torchrun_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
     settings = ("task=gaussian", "scale=smoke", "training.max_epochs=4000", f"runs={tmp_path}")
     torchrun = commands.start("adanorm", "run", *settings, "gpus=2", "device=cpu")

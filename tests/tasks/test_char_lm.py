@@ -131,11 +131,12 @@ def test_training_carries_the_memory_on_as_long_as_it_is_set_and_starts_an_epoch
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"\xff" * 60, r"54 bytes to train on, shorter than one segment of every stream \(4 x 16\)"),
+        (bytes(range(60)), r"54 bytes to train on, shorter than one segment of every stream \(4 x 16\)"),
         (b"abc", r"3 bytes in parts .* leave valid none"),
+        (b"a" * 20_000, r"short\.txt: the training part has one byte, 97: nothing to learn"),
     ],
 )
-def test_a_text_shorter_than_a_segment_is_named(tmp_path: Path, text: bytes, message: str) -> None:
+def test_a_text_too_short_or_of_one_byte_is_named(tmp_path: Path, text: bytes, message: str) -> None:
     (tmp_path / "short.txt").write_bytes(text)
     with pytest.raises(ValueError, match=message):
         built(f"data.path={tmp_path / 'short.txt'}")

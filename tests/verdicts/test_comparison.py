@@ -160,6 +160,15 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
         compare([1.0, 2.0], [1.0, 3.0], 0.0)
     with pytest.raises(ValueError, match="2 and 1 scores: name seeds"):
         compare([1.0, 2.0], [1.0], 1.0)
+    for margin in (math.nan, math.inf, -1.0):
+        with pytest.raises(ValueError, match=f"margin={margin:g}: must be above 0"):
+            compare(SECOND, FIRST, margin)
+    for level in (0.0, 1.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match=f"level={level:g}: must be above 0 and below 1"):
+            compare(SECOND, FIRST, 1.0, level=level)
+    for score in (math.nan, math.inf, 1e308):
+        with pytest.raises(ValueError, match=r"seed 7: scores .* must be finite"):
+            compare({6: 1.0, 7: score, 8: 2.0}, {6: 1.0, 7: -1e308, 8: 3.0}, 1.0)
 
 
 def test_a_corrected_p_and_a_lead_beyond_the_margin_decide_the_sign_where_a_rule_says_so() -> None:

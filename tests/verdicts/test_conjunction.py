@@ -74,3 +74,6 @@ def test_one_estimate_over_tasks_is_their_mean_tested_as_welch_does() -> None:
     alone = pooled([comparison(1.0, 0.1)])
     assert (alone.gap, alone.error, alone.df) == pytest.approx((1.0, 0.1, 9))
     assert alone.interval == pytest.approx(comparison(1.0, 0.1).interval)
+    for none in ([], [None], [comparison(1.0, 0.1), None]):
+        with pytest.raises(ValueError, match="one or more, and none of them None"):
+            pooled(none)  # type: ignore[arg-type]

@@ -21,6 +21,9 @@ def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
     for seeds in (2, 41):
         with pytest.raises(ValueError, match=f"{seeds} seeds: the plan has looks after 3, 4, "):
             PLAN.levels(seeds)
+    for after, spending in (((1, 3), 1.5), ((5, 3), 1.5), ((3, 3), 1.5), ((3, 5), -1.0)):
+        with pytest.raises(ValueError, match="looks rise, from 2 on"):
+            Looks(after, spending).levels(after[0])
 
 
 @pytest.mark.parametrize(

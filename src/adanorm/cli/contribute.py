@@ -9,6 +9,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.record_arguments import NAMES, named_runs
+from adanorm.cli.text_arguments import check_output
 from adanorm.config.errors import one_line
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
@@ -26,6 +27,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
+    check_output(arguments.keys["output"])
     records, left = [], []
     for known, _ in named_runs(arguments.names):
         ran_here = (known.folder / "result.json").exists()  # beside a line of another run of it

@@ -33,7 +33,7 @@ def _records(name: str) -> list[reader.Record]:
         records = [reader.record(parent / run) for run in runs if NAME.fullmatch(run)]
         if whole := [one for one in records or reader.records(folder) if one.has("result.json")]:
             return whole
-    if name.count("/") < 2 or NAME.fullmatch(Path(name).name):
+    if name.count("/") < 2 or name.startswith(("/", ".")) or NAME.fullmatch(Path(name).name):
         raise ValueError(f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176")
     return [reader.record(folder) for folder in table_cell(name)[1].folders]
 

@@ -20,7 +20,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.config.titles import counted, in_words
 from adanorm.launch import until
-from adanorm.launch.launch import Launch, choose_launch, run_all
+from adanorm.launch.launch import Launch, choose_launch, load_facts, run_all
 from adanorm.records import loggers, reader
 from adanorm.records.folder import shown
 from adanorm.reporting.tables.formats import table_text, write_table
@@ -58,6 +58,8 @@ def main(arguments: Arguments) -> int:
     comparisons = claimed(study, grid, runs_folder) if most else []
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
+    workers, gpus = workers_of(arguments), whole_number("gpus", arguments.keys["gpus"], at_most=1024)
+    load_facts(arguments.keys["launcher"])  # an unknown one is refused if no run is missing too
     runs = _planned(study, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
@@ -70,8 +72,8 @@ def main(arguments: Arguments) -> int:
         of_runs = [run.experiment for run in missing or runs]
         launch = choose_launch(
             arguments.keys["launcher"],
-            workers=workers_of(arguments),
-            gpus=whole_number("gpus", arguments.keys["gpus"], at_most=1024),
+            workers=workers,
+            gpus=gpus,
             settings=of_launcher,
             on_cpu=all(run.device == "cpu" for run in of_runs),
             threads=max(run.threads for run in of_runs),

@@ -35,6 +35,12 @@ class TextStreams(NamedTuple):
         return chain(list(islice(parts, 1)), parts)
 
 
+def check_output(output: str) -> None:
+    """Raise ValueError where `output=` names a path that cannot be a file's; empty, it names none."""
+    if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+        raise ValueError(f"output={output}: no file can be written there")
+
+
 @contextmanager
 def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[TextStreams]:
     """Open the input and the output that a command line names; an output file is written whole or not.
@@ -46,8 +52,7 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
     source, output = arguments.keys["input"], arguments.keys["output"]
     if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is one
         raise ValueError(f"input={source}: no such file")
-    if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
-        raise ValueError(f"output={output}: no file can be written there")
+    check_output(output)
     if not source and sys.stdin is None:
         raise ValueError("the standard input is closed: name a file with input=FILE")
     path = Path(output).resolve()  # a device, a pipe or a link stays one

@@ -137,7 +137,7 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
         files = _of_choices(_chosen(overrides))
         line = one_line(error, [*files, *(key for key, _ in dotted(files))])
         unknown = line.split("'")[1] if line.startswith("unknown key") else ""
-        others = [task for task in choices("task") if unknown in dict(dotted(_file(f"task/{task}")))]
+        others = [task for task in choices("task") if setting(_file(f"task/{task}"), unknown) is not None]
         raise ValueError(f"{line}; it is a key of task={', '.join(others)}" if others else line) from None
     return dict(values)
 
@@ -154,7 +154,7 @@ def parse_experiment(values: Values, chosen: Values | None = None) -> Experiment
         values[section].pop("title", None)  # tables call it so; it does not identify a run
     norm = values["norm"]
     if isinstance(path := norm.get("path"), str) and path:
-        norm["name"] = path.rpartition(":")[2]
+        norm["name"] = path.rpartition(":")[2] or "unnamed"  # which the path is refused for
     is_ours = not path and norm.get("name") in choices("norm")
     with_defaults(values, _file(f"norm/{norm['name']}")["norm"] if is_ours else {})
     given = deepcopy(values)

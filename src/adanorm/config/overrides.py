@@ -69,7 +69,8 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
         if by_path and (key == "norm" or override in unset):
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:
-            prepared += [*unset, f"norm.path={value}"]
+            paths = value if value.isascii() else ",".join(map(quoted, value.split(",")))
+            prepared += [*unset, f"norm.path={paths}"]
         elif key == "norm" and value not in choices(key) and value in outside_norms():
             prepared += [*unset, f"norm.name={value}"]
         elif key in GROUPS and value:
@@ -140,6 +141,8 @@ def parsed(override: str) -> Any:
         key, equals, value = override.partition("=")
         if not equals:
             hint = "write settings as key=value"
+        elif key in ("seed", "seeds"):
+            hint = "write whole numbers, such as 1,2,3"
         elif re.fullmatch(r"[+~]*[\w./@$-]+", key, re.ASCII):
             hint = f'a value of other characters stands in quotes: "{key}={quoted(value)}"'
         else:

@@ -109,7 +109,7 @@ class NormConfig(Config):
     @model_validator(mode="after")
     def _placement_is_known(self) -> NormConfig:
         if not self.placement:
-            raise ValueError("placement []: no site has the norm; norm=layernorm says that of all")
+            raise ValueError("placement []: names no site; norm=layernorm puts no other norm anywhere")
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
             raise ValueError(f"placement {self.placement!r}: choose all, final or a list of globs over sites")
         return self

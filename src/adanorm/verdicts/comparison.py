@@ -180,15 +180,21 @@ def compare(
     """Return by how much the first norm beats the second, over the seeds that both have scores of.
 
     Larger scores are better, so negate a loss; a difference below `margin` does not matter. None where fewer
-    than two gaps, or equal ones, tell no noise. Raises ValueError for a margin or lengths that cannot be.
+    than two gaps, or equal ones, tell no noise. Raises ValueError for a margin, a level, lengths or scores
+    that cannot be.
     """
-    if margin <= 0:
+    if not 0 < margin < math.inf:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
+    if not 0 < level < 1:
+        raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
     if not isinstance(first, Mapping) and not isinstance(second, Mapping) and len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
     ours, others = (of if isinstance(of, Mapping) else dict(enumerate(of)) for of in (first, second))
-    gaps = [float(ours[seed] - others[seed]) for seed in ours if seed in others]
-    return compare_gaps(gaps, margin, level=level, levels=levels)
+    gaps = {seed: float(ours[seed] - others[seed]) for seed in ours if seed in others}
+    for seed, gap in gaps.items():
+        if not math.isfinite(gap):
+            raise ValueError(f"seed {seed}: scores {ours[seed]:g} and {others[seed]:g}: must be finite")
+    return compare_gaps([*gaps.values()], margin, level=level, levels=levels)
 
 
 def compare_gaps(

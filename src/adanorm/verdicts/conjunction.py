@@ -56,8 +56,11 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the mean gap of comparisons in one unit under one margin, each counting alike.
 
     On the degrees of freedom of Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds
-    would favor those that came out too small by chance. Of looks the strictest levels are taken.
+    would favor those that came out too small by chance. Of looks the strictest levels are taken. Raises
+    ValueError without comparisons, or for one that is None.
     """
+    if not comparisons or None in comparisons:
+        raise ValueError(f"comparisons={[*comparisons]}: must be one or more, and none of them None")
     errors, dfs = np.array([(one.error**2, one.df) for one in comparisons]).T
     seeds = sum(one.seeds for one in comparisons)
     return Comparison(

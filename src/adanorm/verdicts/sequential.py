@@ -56,7 +56,10 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
     """Return the two-sided level of Student's t at each look, a number of seeds from 2 on.
 
     Together they reject a true hypothesis with probability `level`: exact for normal gaps, up to BINS.
+    Raises ValueError for looks, a level or a spending that cannot be.
     """
+    if not looks or looks[0] < 2 or [*looks] != sorted({*looks}) or not (0 < level < 1 and spending > 0):
+        raise ValueError(f"looks {looks}, level {level:g}, spending {spending:g}: looks rise, from 2 on")
     # With S the sum of the gaps less their true mean and Q that of their squares, r = S / sqrt(Q) has all
     # that t has: |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One gap more turns r by a random angle that does not
     # depend on any r so far, since Q does not (Basu 1955), so that r is a Markov chain. So the distribution
