@@ -9,13 +9,13 @@ from matplotlib.ticker import MaxNLocator
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
-from adanorm.reporting.tables.claims import SIZES
+from adanorm.reporting.tables.claims import SIZES, headline
 from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim, preregistration
-from adanorm.verdicts.sentences import count, data_sets, listed
+from adanorm.verdicts.sentences import listed
 
 SIGNS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
 ANSWERS = {"better": "#0072B2", "worse": "#D55E00", "equivalent": "#009E73", "open": "0.35"}
@@ -32,8 +32,7 @@ def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
     shown = [(one, one.comparison) for one in answers if one.comparison is not None]
     if not shown:
         return None
-    ahead = count(sum(comparison.sign == "ahead" for _, comparison in shown))
-    message = f"AdaNorm is ahead of LayerNorm on {ahead} of the {data_sets(len(shown))} with an answer"
+    message = headline(answers).partition(";")[0]
     figure, grid = style.panels(len(shown), 0.55, message, across=1)
     for axes, (one, comparison) in zip(grid, shown, strict=True):
         _draw_answer(axes, one, comparison)
@@ -58,7 +57,9 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
         drawn.append(comparison.paper.value)
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
-    axes.set_yticks([0], [f"{title(one.task)}, {task_metric(one.task).axis}\n{SIZES[one.scale]}"])
+    axes.set_yticks(
+        [0], [f"{title(one.task)}, {task_metric(one.task).axis.partition(',')[0]}\n{SIZES[one.scale]}"]
+    )
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
@@ -92,7 +93,7 @@ def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> s
         metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
         _draw_looks(axes, pairs)
         label = f"lead, {metric.axis.partition(',')[0]}"
-        axes.set(title=f"{title(task)}, {SIZES[pairs[-1].scale]}", ylabel=label)
+        axes.set(title=f"{title(task)}\n{SIZES[pairs[-1].scale]}", ylabel=label)
     drawn = [both for pairs in looks.values() for both in pairs]
     answers = {both.answer for both in drawn}
     handles: dict[str, style.Handle] = {a: {"color": ANSWERS[a], **DOT} for a in ANSWERS if a in answers}
