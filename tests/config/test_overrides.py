@@ -83,6 +83,7 @@ REFUSED = [
     ("~training.lr", "training.lr: is missing"),
     ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
     ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
+    ("decoding.beam=3", "it is a key of task=de-en, en-de, en-vi"),
     ("norm.placement=[]", "placement []: names no site"),
     ("norm.placement=[[a]]", "norm.placement=[['a']]: input should be a valid string"),
     ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),

@@ -137,7 +137,10 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
         files = _of_choices(_chosen(overrides))
         line = one_line(error, [*files, *(key for key, _ in dotted(files))])
         unknown = line.split("'")[1] if line.startswith("unknown key") else ""
-        others = [task for task in choices("task") if setting(_file(f"task/{task}"), unknown) is not None]
+        keys = {task: dotted(_file(f"task/{task}")) for task in choices("task")}
+        others = [
+            task for task, of in keys.items() if any(f"{key}.".startswith(f"{unknown}.") for key, _ in of)
+        ]
         raise ValueError(f"{line}; it is a key of task={', '.join(others)}" if others else line) from None
     return dict(values)
 
