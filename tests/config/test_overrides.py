@@ -213,3 +213,9 @@ def test_a_dry_run_is_of_few_updates_batches_and_images_or_of_a_whole_vocabulary
     assert not any(data[key] for key in ("tokenize", "normalize", "lowercase"))
     assert dry.decoding is not None
     assert (dry.decoding.max_ratio, dry.decoding.max_extra) == (0, 20)
+
+
+@pytest.mark.parametrize("key", ["norm", "norm.path"])
+def test_the_class_of_a_norm_may_have_any_letters(key: str) -> None:
+    run = compose_experiment(["task=mnist", "scale=smoke", f"{key}=my_norms:HälfNorm"])
+    assert (run.norm.name, run.norm.path) == ("HälfNorm", "my_norms:HälfNorm")

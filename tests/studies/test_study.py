@@ -219,3 +219,10 @@ def test_help_is_what_plain_make_prints() -> None:
     for target in ("reproduce", "data", "list", "study", "status", "tables", "check-norm", "check", "clean"):
         assert f"\n  {target} " in text
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_an_unknown_key_is_told_rather_than_the_missing_one_that_it_stands_for(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("titel: t\nrows: [layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n")
+    with pytest.raises(ValueError, match="titel='t': extra inputs are not permitted"):
+        load_study(str(own))

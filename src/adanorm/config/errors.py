@@ -61,9 +61,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 def first_problem(error: ValidationError) -> str:
     """Return the first of pydantic's complaints as one line that names the key and its value."""
     problem, *others = error.errors()
-    if problem["type"] == "missing":  # a key beside it may be what was meant
+    if problem["type"] == "missing" and len(problem["loc"]) == 1:  # an unknown key may be what was meant
         unknown = (one for one in others if one["type"] == "extra_forbidden" and len(one["loc"]) == 1)
-        problem = next(unknown, problem) if len(problem["loc"]) == 1 else problem
+        problem = next(unknown, problem)
     parts = [str(part) for part in problem["loc"]]
     if parts[:1] in (["data"], ["model"]):
         del parts[1:2]  # the class of a union that was tried: the key has no such part

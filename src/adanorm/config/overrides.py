@@ -69,8 +69,7 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
         if by_path and (key == "norm" or override in unset):
             continue  # the parameters of a norm of ours are none of another's
         if key == "norm" and ":" in value:
-            paths = value if value.isascii() else ",".join(map(quoted, value.split(",")))
-            prepared += [*unset, f"norm.path={paths}"]
+            prepared += [*unset, _with_quotes(f"norm.path={value}", is_sweep=is_sweep)]
         elif key == "norm" and value not in choices(key) and value in outside_norms():
             prepared += [*unset, f"norm.name={value}"]
         elif key in GROUPS and value:
@@ -124,7 +123,8 @@ def _is_listed(override: str, norms: Sequence[str]) -> bool:
 def _with_quotes(override: str, *, is_sweep: bool) -> str:
     """Return an override of a path, or of a sweep's paths, in quotes, as 2024 and ü.txt are names too."""
     key, equals, value = override.partition("=")
-    if key.lstrip("+") not in PLACES or not equals or value[:1] in ("'", '"', "["):
+    is_free = key.lstrip("+") in PLACES or (key == "norm.path" and not value.isascii())
+    if not is_free or not equals or value[:1] in ("'", '"', "["):
         return override
     values = value.split(",") if is_sweep else [value]
     return f"{key}={','.join(part if part in ('', 'null') else quoted(part) for part in values)}"

@@ -25,10 +25,14 @@ class Metric(NamedTuple):
         return 100.0 if self.higher_is_better else math.inf
 
     @property
+    def with_unit(self) -> str:
+        """The label of an axis of leads, which are positive for the better norm."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
     def axis(self) -> str:
-        """The label of an axis: with the unit, and a word where lower is better."""
-        unit = f" ({self.unit})" if self.unit else ""
-        return f"{self.label}{unit}{', lower is better' if self.higher_is_better is False else ''}"
+        """The label of an axis of scores: with the unit, and a word where lower is better."""
+        return f"{self.with_unit}{', lower is better' if self.higher_is_better is False else ''}"
 
     def decimals(self, score: float) -> int:
         """Return how many decimals show a score: two, three of a loss; below 1 three digits."""

@@ -17,7 +17,7 @@ def main() -> None:
         run()
     except ChildFailedError as error:
         rank, failed = error.get_first_failure()
-        if failed.exitcode < 0:  # by a signal, of which it could say nothing
+        if failed.exitcode < 0:  # a signal ended it, so it has printed nothing
             print(f"error: process {rank} was ended by signal {-failed.exitcode}", file=sys.stderr)
         sys.exit(failed.exitcode if failed.exitcode > 0 else 128 - failed.exitcode)
 

@@ -57,9 +57,7 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
         drawn.append(comparison.paper.value)
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
-    axes.set_yticks(
-        [0], [f"{title(one.task)}, {task_metric(one.task).axis.partition(',')[0]}\n{SIZES[one.scale]}"]
-    )
+    axes.set_yticks([0], [f"{title(one.task)}, {task_metric(one.task).with_unit}\n{SIZES[one.scale]}"])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
@@ -92,8 +90,7 @@ def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> s
     for (task, pairs), axes in zip(looks.items(), grid, strict=True):
         metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
         _draw_looks(axes, pairs)
-        label = f"lead, {metric.axis.partition(',')[0]}"
-        axes.set(title=f"{title(task)}\n{SIZES[pairs[-1].scale]}", ylabel=label)
+        axes.set(title=f"{title(task)}\n{SIZES[pairs[-1].scale]}", ylabel=f"lead, {metric.with_unit}")
     drawn = [both for pairs in looks.values() for both in pairs]
     answers = {both.answer for both in drawn}
     handles: dict[str, style.Handle] = {a: {"color": ANSWERS[a], **DOT} for a in ANSWERS if a in answers}
