@@ -37,7 +37,7 @@ def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | Non
     return Agreement(
         len(ours),
         *orders_upheld(ours, papers),
-        p_upheld=float(kendalltau(ours, papers).pvalue) if varies else 1.0,
+        p_upheld=float(kendalltau(ours, papers, alternative="greater").pvalue) if varies else 1.0,
         spearman=float(spearmanr(ours, papers).statistic) if varies else None,
         pearson=float(pearsonr(ours, papers).statistic) if varies else None,
         variation=fmean(map(variation, zip(ours, papers, strict=True))),

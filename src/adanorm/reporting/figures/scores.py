@@ -79,7 +79,7 @@ def _draw(
 ) -> None:
     if cell.setback:
         axes.text(0.02, at, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
-    if scores := drawn_scores(cell):
+    if scores := [*drawn_scores(cell).values()]:
         mean = fmean(scores)
         if spread is not None and len(scores) > 1:  # none where no run of the column learned
             reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(scores))
@@ -114,7 +114,7 @@ def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str
     missing = [title(task) for task in study.columns if task not in tasks]
     what = listed([METRICS[one].label if one in METRICS else "test scores" for one in study.draws])
     sentences = [
-        f"{study.title}: {what} at {study.scale} scale, {seeds(cell.by_seed for _, cell in drawn)}.",
+        f"{study.title}: {what} at {study.scale} scale, {seeds(drawn_scores(cell) for _, cell in drawn)}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
         "" if table.comparable else "These runs do not have the paper's data and settings.",
@@ -178,7 +178,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         for norm, points in by_norm.items():
             known = {at: drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
             handles[title(norm)] = style.seeds_line(
-                axes, {at: of for at, of in known.items() if of}, look[norm]
+                axes, {at: [*of.values()] for at, of in known.items() if of}, look[norm]
             )
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
@@ -224,11 +224,11 @@ def _setback(row: StudyRow, cell: Cell | None) -> str:
     return unlearned if drawn_scores(cell) else "a run diverges or fails"
 
 
-def drawn_scores(cell: Cell, quantity: Quantity = "test") -> list[float]:
-    """Return the test scores of a cell's runs, or of another quantity the shares; none where one diverged."""
+def drawn_scores(cell: Cell, quantity: Quantity = "test") -> dict[int, float]:
+    """Return a cell's test scores by seed, or its shares of another quantity; none where one diverged."""
     runs = zip(cell.runs, cell.results, strict=True) if not cell.count("diverged") else ()
-    values = (value_of(*run, quantity, cell.metric) for run in runs if run[1].status == "done")
-    return [value for value in values if value is not None]
+    values = {run[0].seed: value_of(*run, quantity, cell.metric) for run in runs if run[1].status == "done"}
+    return {seed: value for seed, value in values.items() if value is not None}
 
 
 def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
@@ -241,13 +241,13 @@ def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
         for norm, points in by_norm.items():
             for at, (_, cell) in points.items():
                 if cell and (drawn := drawn_scores(cell)):
-                    means.setdefault(at, {})[norm] = mean = fmean(drawn)
+                    means.setdefault(at, {})[norm] = mean = fmean(drawn.values())
                     low, high = moves.get((norm, task), (mean, mean))
                     moves[norm, task] = min(low, mean), max(high, mean)
         leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values() if len(of) > 1}
     if not moves:
         return f"{table.study.title}: no run has a score"
-    leader = title(*leaders) if len(leaders) == 1 else "no norm"
+    leader = title(*leaders) if len(leaders) == 1 else "none"
     ahead = [f"{leader} is ahead throughout"] if leaders else []
     (norm, task), ends = max(moves.items(), key=lambda entry: entry[1][1] - entry[1][0])
     scores = " to ".join(map(table.metric_of(task).text, ends))

@@ -27,29 +27,31 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None where no corner has run."""
     cells = {task: {arm: table.cells.get((arm, task)) for arm in DRAWN} for task in tasks_with_runs(table)}
     drawn = {task: {a: drawn_scores(c) for a, c in of.items() if c} for task, of in cells.items()}
-    means = {task: {a: fmean(scores) for a, scores in of.items() if scores} for task, of in drawn.items()}
-    maps = {task: of_task for task, of_task in means.items() if of_task.keys() & {*CORNERS}}
+    scores = {task: {arm: of_arm for arm, of_arm in of.items() if of_arm} for task, of in drawn.items()}
+    maps = {task: of_task for task, of_task in scores.items() if of_task.keys() & {*CORNERS}}
     if not maps:
         return None
     figure, panels = style.panels(len(maps) + 1, 1.7, table.study.title, across=2)
     for (task, of_task), axes in zip(maps.items(), panels, strict=False):
         _map(axes, of_task, {arm: "*" for arm, cell in cells[task].items() if cell and cell.setback})
-        without = f", no norm {of_task['none']:.2f}" if "none" in of_task else ""
+        without = f", no norm {fmean(of_task['none'].values()):.2f}" if "none" in of_task else ""
         axes.set(title=f"{table.column_title(task)}, {table.metric_of(task).axis}{without}")
     style.legend_below(figure, _through_layers(panels[-1], table))
-    about = seeds(cell.by_seed for task in maps for cell in cells[task].values() if cell)
+    about = seeds(by_seed for of_task in maps.values() for by_seed in of_task.values())
     caption = (
-        f"Mean test scores at {table.study.scale} scale, {about}, and their leads over no norm (*: a run"
-        " diverged or did not learn). Last panel: the deviation of dl/dx at each norm."
+        f"Mean test scores at {table.study.scale} scale, {about}, and their leads over no norm by shared"
+        " seeds (*: a run diverged or did not learn). Last panel: the deviation of dl/dx at each norm."
     )
     return style.NamedFigure(name, caption, figure)
 
 
-def _map(axes: Axes, means: dict[str, float], marks: dict[str, str]) -> None:
+def _map(axes: Axes, scores: dict[str, dict[int, float]], marks: dict[str, str]) -> None:
     """Draw the map of a task, darker where a mean is higher; write each mean, its mark and lead over none."""
+    means, none = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}, scores.get("none", {})
     axes.imshow([[means.get(arm, math.nan) for arm in row] for row in ARMS.values()], cmap="Greys", alpha=0.5)
     for index, arm in enumerate(CORNERS):
-        lead = f"\n{means[arm] - means['none']:+.2f}" if {arm, "none"} <= {*means} else ""
+        leads = [score - none[seed] for seed, score in scores.get(arm, {}).items() if seed in none]
+        lead = f"\n{fmean(leads):+.2f}" if leads else ""
         mean = f"{means[arm]:.2f}" if arm in means else "-"
         text, (y, x) = f"{mean}{marks.get(arm, '')}{lead}", divmod(index, len(GRADIENTS))
         axes.text(x, y, text, ha="center", va="center")

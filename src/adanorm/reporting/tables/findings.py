@@ -7,6 +7,7 @@ from statistics import fmean
 
 from adanorm.analyses import spec
 from adanorm.config.titles import title
+from adanorm.reporting.tables.claims import shown_p
 from adanorm.reporting.tables.notes import decided
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import how_to_read, markdown, markdown_table
@@ -41,7 +42,7 @@ def findings_markdown(runs: str | None = None) -> str:
 def _row(finding: Finding, row: FindingRow) -> list[str]:
     both = zip(finding.norms or (), row.means, strict=True)
     sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in both]
-    p, gap = f"{row.comparison.family_p:.3f}" if row.comparison else "-", fmean(row.gaps)
+    p, gap = shown_p(row.comparison.family_p if row.comparison else None), fmean(row.gaps)
     shown = (
         f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + spec.number(abs(gap))
     )
@@ -85,7 +86,7 @@ def _outcomes(prediction: Prediction, study: str, families: dict[str, list[Decis
     for decision, outcome in prediction.outcomes(families):
         one, facts = decision.comparison, ["-"] * 5
         if one is not None:
-            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", f"{one.family_p:.3f}"]
+            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", shown_p(one.family_p)]
             facts.append(str(one.seeds))
         if decision.has_run:
             yield [study, title(decision.column.task), *facts, outcome]
