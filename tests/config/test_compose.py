@@ -117,6 +117,15 @@ OF_TASK = {
 }  # fmt: skip
 
 
+def test_a_preset_of_other_tasks_is_refused_with_those_that_it_suits() -> None:
+    with pytest.raises(ValueError, match=r"^preset=ud: choose a task that it suits: ptb \(data\.tags='upos'"):
+        compose_experiment(["task=rt", "preset=ud"])
+    with pytest.raises(
+        ValueError, match=r"^preset=released: choose a task that it suits: de-en, en-de, en-vi"
+    ):
+        compose_experiment(["task=mnist", "preset=released"])
+
+
 @pytest.mark.parametrize("preset", [name for name in choices("preset") if name != "none"])
 def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
     plain, other = (

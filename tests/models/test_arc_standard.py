@@ -1,5 +1,6 @@
 """The transition system: it builds every projective tree, and nothing but trees."""
 
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def test_any_scores_end_in_projective_trees_of_one_root(lengths: list[int], seed
         assert problem(heads) is None
         assert is_projective(heads)
         assert set(states.labels[start + 2 : end]) <= set(range(1, kinds + 1))
+
+
+@pytest.mark.parametrize("score", [math.nan, -math.inf])
+def test_scores_that_order_nothing_end_in_trees_too(score: float) -> None:
+    states = arc_standard.first_states(np.array([0, 3, 9]))
+    going: Numbers = np.arange(2)
+    while len(going):
+        going = arc_standard.advance_best(states, going, np.full((len(going), 7), score, np.float32), 3)
+    for start, end in pairwise(states.starts.tolist()):
+        assert problem((states.heads[start + 2 : end] - 1).tolist()) is None
 
 
 @settings(max_examples=40)

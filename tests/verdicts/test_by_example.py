@@ -46,6 +46,14 @@ def comparison(folder: Path, seeds: Sequence[int]) -> ByExample | None:
     return compared_by_example([[run_of(norm, folder, seed) for seed in seeds] for norm in PAIR], "accuracy")
 
 
+def test_one_test_example_has_no_noise_to_compare_by(tmp_path: Path) -> None:
+    for norm in PAIR:
+        for seed in (1, 2):
+            record(run_of(norm, tmp_path, seed), counted={"accuracy": [[1]]}, test={"accuracy": 100.0})
+    assert comparison(tmp_path, [1, 2]) is None
+    assert comparison(tmp_path, [1]) is None
+
+
 def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
     """A verdict without the noise of examples, or with that of other runs, may be another."""
     for one in reader.records(RUNS):
@@ -189,7 +197,7 @@ def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_
     assert fresh[1] == "  adanorm over layernorm, seeds 41, 42, 32 examples"
     assert fresh[-1].endswith("; series: seeds 41 to 100")
     assert max(map(len, [*lines, *fresh])) <= 80
-    with pytest.raises(ValueError, match="rt: no run has counted loss of its test examples"):
+    with pytest.raises(ValueError, match="rt: no run has counted loss of two test examples or more"):
         compare(runs, [PAIR], metric="loss")
     write(tmp_path, [6], counted=False)
     with pytest.raises(ValueError, match="has not counted its test examples"):

@@ -110,6 +110,7 @@ def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
     for effect, pairs in ((0.5, 34), (1.0, 10), (2.0, 5)):  # few pairs tell degrees of freedom apart
         assert seeds_needed(plan, effect, kind="difference", sd=1.0) == pairs
     assert seeds_needed(plan, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, "as large"
+    assert seeds_needed(plan, 6.05, kind="difference", sd=1.0) == 3, "scipy has no far tail of two"
     for kind in get_args(Kind):
         assert known(seeds_looked_at(plan, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
         assert seeds_looked_at(plan, 0.3, kind=kind, sd=0.5, example_error=0.4) is None

@@ -80,7 +80,7 @@ def compare(
         of_pair = seeds or sorted(cells[worse].by_seed.keys() & cells[better].by_seed.keys()) or [first.seed]
         one = compared_by_example([runs_of(runs[norm], of_pair) for norm in (worse, better)], metric)
         if one is None:
-            raise ValueError(f"{first.task.name}: no run has counted {metric} of its test examples")
+            raise ValueError(f"{first.task.name}: no run has counted {metric} of two test examples or more")
         margin = preregistration().margin(first.task.name, "test") if metric == first.task.metric else None
         comparison = compared(variance, better, worse, one.gaps, margin=margin or 0.0, noise=one.noise)
         named = ", ".join(map(str, one.seeds))

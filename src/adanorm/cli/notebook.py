@@ -10,6 +10,7 @@ from string import Template
 from typing import Any
 
 from adanorm.cli.command import Arguments, Key, Usage, seed_list
+from adanorm.cli.text_arguments import check_output
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import PLACES
@@ -39,6 +40,7 @@ def main(arguments: Arguments) -> None:
     if not any(setting.startswith("scale=") for setting in settings):
         settings = [*settings, "scale=paper"]
     seeds = seed_list(given["seeds"])
+    check_output(given["output"])
     run = [_checked([*settings, f"seed={seed}"]) for seed in seeds][-1]
     from adanorm.runs.duration import needs_gpu
 

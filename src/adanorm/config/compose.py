@@ -26,7 +26,25 @@ IN_SECTIONS = ("norm", "logger")  # groups whose files are a section; those of o
 def compose_experiment(overrides: Sequence[str]) -> Experiment:
     """Return the experiment of overrides in Hydra's syntax; ValueError, in one line, for any mistake."""
     prepared = prepare_overrides(overrides)
-    return parse_experiment(compose_values(prepared), _of_choices(_chosen(prepared)))
+    chosen = _chosen(prepared)
+    try:
+        return parse_experiment(compose_values(prepared), _of_choices(chosen))
+    except ValueError as error:
+        if (preset := chosen.get("preset")) and str(error).partition("=")[0] in _keys_of_preset(preset):
+            suited = ", ".join(task for task in choices("task") if _suits(preset, task))
+            raise ValueError(f"preset={preset}: choose a task that it suits: {suited} ({error})") from None
+        raise
+
+
+def _keys_of_preset(preset: str) -> set[str]:
+    return {key for key, _ in dotted(_file(f"preset/{preset}"))}
+
+
+def _suits(preset: str, task: str) -> bool:
+    """Return whether a task has the settings that a preset changes."""
+    with suppress(ValueError):
+        return bool(parse_experiment(_of_choices({"preset": preset, "task": task})))
+    return False
 
 
 def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> Experiment:

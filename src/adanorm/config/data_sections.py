@@ -46,6 +46,10 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     """Return the files of a fairseq data-bin by name, of its languages in either order."""
     pairs = ["-".join(languages), "-".join(languages[::-1])]
     pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
+    if more := next(folder.glob(f"train[0-9]*.{pair}.*"), None):
+        raise ValueError(
+            f"data.path={folder}: holds {more.name}; one training set is read, `train`: join them"
+        )
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]
     files = {name: _there(folder / name) for name in names}

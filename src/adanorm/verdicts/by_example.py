@@ -29,7 +29,10 @@ class ByExample:
 
 
 def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
-    """Return two norms' comparison, seed by seed; None without counts, ValueError for seeds of two series."""
+    """Return two norms' comparison, seed by seed; None without counts of two examples or more.
+
+    Raises ValueError for seeds of several series.
+    """
     seeds = tuple(run.seed for run in sides[0])
     if len({reader.seed_series(seed) for seed in seeds}) > 1:
         raise ValueError(f"seeds {', '.join(map(str, seeds))}: of several series; compare those of one")
@@ -37,7 +40,7 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
     if not seeds or any(metric not in record.counts for side in records for record in side):
         return None
     scores = [np.array([_scores(record, metric) for record in side]) for side in records]
-    if len({side.shape for side in scores}) > 1:
+    if len({side.shape for side in scores}) > 1 or scores[0].shape[1] < 2:
         return None
     gaps, outputs = scores[1] - scores[0], [record.outputs_digest for side in records for record in side]
     return ByExample(

@@ -192,7 +192,8 @@ def seeds_needed(
         center = effect / math.sqrt(sd**2 / count + example_error**2)
         if kind == "difference":
             bound = t.isf(plan.level / 2, df)
-            return float(nct.sf(bound, df, center) + nct.cdf(-bound, df, center))
+            far = np.nan_to_num(nct.cdf(-bound, df, center))  # scipy has none where it vanishes
+            return float(nct.sf(bound, df, center) + far)
         return 2 * float(nct.sf(t.isf(plan.level, df), df, center)) - 1
 
     # More seeds find more: the first that do are found by halving.

@@ -244,11 +244,16 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
 
 def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_path: Path) -> None:
     texts = {"valid_en": "one house\ntwo words\n", "test_en": "a tree\nmany trees\n"}
-    corpus = load_pairs(data_of(*own(tmp_path, **texts)))
+    training = {"train_en": "".join(texts.values()), "train_de": "a b\n" * 4}  # so that all words are known
+    corpus = load_pairs(data_of(*own(tmp_path, **texts, **training)))
     data = data_of(f"data.path={corpus.folder}")
     for made, kind in ((corpus, "words"), (corpus, "text"), (load_pairs(data), "words")):
         for split in ("valid", "test"):
             assert made.references(split, kind) == texts[f"{split}_en"].splitlines()
+    (corpus.folder / "train1.de-en.de.bin").touch()
+    with pytest.raises(ValueError, match=r"holds train1\.de-en\.de\.bin; one training set is read"):
+        data.own_files()
+    (corpus.folder / "train1.de-en.de.bin").unlink()
     (corpus.folder / "valid.de-en.de.idx").unlink()
     with pytest.raises(ValueError, match=r"holds no valid\.de-en\.de\.idx"):
         data.own_files()
@@ -299,7 +304,7 @@ def test_an_unknown_word_of_a_reference_matches_none_that_a_model_writes_and_is_
     if is_data_bin:
         corpus = load_pairs(data_of(f"data.path={corpus.folder}"))
         for kind in ("words", "text"):
-            (corpus.folder / f"test.{kind}.en").unlink()
+            (corpus.folder / f"test.{kind}.en").write_text("of other pairs\n")
     for kind in ("words", "text"):
         assert not any(mark in line for line in corpus.references("test", kind) for mark in ("<", "unk"))
     assert corpus.inspection.warnings[-1].startswith("test: 4 of 7 target subwords (57.1%) are unknown")

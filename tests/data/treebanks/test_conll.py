@@ -119,6 +119,13 @@ def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
     assert other_order > 60
 
 
+def test_a_treebank_without_tags_in_the_column_is_refused_with_the_other_named(tmp_path: Path) -> None:
+    files = own(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
+    with pytest.raises(ValueError, match=r"has no tags in the column xpos; data\.tags=upos reads the other"):
+        load_treebank(parser(*files).data)  # type: ignore[arg-type]
+    assert load_treebank(parser(*files, "data.tags=upos").data)  # type: ignore[arg-type]
+
+
 def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tmp_path: Path) -> None:
     from adanorm.tasks.parsing import Parsing
 
@@ -208,6 +215,8 @@ def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> Non
     assert {index: vector.tolist() for index, vector in vectors.items()} == {7: pytest.approx([-1, 0.5, 0.2])}
     with pytest.raises(ValueError, match=r"vectors.txt, line 2: 3 numbers, model.embedding_dim is 50"):
         read_vectors(path, {"of": 7}, 50)
+    path.write_text(". . 1 2 3\nof 1 2 3\n")
+    assert read_vectors(path, {"of": 7, ". .": 8}, 3).keys() == {7, 8}, "GloVe has words with spaces"
     path.write_text("the x y z\n")
     with pytest.raises(ValueError, match=r"line 1: not `word v1 v2"):
         read_vectors(path, {}, 3)

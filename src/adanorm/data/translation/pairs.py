@@ -142,8 +142,8 @@ class Corpus:
 
         In them an unknown word is one that no translation has: what a model writes for one never matches.
         """
-        path = self.folder / f"{split}.{kind}.{self.words[1].language}"
-        if path.exists():
+        if self.data.path is None:  # beside a data-bin, a file of that name may be of other pairs
+            path = self.folder / f"{split}.{kind}.{self.words[1].language}"
             lines = packed.text_lines(path.read_bytes(), path.name)
         else:
             dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt

@@ -32,6 +32,10 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
             digest, paths = hashlib.sha256(), files[split]
             contents = [(packed.content(path, digest.update), path.name) for path in paths]
             trees[split] = [tree for part in contents for tree in read_treebank(*part, data.tags)]
+            if all(tag == "_" for tree in trees[split] for tag in tree.tags):
+                (other,) = {*TAG_COLUMNS} - {data.tags}
+                lacking = f"has no tags in the column {data.tags}; data.tags={other} reads the other"
+                raise ValueError(f"{paths[0].name}: {lacking}")
             name = f"penn, {split}, {len(paths)} files" if is_penn else f"{split}/{paths[0].name}"
             checksums[name] = digest.hexdigest()
         return trees, checksums
@@ -52,7 +56,7 @@ def inspect_trees(trees: Trees) -> Inspection:
     counts = count_overlaps(words)
     warnings = overlap_warnings(counts, trees)
     known = {label for tree in trees["train"] for label in tree.labels or ()}
-    for split in ("valid", "test") if known else ():
+    for split in ("valid", "test"):
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in known]
         if unknown and len(unknown) == len(labels):
@@ -114,13 +118,16 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
         yield block
 
 
-def rows_of(lines: Sequence[str]) -> dict[int, list[str]]:
-    """Return the ten columns of a sentence's lines, but comments, by index; raises ValueError for others."""
+def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]]:
+    """Return the ten columns of a sentence's lines, but comments, by index.
+
+    Raises ValueError for lines of other columns; its end names the other format that a caller reads.
+    """
     kept = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
     rows = {index: line.rstrip("\r\n").split("\t") for index, line in kept.items()}
     if (columns := {len(row) for row in rows.values()}) - {10}:
         numbers = ", ".join(map(str, sorted(columns)))
-        raise ValueError(f"has {numbers} columns: CoNLL has 10, `word tag head [label]` has 3 or 4")
+        raise ValueError(f"has {numbers} columns: CoNLL has 10{other_format}")
     return rows
 
 
@@ -137,7 +144,7 @@ def _tree(lines: Sequence[str], tags: str) -> Tree:
     columns = [tuple(line.split("\t")) for line in lines]
     if len(columns[-1]) in (3, 4):  # a format without comments: `#` is the sign for pounds
         return _tree_of_columns(columns)
-    words = words_of(rows_of(lines).values())
+    words = words_of(rows_of(lines, ", `word tag head [label]` has 3 or 4").values())
     if any(row[HEAD] == "_" for row in words):
         raise ValueError("a word has no head")
     labels = tuple(row[LABEL] for row in words)

@@ -1,6 +1,7 @@
 """Trees as numbers: one table of ids for words, tags and labels, and batches of sentences."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +98,13 @@ class Vocabulary:
         return np.array(heads), np.array(labels)
 
 
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
 def read_vectors(
     path: Path, wanted: dict[str, int], dim: int, hashing: packed.Hashing | None = None
 ) -> dict[int, Tensor]:
@@ -106,6 +114,8 @@ def read_vectors(
         word, *values = line.rstrip().split(" ")
         if number == 1 and len(values) == 1:
             continue  # word2vec's header: words and dimensions
+        if len(values) > dim and not _is_number(values[0]):  # a few words of GloVe hold spaces
+            word, *values = line.rstrip().rsplit(" ", dim)
         try:
             vector = torch.tensor([float(value) for value in values])
         except ValueError:
