@@ -7,9 +7,12 @@ number of processes takes up from the one before (`0.json`, `1.json`, `2.json`),
 
 import json
 import os
+import signal
 import socket
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -105,15 +108,36 @@ def free_port() -> int:
 def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
     """Work in as many processes as the largest number asks for; the code is 0 if all ended well."""
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
-    # Loaded once for all: on the CPU, for a GPU that was used cannot be shared with a forked process.
+    # Loaded once for all: on the CPU, for a GPU that was used cannot be shared with a forked process. Even to
+    # count GPUs, as fairseq does when it is imported, may use them.
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
-    children = []
-    for rank in range(max(sizes)):
-        if not (child := os.fork()):
-            work(rank, sizes, ports, loaded, folder, device)
-            os._exit(0)
-        children.append(child)
-    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+    del os.environ["CUDA_VISIBLE_DEVICES"]
+    if visible is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
+    children = {fork(partial(work, rank, sizes, ports, loaded, folder, device)) for rank in range(max(sizes))}
+    while children:
+        child, status = os.wait()
+        children.remove(child)
+        if code := os.waitstatus_to_exitcode(status):  # the others would wait for it
+            for other in children:
+                os.kill(other, signal.SIGKILL)
+            return abs(code)
+    return 0
+
+
+def fork(job: Callable[[], None]) -> int:
+    """Return the number of a new process that does a job and ends there, whatever comes of it."""
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        job()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    os._exit(code)
 
 
 if __name__ == "__main__":

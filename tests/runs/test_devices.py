@@ -11,6 +11,7 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.records import environment
+from adanorm.runs import devices
 from adanorm.runs.devices import check_devices
 from adanorm.runs.setup import choose_device
 from tests import commands
@@ -22,6 +23,7 @@ from tests.launch.test_launch import processes, wait_until
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which a driver says its version, on a machine whose torch sees no device."""
     monkeypatch.setattr(environment, "DRIVER", tmp_path / "version")
+    monkeypatch.setattr(devices, "DEVICES", tmp_path / "version")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return tmp_path / "version"
@@ -37,8 +39,12 @@ def test_a_gpu_that_torch_cannot_use_is_a_line_with_both_versions_and_the_remedy
     driver.write_text("535.54.03\n")
     with pytest.raises(ValueError, match=rf"{said} driver is 535.54.03; install .*; device=cpu computes"):
         check_devices(1)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(devices, "DEVICES", driver.parent / "none")  # a container that was given no GPU
     check_devices(1)
+    monkeypatch.setattr(devices, "DEVICES", driver)
+    for hidden in ("", "NoDevFiles"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        check_devices(1)
 
 
 def test_more_gpus_than_devices_are_refused_and_device_cpu_overrides(
@@ -91,6 +97,14 @@ def test_a_mistake_that_processes_find_has_the_code_and_the_one_line_of_a_single
     assert (alone.returncode, two.returncode) == (2, 2)
     assert alone.stderr.splitlines()[-1] in two.stderr.splitlines()
     assert two.stderr.count("\n") == alone.stderr.count("\n"), two.stderr
+
+
+def test_a_sweep_of_several_processes_goes_from_run_to_run(tmp_path: Path, command: Command) -> None:
+    """By torchrun's one store, where a run must not find what the one before it wrote."""
+    settings = ("task=gaussian", "scale=smoke", f"runs={tmp_path}", "gpus=2", "device=cpu", "seed=1,2,3")
+    done = command("run", "-m", *settings)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*/*/*/result.json"))) == 3
 
 
 def test_a_torchrun_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Whether the GPUs that are asked for are there, and what to install where none can be used."""
 
 import os
+from pathlib import Path
 
 from adanorm.records.environment import driver_version
+
+DEVICES = Path("/dev/nvidiactl")
 
 
 def usable_devices() -> int:
@@ -16,11 +19,12 @@ def check_devices(gpus: int, *, is_asked: bool = False) -> None:
     """Raise ValueError where the GPUs that a run asks for are not there, or torch cannot use this machine's.
 
     A run asks for GPUs where it wants more than one, or where device=cuda says so (`is_asked`). A user who
-    hides the devices with CUDA_VISIBLE_DEVICES and asks for none wants the CPU.
+    hides the devices with CUDA_VISIBLE_DEVICES and asks for none wants the CPU, and so does one in a
+    container that sees the machine's driver and was given no device.
     """
     count = usable_devices()
     is_asked = is_asked or gpus > 1
-    if count == 0 and (is_asked or (driver_version() and not _are_hidden())):
+    if count == 0 and (is_asked or (driver_version() and DEVICES.exists() and not _are_hidden())):
         raise ValueError(f"{'GPUs asked for, and' if is_asked else 'an NVIDIA GPU, and'} {no_cuda()}")
     if is_asked and gpus > count:
         devices = "1 CUDA device" if count == 1 else f"{count} CUDA devices"
@@ -28,7 +32,7 @@ def check_devices(gpus: int, *, is_asked: bool = False) -> None:
 
 
 def _are_hidden() -> bool:
-    return os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "NoDevFiles")  # the last is SLURM's
 
 
 def no_cuda() -> str:

@@ -45,6 +45,8 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
     set_tf32(experiment.precision)
+    # From sm_90 on torch prefers cuDNN's attention in half precision, which plans anew for every shape.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     make_norm = compatible_norm(experiment)
     norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
     task = task or tasks.build(experiment)

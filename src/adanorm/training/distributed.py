@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from adanorm.tasks.base import EpochBatches
@@ -40,6 +42,7 @@ SECONDS_TO_NOTICE = 5.0
 # would join the group's threads under the interpreter's lock, for which they may wait: a process was lost, or
 # they still release what the last collective held.
 _LEFT: list[Any] = []
+_JOINED: Counter[str] = Counter()  # how often this process has joined a group, by the port of the store
 
 
 @contextmanager
@@ -48,8 +51,16 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
-    # The others wait while the first evaluates: decoding a test set may take long.
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(hours=6))
+    patience = timedelta(hours=6)  # the others wait while the first evaluates: decoding may take long
+    store, rank, size = next(rendezvous("env://", timeout=patience))
+    # A sweep joins again and again by torchrun's one store, where a group finds what the last one wrote.
+    port = os.environ["MASTER_PORT"]
+    fresh = dist.PrefixStore(  # type: ignore[attr-defined]
+        f"group {_JOINED[port]}", store
+    )
+    _JOINED[port] += 1
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=patience)
     world, left = World(dist.get_rank(), dist.get_world_size()), Event()
     _end_with_others(world, left)
     has_failed = True
