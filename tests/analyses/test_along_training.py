@@ -1,6 +1,7 @@
 """Observing as such: it changes nothing, goes on where it broke off, and says what is wrong."""
 
 import json
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ from adanorm.analyses.along_training import along_training, make, observer, upda
 from adanorm.analyses.observers import gradients
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Step, Values
-from adanorm.config.paths import choices
+from adanorm.config.paths import CONF, choices
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
@@ -176,6 +177,17 @@ def test_what_another_process_writes_is_waited_for_and_the_rest_made_meanwhile(
     assert lines == ["none seed 1", "layernorm-simple seed 1", "none seed 1"]
     assert "none seed 1\n  held by another process\n" in done.stdout
     assert reader.is_complete(first.folder())
+
+
+def test_an_analysis_without_its_module_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(CONF, tmp_path / "conf")
+    (tmp_path / "conf/analysis/gradients.yaml").rename(tmp_path / "conf/analysis/output-size.yaml")
+    for module in ("analyses.spec", "config.paths"):
+        monkeypatch.setattr(f"adanorm.{module}.CONF", tmp_path / "conf")
+    with pytest.raises(ValueError, match=r"^analysis output-size: has no module .*\.observers\.output_size$"):
+        load_analysis("output-size")
 
 
 def test_every_analysis_of_conf_is_there() -> None:

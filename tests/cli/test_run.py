@@ -409,8 +409,15 @@ def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
     assert f"warning: {line}\n" in capsys.readouterr().err
     texts = {split: f"a\t{split} one two\nb\t{split} three four\n" * 4 for split in SPLITS}
     files = own(tmp_path, texts)
+    half = ["training.max_epochs=10", "model.dim=8", "data.train_fraction=0.5"]
+    execute(compose_experiment(["task=rt", *few, *files, *half]))
+    assert (
+        "data.train_fraction=0.5 cuts the training data, data.train_fraction=1 does not"
+        in capsys.readouterr().out
+    )
     execute(compose_experiment(["task=rt", *few, *files, "training.max_epochs=10", "model.dim=8"]))
     shown = capsys.readouterr()
+    assert "cuts" not in shown.out
     assert "own data: 8 / 8 / 8 examples" in shown.out
     assert "1 update per epoch, 10 in all, 8 of them warm-up" in shown.out
     remedy = "type training.max_epochs=32 (32 updates), or training.warmup_updates=1"

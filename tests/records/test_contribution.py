@@ -14,6 +14,7 @@ import pytest
 from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
 from adanorm.files import with_checksum
 from adanorm.records import contribution, reader, store
 from adanorm.reporting.tables.formats import table_markdown
@@ -229,6 +230,17 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
     "golden losses that are none": headed(golden={"rt/adanorm": [float("nan"), "1"]}),
     "a head of a machine that is none": headed(environment=[]),
 }
+
+
+@pytest.mark.parametrize(("group", "name"), [("norm", "adanorm"), ("task", "rt")])
+def test_a_norm_or_task_that_this_checkout_lacks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, name: str
+) -> None:
+    (one,) = given(made(tmp_path))
+    known = {group: [other for other in choices(group) if other != name]}
+    monkeypatch.setattr(contribution, "choices", lambda asked: known.get(asked) or choices(asked))
+    with pytest.raises(ValueError, match=f"^no {group} '{name}' here: its code comes first$"):
+        contribution.checked(one)
 
 
 NAMES = {"another's digest": "mini-seed1-00000000", "a path": "../../../evil", "none": "", "long": "x" * 999}

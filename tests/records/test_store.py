@@ -15,7 +15,7 @@ from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
-from adanorm.files import digest_of, with_checksum
+from adanorm.files import digest_of, with_checksum, write_whole
 from adanorm.records import reader, store
 from adanorm.records.check import check
 from adanorm.records.keep import keep, kept, lay_out
@@ -99,6 +99,31 @@ def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) ->
         keep(other.folder(), into=into)
     moved = run.model_copy(update={"runs": str(into)})
     assert [found.seed for found in reader.runs_on_record(moved)] == [1, 2]
+
+
+def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
+    run: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_as_run(run, ["1"], test={"accuracy": 70.0})
+    keep(run.folder(), into=tmp_path / "whole")
+    written: list[Path] = []
+
+    def cut(path: Path, content: bytes) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(path)
+        write_whole(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_whole", cut)
+        with pytest.raises(KeyboardInterrupt):
+            keep(run.folder(), into=tmp_path / "cut")
+    assert keep(run.folder(), into=tmp_path / "cut")
+    contents = (
+        {path.name: path.read_bytes() for path in files}
+        for files in (sorted((tmp_path / name).rglob("*.jsonl")) for name in ("whole", "cut"))
+    )
+    assert next(contents) == next(contents)
 
 
 def test_a_last_line_without_its_end_counts_and_is_not_lost_to_the_next(

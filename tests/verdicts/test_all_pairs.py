@@ -62,6 +62,8 @@ def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are
     gaps = [known(table.comparison(*two)).gap for two in (("a", "b"), ("b", "a"))]
     assert gaps == pytest.approx([-1 / 6, 1 / 6])
     assert league({"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 3: 1.0}}, 0.1).pairs["a", "b"] is None
+    seeded = league({"a": {0: 1.0, 1: 2.0, 2: 3.0}, "b": {0: 1.0, 1: 1.0, 2: 4.5}}, 0.1)
+    assert league({"a": np.array([1.0, 2.0, 3.0]), "b": [1.0, 1.0, 4.5]}, 0.1).pairs == seeded.pairs
 
 
 def test_names_that_make_more_groups_than_letters_are_refused() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from adanorm.analyses.spec import Analysis, AnalysisRecord, averages
+from adanorm.analyses.spec import Analysis, AnalysisRecord, averages, observers_module
 from adanorm.analyses.step import Observe, Step
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder
@@ -17,7 +17,7 @@ from adanorm.training.loop import Trainer
 
 def observer(name: str) -> Any:
     """Return the module of an analysis, which has `observe` or, where nothing is trained, `make`."""
-    return import_module(f"adanorm.analyses.observers.{name.replace('-', '_')}")
+    return import_module(observers_module(name))
 
 
 def make(record: AnalysisRecord) -> None:

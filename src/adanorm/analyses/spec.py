@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, NamedTuple
@@ -88,6 +89,11 @@ class Analysis(Config):
         return {key: value for key, value in settings.items() if value is not None}
 
 
+def observers_module(name: str) -> str:
+    """Return the name of the module that makes an analysis."""
+    return f"adanorm.analyses.observers.{name.replace('-', '_')}"
+
+
 def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis:
     """Return the analysis of a name, with the user's `given` values; ValueError for one it cannot take."""
     hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
@@ -97,6 +103,8 @@ def load_analysis(name: str, given: Mapping[str, str] | None = None) -> Analysis
     for key, text in (given or {}).items():
         (options if key in options else values)[key] = _typed(key, text, options.get(key))
     analysis = Analysis.checked(values, f"analysis {name}: ")
+    if find_spec(module := observers_module(name)) is None:
+        raise ValueError(f"analysis {name}: has no module {module}")
     norms = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is looked for later
     check_known("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
     check_known("norm", norms, [*choices("norm"), *outside_norms()])

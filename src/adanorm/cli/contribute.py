@@ -13,7 +13,7 @@ from adanorm.cli.text_arguments import check_output
 from adanorm.config.errors import one_line
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
-from adanorm.records.contribution import checked, golden_pairs, parsed, written
+from adanorm.records.contribution import checked, golden_pairs, parsed, read, written
 from adanorm.records.environment import describe
 from adanorm.records.folder import shown
 from adanorm.records.reader import Record
@@ -27,7 +27,9 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
-    check_output(arguments.keys["output"])
+    check_output(output := arguments.keys["output"])
+    if (path := Path(output)).exists():
+        read(path)  # raises for what is no contribution and would be lost
     records, left = [], []
     for known, _ in named_runs(arguments.names):
         ran_here = (known.folder / "result.json").exists()  # beside a line of another run of it
@@ -46,7 +48,6 @@ def main(arguments: Arguments) -> None:
 
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
     content = written(records, machine, golden_losses(golden_pairs(records)))
-    path = Path(arguments.keys["output"])
     parsed(content)  # what would be refused elsewhere is refused here
     write_whole(path, content)
     print(f"{shown(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

@@ -88,7 +88,8 @@ def _check_named(override: str) -> None:
     key, _, value = override.partition("=")
     group, _, name = key.lstrip("+~").partition(".")
     if not name and group in REQUIRED and (key.startswith("~") or not value):
-        raise ValueError(f"{override}: names no {group}; choose from {', '.join(choices(group))}")
+        known = [*choices(group), *_plugged(group)]
+        raise ValueError(f"{override}: names no {group}; choose from {', '.join(known)}")
     if name == "name" and group in ("task", "norm") and value not in _plugged(group):
         raise ValueError(f"{override}: choose with {group}=NAME; a new one is a file in conf/{group}")
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -121,7 +121,19 @@ def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
     return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
 
 
-Examples = ArrayExamples | TextExamples
+class Examples(Protocol):
+    """The examples of a split, and how batches are made of them."""
+
+    def __len__(self) -> int: ...
+
+    def order(self, random: np.random.Generator | None) -> list[Indices]:
+        """Return the examples of each batch, shuffled if a generator is given."""
+
+    def batch(self, indices: Indices) -> Any:
+        """Return these examples as a batch."""
+
+
+LabelledExamples = ArrayExamples | TextExamples
 BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 
@@ -147,13 +159,13 @@ class Batches(Generic[BatchT_co]):
 class Splits:
     """Training, validation and test examples, the labels' names, the files' checksums, what was seen."""
 
-    examples: dict[str, Examples]
+    examples: dict[str, LabelledExamples]
     labels: tuple[str, ...]
     checksums: dict[str, str]
     inspection: Inspection
     vocabulary: tuple[str, ...] = ()
 
-    def __getitem__(self, split: str) -> Examples:
+    def __getitem__(self, split: str) -> LabelledExamples:
         return self.examples[split]
 
 

@@ -12,7 +12,7 @@ import torch
 
 from adanorm.config.data_sections import IDX_NAMES, ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import ArrayExamples, Examples, Splits
+from adanorm.data.examples import ArrayExamples, LabelledExamples, Splits
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled
 
@@ -57,7 +57,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         targets = torch.from_numpy(np.searchsorted(names, labels))
         return ArrayExamples(planes, targets, data.batch_size, (mean, std))
 
-    by_split: dict[str, Examples] = {split: examples(*labeled) for split, labeled in splits.items()}
+    by_split: dict[str, LabelledExamples] = {split: examples(*labeled) for split, labeled in splits.items()}
     return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import Examples, Splits, TextExamples, frequent
+from adanorm.data.examples import LabelledExamples, Splits, TextExamples, frequent
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled, too_long
 
@@ -105,7 +105,7 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 
-    splits: dict[str, Examples] = {
+    splits: dict[str, LabelledExamples] = {
         split: TextExamples(
             [np.array([word_ids.get(word, 1) for word in words]) for _, words in part],
             torch.tensor([label_ids[label] for label, _ in part]),

@@ -110,11 +110,15 @@ def golden_pairs(records: Iterable[Record]) -> list[str]:
 def checked(one: Record) -> Record:
     """Return a record that can be contributed; raises ValueError where it is not whole, or no run's."""
     task, norm, name = one.folder.parts[-3:]
-    if task not in choices("task") or not NORM.fullmatch(norm) or len(name) > 60:
-        raise ValueError("its task, norm or name cannot be contributed")
+    if not NORM.fullmatch(norm) or len(name) > 60:
+        raise ValueError("its norm or name cannot be contributed")
+    if task not in choices("task"):
+        raise ValueError(f"no task {task!r} here: its code comes first")
     result, contents = evidence_of(one), one.contents()
     check.check(one.folder, one.content, result)
     code = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name not in check.FILES}
+    if norm not in choices("norm") and one.identity["norm"].get("path") is None:
+        raise ValueError(f"no norm {norm!r} here: its code comes first")
     named = {f"code/{name}": digest for name, digest in one.identity["norm"].get("code", {}).items()}
     if code != {**named, "result.json": code["result.json"]} or not all(map(CODE.fullmatch, named)):
         raise ValueError("its files are not those of a run, or its code is not what its digest names")

@@ -144,6 +144,8 @@ def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
         for name, line in added.items():  # its own comes last: a record counts from it on
             target = beside(file, name) if name else file
             before = target.read_bytes() if target.exists() else b""
+            if name and line in before.splitlines(keepends=True):
+                continue  # an interrupted call came so far
             is_cut = before and not before.endswith(b"\n")  # by an editor: the last line has no end
             write_whole(target, before + (b"\n" if is_cut else b"") + line)
     return True

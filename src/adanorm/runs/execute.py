@@ -151,7 +151,15 @@ def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
     schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
-    return f"own data: {sizes} examples to train, validate and test on; {schedule}"
+    cuts = [
+        f"; data.{key}={value} cuts the training data, data.{key}={of_all} does not"
+        for key, of_all in (
+            ("train_fraction", "1"),
+            ("train_images", "null"),
+        )  # which a smaller scale may cut
+        if (value := getattr(experiment.data, key, None)) not in (None, 1)
+    ]
+    return f"own data: {sizes} examples to train, validate and test on; {schedule}{''.join(cuts)}"
 
 
 def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -> dict[str, Any]:

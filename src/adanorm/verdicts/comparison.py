@@ -189,12 +189,17 @@ def compare(
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
     if not isinstance(first, Mapping) and not isinstance(second, Mapping) and len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
-    ours, others = (of if isinstance(of, Mapping) else dict(enumerate(of)) for of in (first, second))
+    ours, others = map(by_seed, (first, second))
     gaps = {seed: float(ours[seed] - others[seed]) for seed in ours if seed in others}
     for seed, gap in gaps.items():
         if not math.isfinite(gap):
             raise ValueError(f"seed {seed}: scores {ours[seed]:g} and {others[seed]:g}: must be finite")
     return compare_gaps([*gaps.values()], margin, level=level, levels=levels)
+
+
+def by_seed(scores: Mapping[int, float] | Numbers | Sequence[float]) -> Mapping[int, float]:
+    """Return scores by seed; those without seeds are numbered."""
+    return scores if isinstance(scores, Mapping) else dict(enumerate(map(float, scores)))
 
 
 def compare_gaps(

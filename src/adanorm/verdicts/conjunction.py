@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from adanorm.verdicts.comparison import Comparison, compare, compare_gaps
-from adanorm.verdicts.sequential import Levels, Looks
+from adanorm.verdicts.comparison import Comparison, by_seed, compare, compare_gaps
+from adanorm.verdicts.sequential import Levels, Looks, Numbers
 from adanorm.verdicts.variance import Scores, TaskVariance
 
 Two: TypeAlias = tuple[str, str]
@@ -167,13 +167,19 @@ class League:
         return replace(one, seeds=seeds, df=seeds - 1, levels=self.looks.levels(seeds)) if seeds else one
 
 
-def league(scores: Scores, margin: float, *, level: float = 0.05) -> League:
-    """Return the league of scores by name and seed, each two names compared as `compare` does.
+def league(
+    scores: Mapping[str, Mapping[int, float] | Numbers | Sequence[float]],
+    margin: float,
+    *,
+    level: float = 0.05,
+) -> League:
+    """Return the league of scores by name and seed, or by name alone, each two compared as `compare` does.
 
     Larger scores are better, and a difference below `margin` does not matter. Raises ValueError for a margin
     that is not above 0.
     """
-    return league_of(scores, lambda one, two: compare(scores[one], scores[two], margin, level=level))
+    seeded = {name: by_seed(of_name) for name, of_name in scores.items()}
+    return league_of(seeded, lambda one, two: compare(scores[one], scores[two], margin, level=level))
 
 
 def league_of(
