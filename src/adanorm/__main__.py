@@ -22,7 +22,7 @@ def main() -> NoReturn:
     try:
         _run()
     except KeyboardInterrupt:
-        print("interrupted: the next start goes on from what is there", file=sys.stderr)
+        print("interrupted: the next start continues from what has been saved", file=sys.stderr)
         raise SystemExit(130) from None
     finally:
         if signal.getsignal(signal.SIGINT) is _interrupt:

@@ -33,7 +33,7 @@ runpy.run_module("adanorm", run_name="__main__")
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["-c", INTERRUPTED_IMPORT], 130, "interrupted: the next start goes on from what is there\n"),
+        (["-c", INTERRUPTED_IMPORT], 130, "interrupted: the next start continues from what has been saved\n"),
         (["-m", "adanorm"], 141, ""),
         (["-c", "import os, runpy; os.close(1); runpy.run_module('adanorm', run_name='__main__')"], 0, ""),
     ],

@@ -412,12 +412,11 @@ def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
     half = ["training.max_epochs=10", "model.dim=8", "data.train_fraction=0.5"]
     execute(compose_experiment(["task=rt", *few, *files, *half]))
     assert (
-        "data.train_fraction=0.5 cuts the training data, data.train_fraction=1 does not"
-        in capsys.readouterr().out
+        "data.train_fraction=0.5 trains on no more, data.train_fraction=1 on all" in capsys.readouterr().out
     )
     execute(compose_experiment(["task=rt", *few, *files, "training.max_epochs=10", "model.dim=8"]))
     shown = capsys.readouterr()
-    assert "cuts" not in shown.out
+    assert "trains on no more" not in shown.out
     assert "own data: 8 / 8 / 8 examples" in shown.out
     assert "1 update per epoch, 10 in all, 8 of them warm-up" in shown.out
     remedy = "type training.max_epochs=32 (32 updates), or training.warmup_updates=1"

@@ -124,6 +124,8 @@ def test_a_preset_of_other_tasks_is_refused_with_those_that_it_suits() -> None:
         ValueError, match=r"^preset=released: choose a task that it suits: de-en, en-de, en-vi"
     ):
         compose_experiment(["task=mnist", "preset=released"])
+    with pytest.raises(ValueError, match=r"^data\.tags='foo'"):
+        compose_experiment(["task=ptb", "preset=ud", "data.tags=foo"])
 
 
 @pytest.mark.parametrize("preset", [name for name in choices("preset") if name != "none"])

@@ -163,10 +163,8 @@ def test_pairs_too_long_for_a_batch_are_told_and_refused_where_none_is_left(tmp_
         load_pairs(data.model_copy(update={"batch_tokens": 3}))
 
 
-def treebank(
-    folder: Path, labels: dict[str, str], *, root: str = "root", train_root: str = "root"
-) -> Inspection:
-    at_root = {"train": train_root, "valid": root, "test": "root"}
+def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Inspection:
+    at_root = {"train": "root", "valid": root, "test": "root"}
     texts = {
         split: "".join(
             f"1\t{split}{n}\t_\tX\tX\t_\t0\t{at_root[split]}\t_\t_\n2\tw\t_\tX\tX\t_\t1\t{label}\t_\t_\n\n"
@@ -187,8 +185,6 @@ def test_arcs_with_labels_unseen_in_training_are_told(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="valid: label 'other' and all others are no training labels"):
         treebank(tmp_path, {"train": "obj", "valid": "other", "test": "obj"}, root="other")
-    with pytest.raises(ValueError, match="valid: label 'root' and all others are no training labels"):
-        treebank(tmp_path, {"train": "_", "valid": "obj", "test": "obj"}, train_root="_")
 
 
 def test_the_papers_data_overlap_as_their_corpora_do(mirror: Path) -> None:

@@ -232,6 +232,13 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
+def test_a_file_that_is_no_contribution_is_not_replaced_by_one(tmp_path: Path) -> None:
+    (notes := tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"^output=.*notes\.txt: exists and is no contribution"):
+        dispatch(["contribute", "rt/adanorm", f"output={notes}"])
+    assert notes.read_text() == "mine"
+
+
 @pytest.mark.parametrize(("group", "name"), [("norm", "adanorm"), ("task", "rt")])
 def test_a_norm_or_task_that_this_checkout_lacks_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, name: str

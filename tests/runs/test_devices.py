@@ -23,7 +23,7 @@ from tests.launch.test_launch import processes, wait_until
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which a driver says its version, on a machine whose torch sees no device."""
     monkeypatch.setattr(environment, "DRIVER", tmp_path / "version")
-    monkeypatch.setattr(devices, "DEVICES", tmp_path / "version")
+    monkeypatch.setattr(devices, "CONTROL_DEVICE", tmp_path / "version")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return tmp_path / "version"
@@ -39,9 +39,11 @@ def test_a_gpu_that_torch_cannot_use_is_a_line_with_both_versions_and_the_remedy
     driver.write_text("535.54.03\n")
     with pytest.raises(ValueError, match=rf"{said} driver is 535.54.03; install .*; device=cpu computes"):
         check_devices(1)
-    monkeypatch.setattr(devices, "DEVICES", driver.parent / "none")  # a container that was given no GPU
+    monkeypatch.setattr(
+        devices, "CONTROL_DEVICE", driver.parent / "none"
+    )  # a container that was given no GPU
     check_devices(1)
-    monkeypatch.setattr(devices, "DEVICES", driver)
+    monkeypatch.setattr(devices, "CONTROL_DEVICE", driver)
     for hidden in ("", "NoDevFiles"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
         check_devices(1)

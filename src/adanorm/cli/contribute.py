@@ -28,8 +28,12 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
     check_output(output := arguments.keys["output"])
-    if (path := Path(output)).exists():
-        read(path)  # raises for what is no contribution and would be lost
+    if (path := Path(output)).is_file():
+        try:
+            read(path)
+        except ValueError:
+            line = f"output={output}: exists and is no contribution; remove it or name another file"
+            raise ValueError(line) from None
     records, left = [], []
     for known, _ in named_runs(arguments.names):
         ran_here = (known.folder / "result.json").exists()  # beside a line of another run of it

@@ -92,7 +92,7 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     def job(config: DictConfig) -> None:
         values: Any = OmegaConf.to_container(config, resolve=True)
         experiment = parse_experiment(values)
-        if words := apart.get(experiment.folder()):
+        if is_first_process() and (words := apart.get(experiment.folder())):
             print(f"\n{words}", flush=True)
         if not _is_shown(experiment):
             _run(experiment)

@@ -30,14 +30,13 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
     try:
         return parse_experiment(compose_values(prepared), _of_choices(chosen))
     except ValueError as error:
-        if (preset := chosen.get("preset")) and str(error).partition("=")[0] in _keys_of_preset(preset):
-            suited = ", ".join(task for task in choices("task") if _suits(preset, task))
-            raise ValueError(f"preset={preset}: choose a task that it suits: {suited} ({error})") from None
-        raise
-
-
-def _keys_of_preset(preset: str) -> set[str]:
-    return {key for key, _ in dotted(_file(f"preset/{preset}"))}
+        preset = chosen.get("preset", "none")
+        is_of_preset = str(error).partition("=")[0] in {key for key, _ in dotted(_file(f"preset/{preset}"))}
+        suited = [task for task in choices("task") if _suits(preset, task)] if is_of_preset else []
+        if not suited or chosen.get("task") in suited:
+            raise
+        line = f"preset={preset}: choose a task that it suits: {', '.join(suited)} ({error})"
+        raise ValueError(line) from None
 
 
 def _suits(preset: str, task: str) -> bool:

@@ -48,7 +48,7 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
     if more := next(folder.glob(f"train[0-9]*.{pair}.*"), None):
         raise ValueError(
-            f"data.path={folder}: holds {more.name}; one training set is read, `train`: join them"
+            f"data.path={folder}: holds {more.name}; only `train` is read: join the training sets"
         )
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]

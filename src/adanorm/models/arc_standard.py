@@ -148,13 +148,13 @@ def write_features_of(
 def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> Numbers:
     """Take the allowed action of the highest score (A, 1 + 2K) in the sentences `rows` (A,).
 
-    Returns those that are not done (A',). Where no score is a number, a word is shifted or has an arc.
+    Returns those that are not done (A',). Where no score is a number it shifts, or draws a right arc.
     """
     going = np.zeros(len(rows), dtype=np.bool_)
     for place in range(len(rows)):
         s = rows[place]
         best, chosen, taken = -np.inf, 0, SHIFT
-        if not allowed(states, s, SHIFT):  # which arrays are not made for
+        if not allowed(states, s, SHIFT):  # a shift would write past the arrays
             chosen, taken = 1 + kinds, RIGHT_ARC
         for number in range(1 + 2 * kinds):
             action = SHIFT if number == 0 else LEFT_ARC if number <= kinds else RIGHT_ARC

@@ -117,7 +117,7 @@ def checked(one: Record) -> Record:
     result, contents = evidence_of(one), one.contents()
     check.check(one.folder, one.content, result)
     code = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name not in check.FILES}
-    if norm not in choices("norm") and one.identity["norm"].get("path") is None:
+    if norm not in choices("norm") and not one.identity["norm"].keys() & {"path", "code"}:
         raise ValueError(f"no norm {norm!r} here: its code comes first")
     named = {f"code/{name}": digest for name, digest in one.identity["norm"].get("code", {}).items()}
     if code != {**named, "result.json": code["result.json"]} or not all(map(CODE.fullmatch, named)):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from adanorm.records.environment import driver_version
 
-DEVICES = Path("/dev/nvidiactl")
+CONTROL_DEVICE = Path("/dev/nvidiactl")  # of NVIDIA's driver, there where a GPU is
 
 
 def usable_devices() -> int:
@@ -24,7 +24,7 @@ def check_devices(gpus: int, *, is_asked: bool = False) -> None:
     """
     count = usable_devices()
     is_asked = is_asked or gpus > 1
-    if count == 0 and (is_asked or (driver_version() and DEVICES.exists() and not _are_hidden())):
+    if count == 0 and (is_asked or (driver_version() and CONTROL_DEVICE.exists() and not _are_hidden())):
         raise ValueError(f"{'GPUs asked for, and' if is_asked else 'an NVIDIA GPU, and'} {no_cuda()}")
     if is_asked and gpus > count:
         devices = "1 CUDA device" if count == 1 else f"{count} CUDA devices"
@@ -40,7 +40,9 @@ def no_cuda() -> str:
     import torch
 
     built, driver = torch.version.cuda, driver_version()
-    if _are_hidden():
+    if driver and built and not CONTROL_DEVICE.exists():
+        remedy = "give this container its GPUs, as `docker run --gpus all` does"
+    elif _are_hidden():
         remedy = "unset CUDA_VISIBLE_DEVICES, which hides them"
     elif driver is None or built is None:
         needed = {"NVIDIA's driver": driver, "a CUDA build of torch": built}

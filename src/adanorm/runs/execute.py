@@ -152,7 +152,7 @@ def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
     schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
     cuts = [
-        f"; data.{key}={value} cuts the training data, data.{key}={of_all} does not"
+        f"; data.{key}={value} trains on no more, data.{key}={of_all} on all"
         for key, of_all in (
             ("train_fraction", "1"),
             ("train_images", "null"),

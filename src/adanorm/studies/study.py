@@ -121,6 +121,8 @@ def load_study(name: str) -> Study:
     """Return the study of conf/study or of a .yaml file; ValueError for a key, value or name that is none."""
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
+        if name.endswith(".yaml"):
+            raise ValueError(f"{name}: no such file")
         check_known("study", [name], choices("study"), ", or name a .yaml file of your own")
     written = read_yaml_file(file)
     try:

@@ -251,7 +251,7 @@ def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_p
         for split in ("valid", "test"):
             assert made.references(split, kind) == texts[f"{split}_en"].splitlines()
     (corpus.folder / "train1.de-en.de.bin").touch()
-    with pytest.raises(ValueError, match=r"holds train1\.de-en\.de\.bin; one training set is read"):
+    with pytest.raises(ValueError, match=r"holds train1\.de-en\.de\.bin; only `train` is read"):
         data.own_files()
     (corpus.folder / "train1.de-en.de.bin").unlink()
     (corpus.folder / "valid.de-en.de.idx").unlink()
@@ -307,6 +307,7 @@ def test_an_unknown_word_of_a_reference_matches_none_that_a_model_writes_and_is_
             (corpus.folder / f"test.{kind}.en").write_text("of other pairs\n")
     for kind in ("words", "text"):
         assert not any(mark in line for line in corpus.references("test", kind) for mark in ("<", "unk"))
+        assert "of other pairs" not in corpus.references("test", kind)
     assert corpus.inspection.warnings[-1].startswith("test: 4 of 7 target subwords (57.1%) are unknown")
     outputs, references = corpus.beside_references("test", ["<unk> <unk> <unk> <unk>"] * 2)[1]
     assert bleu("sacrebleu", outputs, references, lowercase=False)[0] == 0

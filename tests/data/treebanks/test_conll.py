@@ -121,9 +121,11 @@ def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
 
 def test_a_treebank_without_tags_in_the_column_is_refused_with_the_other_named(tmp_path: Path) -> None:
     files = own(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
-    with pytest.raises(ValueError, match=r"has no tags in the column xpos; data\.tags=upos reads the other"):
+    with pytest.raises(ValueError, match=r"has no tags in the column xpos: data\.tags=upos reads"):
         load_treebank(parser(*files).data)  # type: ignore[arg-type]
     assert load_treebank(parser(*files, "data.tags=upos").data)  # type: ignore[arg-type]
+    without = own(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\t_\t_\t"))
+    assert load_treebank(parser(*without).data), "of a treebank without any tags"  # type: ignore[arg-type]
 
 
 def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tmp_path: Path) -> None:

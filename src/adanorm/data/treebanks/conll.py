@@ -32,9 +32,9 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
             digest, paths = hashlib.sha256(), files[split]
             contents = [(packed.content(path, digest.update), path.name) for path in paths]
             trees[split] = [tree for part in contents for tree in read_treebank(*part, data.tags)]
-            if all(tag == "_" for tree in trees[split] for tag in tree.tags):
-                (other,) = {*TAG_COLUMNS} - {data.tags}
-                lacking = f"has no tags in the column {data.tags}; data.tags={other} reads the other"
+            (other,) = {*TAG_COLUMNS} - {data.tags}
+            if not _have_tags(trees[split]) and _have_tags(read_treebank(*contents[0], other)):
+                lacking = f"has no tags in the column {data.tags}: data.tags={other} reads those that it has"
                 raise ValueError(f"{paths[0].name}: {lacking}")
             name = f"penn, {split}, {len(paths)} files" if is_penn else f"{split}/{paths[0].name}"
             checksums[name] = digest.hexdigest()
@@ -50,13 +50,17 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
 
+def _have_tags(trees: Sequence[Tree]) -> bool:
+    return any(tag != "_" for tree in trees for tag in tree.tags)
+
+
 def inspect_trees(trees: Trees) -> Inspection:
     """Return overlaps and labels that training lacks; raises ValueError where it lacks all of a split's."""
     words = {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
     counts = count_overlaps(words)
     warnings = overlap_warnings(counts, trees)
     known = {label for tree in trees["train"] for label in tree.labels or ()}
-    for split in ("valid", "test"):
+    for split in ("valid", "test") if known else ():
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in known]
         if unknown and len(unknown) == len(labels):
@@ -121,7 +125,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]]:
     """Return the ten columns of a sentence's lines, but comments, by index.
 
-    Raises ValueError for lines of other columns; its end names the other format that a caller reads.
+    Raises ValueError for lines of other columns; `other_format` ends the message.
     """
     kept = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
     rows = {index: line.rstrip("\r\n").split("\t") for index, line in kept.items()}

@@ -93,7 +93,7 @@ def projectivized(tree: Tree) -> Tree:
 def attachment(
     gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where there are labels.
+    """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where both have labels.
 
     UAS is the share of words with the right head, LAS with the right head and label: in percent by name,
     and how each was counted.
@@ -108,7 +108,8 @@ def attachment(
                 pairs = ((label.partition(":")[0], other.partition(":")[0]) for label, other in pairs)
             labels += [label == other for label, other in pairs]
     kinds = {"uas": heads}
-    if len(labels) == len(heads):
+    gives_labels = any(label != "_" for _, parsed_labels in parsed for label in parsed_labels)
+    if gives_labels and len(labels) == len(heads):
         kinds["las"] = [head and label for head, label in zip(heads, labels, strict=True)]
     metrics, signatures = {}, {}
     for name, right in kinds.items():
