@@ -111,10 +111,11 @@ def _best(table: Table, tasks: Sequence[str]) -> str:
 def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str:
     """Return the scale and the seeds of the cells that are drawn, each with its task, and more sentences."""
     study, tasks = table.study, [task for task, _ in drawn]
+    about = seeds(drawn_scores(cell, quantity) for _, cell in drawn for quantity in study.draws)
     missing = [title(task) for task in study.columns if task not in tasks]
     what = listed([METRICS[one].label if one in METRICS else "test scores" for one in study.draws])
     sentences = [
-        f"{study.title}: {what} at {study.scale} scale, {seeds(drawn_scores(cell) for _, cell in drawn)}.",
+        f"{study.title}: {what} at {study.scale} scale, {about}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
         "" if table.comparable else "These runs do not have the paper's data and settings.",
