@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 import torch._dynamo  # which DistributedDataParallel would import in every process
@@ -110,12 +111,8 @@ def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
     # Loaded once for all: on the CPU, for a GPU that was used cannot be shared with a forked process. Even to
     # count GPUs, as fairseq does when it is imported, may use them.
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
-    del os.environ["CUDA_VISIBLE_DEVICES"]
-    if visible is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible
+    with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+        loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
     children = {fork(partial(work, rank, sizes, ports, loaded, folder, device)) for rank in range(max(sizes))}
     while children:
         child, status = os.wait()

@@ -138,7 +138,7 @@ REFUSED = [
     ("run -x", "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
     ("run --cfg", "argument --cfg/-c: expected one argument"),
     ("run task=rt scale=small", "scale=small: rt has no such scale: choose from mini, paper, smoke"),
-    ("analyze gradients scale=huge", "scale='huge': input should be 'paper', 'small', 'mini'"),
+    ("analyze gradients scale=huge", "scale='huge': input should be 'paper', 'small', 'mini' or 'smoke'"),
     ("notebook task=ptb", "task=ptb: its data are licensed"),
     ("verify task=mnist norm=adanorm seed=999", "seed=999: on record are 1, 2, 3, 41, 42"),
     ("run task=rt seed=1 seed=2", "seed is given twice"),

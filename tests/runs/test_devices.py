@@ -39,9 +39,8 @@ def test_a_gpu_that_torch_cannot_use_is_a_line_with_both_versions_and_the_remedy
     driver.write_text("535.54.03\n")
     with pytest.raises(ValueError, match=rf"{said} driver is 535.54.03; install .*; device=cpu computes"):
         check_devices(1)
-    monkeypatch.setattr(
-        devices, "CONTROL_DEVICE", driver.parent / "none"
-    )  # a container that was given no GPU
+    # A container that was given no GPU.
+    monkeypatch.setattr(devices, "CONTROL_DEVICE", driver.parent / "none")
     check_devices(1)
     monkeypatch.setattr(devices, "CONTROL_DEVICE", driver)
     for hidden in ("", "NoDevFiles"):

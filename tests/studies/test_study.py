@@ -142,7 +142,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ("rows: {a: {norm: adanorm, column_overrides: {rt: [training.lr=1]}}}", "unknown column 'rt'"),
         ("column_overrides: {mnist: [seed=1]}", "seed=1: may not change the seed of a run"),
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
-        ("scale: big", "scale='big': input should be 'paper', 'small', 'mini'"),
+        ("scale: big", "scale='big': input should be 'paper', 'small', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         ("improvements: [[none, adanorm]]", "unknown row of the improvements 'none': choose from adanorm"),
         ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),

@@ -105,6 +105,8 @@ def test_words_of_penn_punctuation_tags_count_in_the_scores_over_all_words_alone
     assert attachment([alone], [([0, 2], ["_"] * 2)], "penn")[0] == {"uas": 100, "uas_all": 50}
     labelled = replace(projective(3, 0), heads=(0, 1, 1), labels=("root", "prt", "punct"))
     labelled = replace(labelled, punctuation=(False, False, True))
+    unlabelled = attachment([labelled], [([0, 1, 2], ["_"] * 3)], "penn")[0]
+    assert unlabelled.keys() == {"uas", "uas_all"}, "a parser that gives no labels has no LAS"
     scores = attachment([labelled], [([0, 1, 2], ["root", "obj", "punct"])], "penn")[0]
     assert scores == pytest.approx({"uas": 100, "uas_all": 200 / 3, "las": 50, "las_all": 100 / 3})
 

@@ -22,10 +22,12 @@ def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
     assert (found.upheld, found.ordered) == (4, 5)
     assert found.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
     assert found.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
+    assert found.p_upheld == pytest.approx(stats.kendalltau(ours, paper, alternative="greater").pvalue)
+    column = [1.0, 2.0, 3.0, 4.0, 5.0]
     for other in ([5.0, 1.0, 2.0, 4.0, 3.0], [4.0, 5.0, 1.0, 2.0, 3.0]):
-        column, found = [1.0, 2.0, 3.0, 4.0, 5.0], known(agreement([1.0, 2.0, 3.0, 4.0, 5.0], other))
-        as_many = [orders_upheld(order, other)[0] >= found.upheld for order in permutations(column)]
-        assert found.p_upheld == pytest.approx(fmean(as_many)), "the chance of as many"
+        untied = known(agreement(column, other))
+        as_many = [orders_upheld(order, other)[0] >= untied.upheld for order in permutations(column)]
+        assert untied.p_upheld == pytest.approx(fmean(as_many)), "the chance of as many"
     assert agreement(ours[:2], paper[:2]) is None
     for pair in ((ours, [1.0] * 4), ([1.0] * 4, paper)):
         alike = known(agreement(*pair))

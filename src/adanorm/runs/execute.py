@@ -151,12 +151,10 @@ def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
     schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
+    of_all = {"train_fraction": "1", "train_images": "null"}  # a smaller scale may have less
     cuts = [
-        f"; data.{key}={value} trains on no more, data.{key}={of_all} on all"
-        for key, of_all in (
-            ("train_fraction", "1"),
-            ("train_images", "null"),
-        )  # which a smaller scale may cut
+        f"; data.{key}={value} trains on no more, data.{key}={whole} on all"
+        for key, whole in of_all.items()
         if (value := getattr(experiment.data, key, None)) not in (None, 1)
     ]
     return f"own data: {sizes} examples to train, validate and test on; {schedule}{''.join(cuts)}"

@@ -55,10 +55,9 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     store, rank, size = next(rendezvous("env://", timeout=patience))
     # A sweep joins again and again by torchrun's one store, where a group finds what the last one wrote.
     port = os.environ["MASTER_PORT"]
-    fresh = dist.PrefixStore(  # type: ignore[attr-defined]
-        f"group {_JOINED[port]}", store
-    )
+    prefix = f"group {_JOINED[port]}"
     _JOINED[port] += 1
+    fresh = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=fresh, rank=rank, world_size=size, timeout=patience)
     world, left = World(dist.get_rank(), dist.get_world_size()), Event()
