@@ -1,1 +1,1 @@
-"""Data: what exists, getting it verified, and one reader a kind."""
+"""Data: the catalogue of sources, verified downloads, and one reader per kind of data."""

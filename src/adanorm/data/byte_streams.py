@@ -1,4 +1,4 @@
-"""Bytes to be predicted: enwik8, its first million, any file; as parallel streams of segments."""
+"""Text whose next byte is predicted: enwik8, its first million bytes or any file, as parallel streams."""
 
 import hashlib
 import math
@@ -16,31 +16,31 @@ from adanorm.data.examples import Movable
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
-LINE = 40  # bytes: shorter lines are the same by chance or mark-up
-IGNORED = -100  # a target that counts nothing
+LINE = 40  # bytes: shorter lines may repeat by chance or as mark-up
+IGNORED = -100  # a target that the loss leaves out
 
 
 @dataclass(frozen=True)
 class SegmentBatch(Movable):
-    """A segment of every stream: bytes (B, T) and the bytes that follow them, IGNORED past an end."""
+    """One segment per stream: bytes (B, T) and targets (B, T), the next byte or IGNORED past the end."""
 
     segment: Tensor
     target: Tensor
-    first: bool  # whether the streams start here
-    units: int
+    first: bool  # whether this is the first segment of the streams
+    units: int  # the number of targets that count
 
 
 @dataclass(frozen=True)
 class Segments:
-    """A text cut into parallel streams, read a segment at a time; every byte is a target once.
+    """A text cut into parallel streams and read in segments; every byte is a target once.
 
-    Each stream starts with the byte before it as context, the text itself with `before`.
+    The first input of each stream is the byte before its first target; for the first stream, `before`.
     """
 
     text: Tensor  # (N,) uint8
     before: int
     streams: int
-    length: int
+    length: int  # bytes of a segment
 
     def __len__(self) -> int:
         return math.ceil(self._segments_and_targets[0].shape[1] / self.length)
@@ -49,15 +49,15 @@ class Segments:
         return map(self.part, range(len(self)))
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
-        """Return a segment of every world-th stream from `rank` on: a process keeps its streams."""
+        """Return segment `index` of streams rank, rank + world, ...: a process keeps the same streams."""
         columns = slice(index * self.length, (index + 1) * self.length)
-        # No views: pinned for a GPU, each would take the memory of its streams.
+        # Copies: pinning a view for a GPU would take the memory of its whole streams.
         segment, target = (x[rank::world, columns].contiguous() for x in self._segments_and_targets)
         return SegmentBatch(segment, target, index == 0, int((target != IGNORED).sum()))
 
     @cached_property
     def _segments_and_targets(self) -> tuple[Tensor, Tensor]:
-        """The streams (streams, longest), and the byte after each."""
+        """Input bytes and their next bytes, both (streams, longest)."""
         longest = math.ceil(len(self.text) / self.streams)
         missing = self.streams * longest - len(self.text)
         padding = torch.full((missing,), IGNORED)
@@ -68,30 +68,32 @@ class Segments:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The splits of a text, one after the other, and the checksum of the whole."""
+    """The splits of a text, which follow one another in it, and the checksum of the whole."""
 
     splits: dict[str, Tensor]
     checksums: dict[str, str]
 
     @cached_property
     def inspection(self) -> Inspection:
-        """What the text says: of its lines of `LINE` bytes or more, which are in two splits."""
+        """What is in two splits or repeated: lines of `LINE` bytes or more, and whole splits."""
         parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
-        lines = {of: [line for line in part.split(b"\n") if len(line) >= LINE] for of, part in parts.items()}
+        lines = {
+            name: [line for line in part.split(b"\n") if len(line) >= LINE] for name, part in parts.items()
+        }
         counts = {**count_overlaps(lines), "lines": {split: len(part) for split, part in lines.items()}}
-        again = [split for split in ("valid", "test") if parts[split] in parts["train"]]
-        warnings = [f"{split}: the whole of it also stands in the training part" for split in again]
+        contained = [split for split in ("valid", "test") if parts[split] in parts["train"]]
+        warnings = [f"{split}: the whole of it also stands in the training part" for split in contained]
         return Inspection(counts, (*warnings, *overlap_warnings(counts, lines)))
 
     def before(self, split: str) -> int:
-        """Return the byte before a split; 0 before the first."""
+        """Return the last byte before a split; 0 before the first split."""
         index = SPLITS.index(split)
         return 0 if index == 0 else int(self.splits[SPLITS[index - 1]][-1])
 
 
 def load_streams(data: ByteTextConfig) -> Corpus:
-    """Return the configured text in its splits; ValueError if it is missing, or one is empty or all alike."""
-    digest = hashlib.sha256()  # of the user's file as it is, else of what is in it
+    """Return the text in splits; ValueError if it is missing, a split is empty, or train repeats one byte."""
+    digest = hashlib.sha256()  # of the user's file, perhaps packed; for a source, of the unpacked text
     if own := data.own_files():
         path = own["text"]
         content, name = packed.content(path, digest.update), path.name
@@ -113,7 +115,7 @@ def load_streams(data: ByteTextConfig) -> Corpus:
 def _content(data: ByteTextConfig) -> tuple[bytes, str]:
     if data.source == "synthetic":
         return synthetic.text(), data.source
-    if data.source == FULL_SIZE:  # enough for the updates of a dry run on full segments of every stream
+    if data.source == FULL_SIZE:  # enough full segments for the updates of a dry run
         return synthetic.text(int(3_072 * data.streams / data.fractions[0])), data.source
     if data.source == "enwik8":
         return _enwik8(data), data.source
@@ -130,7 +132,7 @@ MILLION = "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad"  # 
 
 
 def _first_million(data: ByteTextConfig) -> bytes:
-    """Return the first million bytes, from a mirror's own file of them or from the whole."""
+    """Return enwik8's first million bytes, from a mirror's file of just these or from all of enwik8."""
     try:
         content = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
     except ValueError as missing:

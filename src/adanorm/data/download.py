@@ -1,4 +1,4 @@
-"""Downloads over HTTP: resumed, repeated with patience, bounded, and refused in words where no file is."""
+"""Downloads over HTTP: resumed, retried, bounded in time and size; errors say what answered instead."""
 
 import re
 import sys
@@ -16,15 +16,15 @@ from tqdm import tqdm
 from urllib3.exceptions import HTTPError, MaxRetryError
 
 FIRST_BYTES = 64
-CHUNK = 1 << 16  # bytes that must come within `Patience.read` seconds: about a kilobyte a second
-LARGEST = 4 << 30  # bytes of a file whose size nobody has published: four times the largest of ours
-LONGEST_WAIT = 60  # seconds: an address that asks for more is given up
-PASSING = (codes.too_many_requests, *range(500, 600))  # what may pass: the same address is asked again
+CHUNK = 1 << 16  # bytes that must arrive within `Patience.read` seconds: about a kilobyte per second
+LARGEST = 4 << 30  # bytes of a file of unpublished size, at most: four times our largest file
+LONGEST_WAIT = 60  # seconds: a server that asks for a longer wait is given up
+PASSING = (codes.too_many_requests, *range(500, 600))  # temporary: the same address is tried again
 Answer = TypeVar("Answer")
 
 
 class Patience(NamedTuple):
-    """How often an address is asked, and how long is waited: seconds, `backoff` doubled each time."""
+    """How often an address is tried, and the waits in seconds; `backoff` doubles after each attempt."""
 
     attempts: int = 5
     backoff: float = 1.0
@@ -36,37 +36,37 @@ PATIENCE = Patience()
 
 
 def download(address: str, part: Path, size: int | None) -> None:
-    """Get what is at an address into `part`, going on from what it holds, in a bounded time.
+    """Download an address into `part`, after the bytes that it already holds, in a bounded time.
 
-    Raises OSError or ValueError, saying what answered instead, where that is no whole file of `size` bytes,
-    or of at most `LARGEST`; what came of a file that broke off stays for the next time.
+    Raises OSError or ValueError, which say what answered, unless a whole file of `size` bytes arrives (of at
+    most `LARGEST` if `size` is None). After an interruption `part` keeps its bytes for the next call.
     """
     with requests.Session() as session:
         for attempt in range(PATIENCE.attempts):
-            have = part.stat().st_size if part.exists() else 0
-            if have and have == size:
+            start = part.stat().st_size if part.exists() else 0
+            if start and start == size:
                 return
-            have = 0 if size is not None and have > size else have
-            asked = 0
+            start = 0 if size is not None and start > size else start
+            seconds = 0
             try:
-                with _answer(session, address, f"{have}-" if have else "", PATIENCE.read) as answer:
-                    problem, wait = _continue(answer, part, have, size), answer.headers.get("Retry-After", "")
-                    asked = int(wait) if re.fullmatch("[0-9]{1,12}", wait) else 0
+                with _answer(session, address, f"{start}-" if start else "", PATIENCE.read) as answer:
+                    problem, wait = _resume(answer, part, start, size), answer.headers.get("Retry-After", "")
+                    seconds = int(wait) if re.fullmatch("[0-9]{1,12}", wait) else 0
             except (requests.ReadTimeout, TimeoutError, requests.ConnectionError) as error:
                 if isinstance((*error.args, None)[0], MaxRetryError):
-                    raise  # where nobody answers, the next address is better than patience
+                    raise  # no server answers: try the next address rather than wait
                 problem = reason(error)
             if problem is None:
                 return
-            if asked > LONGEST_WAIT:
-                raise OSError(f"{problem}, and asks to wait {asked:,} seconds")
+            if seconds > LONGEST_WAIT:
+                raise OSError(f"{problem}, and asks to wait {seconds:,} seconds")
             if attempt + 1 < PATIENCE.attempts:
-                time.sleep(max(asked, min(PATIENCE.backoff * 2**attempt, LONGEST_WAIT)))
+                time.sleep(max(seconds, min(PATIENCE.backoff * 2**attempt, LONGEST_WAIT)))
         raise OSError(problem)
 
 
 def ask(address: str, size: int | None, seconds: float) -> str | None:
-    """Return what is wrong with an address's answer to a request for its first bytes, or None."""
+    """Return what is wrong with the answer to a request for an address's first bytes, or None."""
     try:
         with requests.Session() as session:
             answer = _answer(session, address, f"0-{FIRST_BYTES - 1}", seconds)
@@ -77,7 +77,7 @@ def ask(address: str, size: int | None, seconds: float) -> str | None:
 
 
 def reason(error: Exception) -> str:
-    """Return in a few words why something could not be got."""
+    """Return a few words on why a file could not be had."""
     if isinstance(error, requests.exceptions.SSLError):
         return "its certificate is refused"
     if isinstance(error, (requests.Timeout, TimeoutError)):
@@ -90,13 +90,13 @@ def reason(error: Exception) -> str:
 
 
 def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
-    """Return what a call gets within so many seconds: a socket's own timeout begins anew with each byte."""
+    """Return what `get` returns within `seconds`: a socket's own timeout starts again at every byte."""
     future: Future[Answer] = Future()
 
     def run() -> None:
         try:
             future.set_result(get())
-        except BaseException as error:  # the caller's
+        except BaseException as error:  # raised again in the caller
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -104,61 +104,61 @@ def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
 
 
 def _answer(session: requests.Session, address: str, span: str, seconds: float) -> requests.Response:
-    """Return the answer to a request for these bytes, all if empty, before its content is read."""
-    headers = {"Accept-Encoding": "identity"}  # the file's own bytes: they are what is counted
+    """Return the answer, content unread, to a request for the bytes `span` (all if it is empty)."""
+    headers = {"Accept-Encoding": "identity"}  # the file's own bytes, which size and checksum are about
     if span:
         headers["Range"] = f"bytes={span}"
-    waits = PATIENCE.connect, seconds
-    return _within(sum(waits), lambda: session.get(address, headers=headers, stream=True, timeout=waits))
+    limits = PATIENCE.connect, seconds
+    return _within(sum(limits), lambda: session.get(address, headers=headers, stream=True, timeout=limits))
 
 
-def _continue(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:
-    """Get the bytes that `part` lacks behind those it has; return why some are still lacking, or None."""
-    refused = answer.status_code == codes.requested_range_not_satisfiable
-    if have and refused and _total(answer) == have:
-        return None  # there is no more of it
-    goes_on = answer.status_code == codes.partial_content
-    start = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-    if have and (refused or (goes_on and start and int(start[1]) != have)):
+def _resume(answer: requests.Response, part: Path, length: int, size: int | None) -> str | None:
+    """Download what `part` lacks after its first `length` bytes; return why some is missing, or None."""
+    is_refused = answer.status_code == codes.requested_range_not_satisfiable
+    if length and is_refused and _total(answer) == length:
+        return None  # the file is complete
+    is_partial = answer.status_code == codes.partial_content
+    content_range = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
+    if length and (is_refused or (is_partial and content_range and int(content_range[1]) != length)):
         part.unlink()
         return "does not go on where an earlier download broke off"
     if problem := _refusal(answer, size):
         if answer.status_code in PASSING:
             return problem
         raise ValueError(problem)
-    return _write(answer, part, have if goes_on else 0, size)
+    return _write(answer, part, length if is_partial else 0, size)
 
 
-def _write(answer: requests.Response, part: Path, have: int, size: int | None) -> str | None:
-    """Write the rest of a file whose first `have` bytes are in `part`; return what it lacks, or None."""
+def _write(answer: requests.Response, part: Path, length: int, size: int | None) -> str | None:
+    """Write the rest of a file whose first `length` bytes are in `part`; return why it broke off, or None."""
     expected = size if size is not None else _total(answer)
-    most = LARGEST if expected is None else expected
-    answer.raw.enforce_content_length = False  # what came of it is kept; its length is checked below
+    limit = LARGEST if expected is None else expected
+    answer.raw.enforce_content_length = False  # keep what arrived; the length is checked below
     bar = tqdm(
-        total=expected, initial=have, desc=part.name, unit="B", unit_scale=True,
+        total=expected, initial=length, desc=part.name, unit="B", unit_scale=True,
         disable=not sys.stderr.isatty(),
     )  # fmt: skip
-    with part.open("ab" if have else "wb") as file, bar:
+    with part.open("ab" if length else "wb") as file, bar:
         try:
-            # As it is sent: what a server has packed for the way would have another size and checksum.
+            # Not decoded: a Content-Encoding that is decoded would change size and checksum.
             while chunk := _within(PATIENCE.read, lambda: answer.raw.read(CHUNK, decode_content=False)):
-                have += len(chunk)
-                if have > most:
+                length += len(chunk)
+                if length > limit:
                     part.unlink()
-                    raise ValueError(f"sends more than {most:,} bytes")
+                    raise ValueError(f"sends more than {limit:,} bytes")
                 if file.tell() == 0 and (problem := _page({}, chunk)):
                     raise ValueError(problem)
                 file.write(chunk)
                 bar.update(len(chunk))
         except (HTTPError, TimeoutError) as error:
             with suppress(ValueError, RuntimeError, OSError):
-                answer.raw.shutdown()  # or the answer is not closed before the rest has trickled in
+                answer.raw.shutdown()  # otherwise closing waits until the rest has trickled in
             return f"broke off: {reason(error)}"
-    return f"broke off after {have:,} of {expected:,} bytes" if have < (expected or 0) else None
+    return f"broke off after {length:,} of {expected:,} bytes" if length < (expected or 0) else None
 
 
 def _refusal(answer: requests.Response, size: int | None) -> str | None:
-    """Return what is wrong with an answer before its content is read, or None."""
+    """Return what status and headers of an answer show to be wrong, or None."""
     status = answer.status_code
     if not answer.ok:
         return {
@@ -176,7 +176,7 @@ def _refusal(answer: requests.Response, size: int | None) -> str | None:
 
 
 def _page(headers: Mapping[str, str], first: bytes) -> str | None:
-    """Return that a web page answers instead of a file, if it does: none of ours is one."""
+    """Return a problem if headers or first bytes are a web page's, else None: no file of ours is a page."""
     kind = headers.get("Content-Type", "")
     if kind.startswith("text/html") or re.match(rb"\s*<(!doctype html|html)\b", first, re.IGNORECASE):
         return "a web page answers (a confirmation, a log-in, a notice), not the file"
@@ -184,9 +184,9 @@ def _page(headers: Mapping[str, str], first: bytes) -> str | None:
 
 
 def _total(answer: requests.Response) -> int | None:
-    """Return how many bytes the whole file has, as far as the headers say."""
-    ranged = re.fullmatch(r"bytes (?:\d+-\d+|\*)/(\d+)", answer.headers.get("Content-Range", ""))
-    if ranged:
-        return int(ranged[1])
+    """Return the size of the whole file in bytes, or None if the headers do not tell."""
+    content_range = re.fullmatch(r"bytes (?:\d+-\d+|\*)/(\d+)", answer.headers.get("Content-Range", ""))
+    if content_range:
+        return int(content_range[1])
     length = answer.headers.get("Content-Length", "")
     return int(length) if length.isdecimal() and answer.status_code == codes.ok else None

@@ -1,4 +1,4 @@
-"""Examples in memory and their batches, alike for images and sentences."""
+"""Examples in memory and their batches: images, sentences, vectors."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,21 +15,21 @@ Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Movable:
-    """A dataclass whose tensors move to a device together."""
+    """A mix-in for dataclasses whose tensors move to a device together."""
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
-        """Return the batch with each of its tensors moved."""
+        """Return a copy with `move` applied to each tensor."""
         tensors = {name: move(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, **tensors)  # type: ignore[type-var]
 
     def to(self, device: torch.device) -> Self:
-        """Return the batch on a device."""
+        """Return a copy on a device."""
         return self.moved(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 @dataclass(frozen=True)
 class Batch(Movable):
-    """Inputs, (B, ...): images, token ids padded with 0, features; and targets (B,)."""
+    """Inputs (B, ...), which are images, features or token ids padded with 0, and targets (B,)."""
 
     inputs: Tensor
     targets: Tensor
@@ -37,10 +37,10 @@ class Batch(Movable):
 
 @dataclass(frozen=True)
 class ArrayExamples:
-    """Inputs of one shape, (N, ...), such as images, with targets (N,).
+    """Inputs of equal shape (N, ...), such as images, with targets (N,).
 
-    With `moments`, a mean and a deviation of (C, 1, 1) or (1, 1, 1), the inputs are pixels kept as bytes, a
-    quarter of the memory: a batch's are made numbers in [0, 1], shifted by the mean, divided by the other.
+    `moments` are a mean and a standard deviation, (C, 1, 1) or (1, 1, 1), for inputs kept as bytes, a quarter
+    of the memory: a batch has (pixel / 255 - mean) / deviation.
     """
 
     inputs: Tensor
@@ -52,7 +52,7 @@ class ArrayExamples:
         return len(self.targets)
 
     def order(self, random: np.random.Generator | None) -> list[Indices]:
-        """Return the examples of each batch, shuffled if a generator is given."""
+        """Return the indices of each batch's examples, shuffled if a generator is given."""
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         return [indices[start : start + self.batch_size] for start in range(0, len(self), self.batch_size)]
 
@@ -68,7 +68,7 @@ class ArrayExamples:
 
 @dataclass(frozen=True)
 class TextExamples:
-    """Sentences as arrays of token ids with targets (N,); a batch holds at most `batch_tokens`."""
+    """Sentences as arrays of token ids, with targets (N,); a padded batch has at most `batch_tokens`."""
 
     sentences: Sequence[Indices]
     targets: Tensor
@@ -78,7 +78,7 @@ class TextExamples:
         return len(self.targets)
 
     def order(self, random: np.random.Generator | None) -> list[Indices]:
-        """Return the examples of each batch: sentences of about one length, padding counted."""
+        """Return the indices of each batch's examples, of similar lengths; a generator shuffles them."""
         lengths = np.array([len(sentence) for sentence in self.sentences])
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         indices = indices[np.argsort(lengths[indices], kind="stable")]
@@ -88,7 +88,7 @@ class TextExamples:
         return batches
 
     def batch(self, indices: Indices) -> Batch:
-        """Return these examples as a batch, padded with 0 to the longest."""
+        """Return these examples as a batch, padded with 0 to its longest sentence."""
         chosen = [torch.from_numpy(self.sentences[int(index)]) for index in indices]
         none = torch.zeros(0, 1, dtype=torch.long)
         padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True) if chosen else none
@@ -96,10 +96,10 @@ class TextExamples:
 
 
 def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: int = 1) -> list[Indices]:
-    """Return consecutive parts of `indices`, as long as size x width stays within `tokens`.
+    """Return `indices` cut into batches, as long as possible with count x largest size <= `tokens`.
 
-    Width is the largest of a part's `sizes`; what is larger than `tokens` is a part of its own.
-    A part has a multiple of `multiple` where it can.
+    An example whose size is over `tokens` is a batch alone. A full batch of more than `multiple` examples is
+    shortened to a multiple of that.
     """
     batches: list[Indices] = []
     start = width = 0
@@ -115,19 +115,19 @@ def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: i
 
 
 def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
-    """Return those that occur so often, by falling count, then by name."""
+    """Return the entries that occur `min_count` times or more, by falling count, then by name."""
     counts = Counter(entries)
-    kept = (entry for entry, count in counts.items() if count >= min_count)
-    return tuple(sorted(kept, key=lambda entry: (-counts[entry], entry)))
+    frequent_entries = (entry for entry, count in counts.items() if count >= min_count)
+    return tuple(sorted(frequent_entries, key=lambda entry: (-counts[entry], entry)))
 
 
 class Examples(Protocol):
-    """The examples of a split, and how batches are made of them."""
+    """The examples of a split, which can be put in an order and made into batches."""
 
     def __len__(self) -> int: ...
 
     def order(self, random: np.random.Generator | None) -> list[Indices]:
-        """Return the examples of each batch, shuffled if a generator is given."""
+        """Return the indices of each batch's examples, shuffled if a generator is given."""
 
     def batch(self, indices: Indices) -> Any:
         """Return these examples as a batch."""
@@ -139,9 +139,9 @@ BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Batches(Generic[BatchT_co]):
-    """The batches of an order, each made when it is asked for."""
+    """The batches of an epoch, each made when it is needed."""
 
-    batch: Callable[[Indices], BatchT_co]  # makes one of some examples
+    batch: Callable[[Indices], BatchT_co]  # makes a batch from the indices of its examples
     order: Sequence[Indices]
 
     def __len__(self) -> int:
@@ -151,13 +151,13 @@ class Batches(Generic[BatchT_co]):
         return map(self.part, range(len(self)))
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> BatchT_co:
-        """Return every world-th example of a batch from `rank` on, perhaps none; the others are not read."""
+        """Return examples rank, rank + world, ... of a batch, perhaps none; the others are not read."""
         return self.batch(self.order[index][rank::world])
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Training, validation and test examples, the labels' names, the files' checksums, what was seen."""
+    """Examples by split, the labels' names, the files' checksums and what inspecting the data showed."""
 
     examples: dict[str, LabelledExamples]
     labels: tuple[str, ...]
@@ -170,13 +170,13 @@ class Splits:
 
 
 def with_label_noise(splits: Splits, share: float, seed: int) -> Splits:
-    """Return splits in which a share of the training labels is another class, each as likely.
+    """Return splits in which a share of the training labels is wrong: another class, each equally likely.
 
-    The seed alone draws which; those of a smaller share are among those of a larger one. Raises ValueError
-    where the share is of less than one example.
+    The seed alone decides which labels; a larger share includes those of a smaller one. Raises ValueError
+    where the share rounds to no example.
     """
     train, classes = splits["train"], len(splits.labels)
-    random = np.random.default_rng((seed, 0, 1))  # no epoch's: theirs are (seed, epoch)
+    random = np.random.default_rng((seed, 0, 1))  # no stream of an epoch: those are (seed, epoch)
     chosen = random.permutation(len(train))[: round(share * len(train))]
     if not len(chosen):
         raise ValueError(f"data.label_noise={share}: of {len(train)} training examples that is none")

@@ -1,4 +1,4 @@
-"""Getting a source's files: verified before use, landed whole, resumed where a download broke off."""
+"""Fetching a source's files: verified before use, stored only when whole, resumed after an interruption."""
 
 import hashlib
 import importlib.util
@@ -22,23 +22,23 @@ from adanorm.process import is_first_process
 
 
 def mirrors_of(data: DataConfig) -> list[str]:
-    """Return the folders and URLs to try before the canonical addresses: the one named, or what exists."""
-    if named := data.mirror or os.environ.get("ADANORM_MIRROR"):
-        return [named]
+    """Return the mirrors, folders or URLs: `data.mirror` or ADANORM_MIRROR, else the existing defaults."""
+    if mirror := data.mirror or os.environ.get("ADANORM_MIRROR"):
+        return [mirror]
     mirrors = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
     return [mirror for mirror in mirrors if "://" in mirror or Path(mirror).is_dir()]
 
 
 def cache_of(data: DataConfig) -> Path:
-    """Return the folder that downloads land in."""
+    """Return the folder of downloads."""
     return Path(data.cache) if data.cache else PROJECT / "data"
 
 
 def fetch(source: str, data: DataConfig) -> dict[str, Path]:
-    """Return the verified files of a source by name, downloading those that are missing.
+    """Return the paths of a source's verified files by name; missing ones are downloaded.
 
-    Tried are the cache, the mirrors, the canonical addresses. Raises ValueError, with every address tried and
-    what went wrong there, where a file cannot be had.
+    The cache, the mirrors and the canonical addresses are tried in this order. Raises ValueError where a file
+    cannot be had, with every address that was tried and what went wrong there.
     """
     fetched = {file: _fetch_file(SOURCES[source], file, data) for file in SOURCES[source].files}
     for mirror in dict.fromkeys(mirror for _, mirror in fetched.values() if mirror is not None):
@@ -50,7 +50,7 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
 
 
 def availability(source: str, data: DataConfig) -> str | None:
-    """Return None if the files of a source can be had here, else why not; downloads nothing."""
+    """Return why a source's files cannot be had here, or None (also if it is unlisted); downloads nothing."""
     if (entry := SOURCES.get(source)) is None:
         return None
     for file in entry.files:
@@ -62,13 +62,13 @@ def availability(source: str, data: DataConfig) -> str | None:
 
 
 def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | None]:
-    """Return where a file may be, each with the mirror that it is in, if it is one."""
+    """Return the addresses of a file, each with its mirror, or with None if it is canonical."""
     mirrored = {f"{m.rstrip('/')}/{entry.folder}/{file.name}": m for m in mirrors_of(data)}
     return {**mirrored, **dict.fromkeys(file.addresses)}
 
 
 def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
-    """Return a file, wherever it is from verified against its checksum, and the mirror that it is from."""
+    """Return the path of a file, verified wherever it comes from, and the mirror that had it, or None."""
     folder = cache_of(data) / entry.folder
     cached = {str(folder / file.name): None} if (folder / file.name).exists() else {}
     problems: list[str] = []
@@ -80,7 +80,7 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
             return path, mirror
         except (OSError, ValueError) as error:
             if _local(address) is None and getattr(error, "errno", None) is not None:
-                raise  # a full or read-only disk here, which is no address's fault
+                raise  # a full or read-only disk here is not the address's fault
             problems.append(f"{address}: {reason(error)}")
     others = [f"preset={other.preset}" for other in editions_of(entry) if other.preset]
     raise ValueError(
@@ -91,55 +91,55 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
 
 
 def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
-    """Return what is wrong at each address of the network, or None, by file and address."""
+    """Return by file and by network address what is wrong there, or None."""
     files = {f"{source.folder}/{file.name}": file for source in sources for file in source.files}
     with ThreadPoolExecutor(8) as pool:
         answers = {
             path: {
-                at: pool.submit(ask, at, None if "#" in at else file.size, PATIENCE.read)  # "#": a member
-                for at in file.addresses
-                if "://" in at
+                url: pool.submit(ask, url, None if "#" in url else file.size, PATIENCE.read)  # "#": a member
+                for url in file.addresses
+                if "://" in url
             }
             for path, file in files.items()
         }
-    return {path: {at: answer.result() for at, answer in by.items()} for path, by in answers.items()}
+    return {path: {url: answer.result() for url, answer in urls.items()} for path, urls in answers.items()}
 
 
 def editions_of(entry: Source) -> list[Source]:
-    """Return the other editions of a source that is the default one of its corpus."""
+    """Return the other editions of a corpus, given the source of its default edition."""
     return [other for other in SOURCES.values() if other.edition_of and SOURCES[other.edition_of] is entry]
 
 
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
-    """Return the files of a source that lie neither in the cache nor in a mirror that is a folder."""
+    """Return the files of a source that are neither in the cache nor in a mirror folder on this machine."""
     folders = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
     return [f for f in entry.files if not any((top / entry.folder / f.name).is_file() for top in folders)]
 
 
 def _verify(path: Path, file: File, folder: Path) -> None:
-    """Raise ValueError where a file differs from its published checksum, or from what it was at first."""
-    kept = folder / f"{file.name}.sha256"
-    kept_checksum = kept.read_text("ascii", "replace").strip() if kept.is_file() else ""
-    known = file.checksum or (kept_checksum if re.fullmatch("sha256:[0-9a-f]{64}", kept_checksum) else None)
-    algorithm, _, expected = (known or "sha256:").partition(":")
+    """Raise ValueError where a checksum is not the published one or, if none is, that of the first use."""
+    record = folder / f"{file.name}.sha256"
+    first = record.read_text("ascii", "replace").strip() if record.is_file() else ""
+    known_checksum = file.checksum or (first if re.fullmatch("sha256:[0-9a-f]{64}", first) else None)
+    algorithm, _, expected = (known_checksum or "sha256:").partition(":")
     with path.open("rb") as content:
         if algorithm == "git":  # SHA-1 after a header that holds the size
             digest = hashlib.file_digest(content, lambda: hashlib.sha1(b"blob %d\0" % path.stat().st_size))
         else:
             digest = hashlib.file_digest(content, algorithm)
     checksum = digest.hexdigest()
-    if known is None:
+    if known_checksum is None:
         packed.check(path)
-        with suppress(OSError):  # where nothing can be kept, it is read to its end every time
+        with suppress(OSError):  # without a writable cache, the file is checked to its end every time
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(kept, f"sha256:{checksum}\n".encode())
+            write_whole(record, f"sha256:{checksum}\n".encode())
     elif checksum != expected:
-        hint = "" if file.checksum else f" as when it was first used ({kept} says so)"
+        hint = "" if file.checksum else f" as when it was first used ({record} says so)"
         raise ValueError(f"{algorithm} is {checksum[:12]}..., not {expected[:12]}...{hint}")
 
 
 def _local(address: str) -> Path | None:
-    """Return the path an address names, or None for one of the network."""
+    """Return the path of a local address (a path or `package:name/path`), or None for one of the network."""
     scheme, _, rest = address.partition(":")
     if scheme in ("http", "https"):
         return None
@@ -160,22 +160,22 @@ def _answers(address: str) -> bool:
 
 
 def _downloaded(address: str, folder: Path, file: File) -> Path:
-    """Return the path of a file downloaded into a folder; it lands there verified and whole."""
+    """Return the path of a file downloaded into `folder`, where it appears only verified and whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, part = folder / file.name, folder / f"part.{file.name}"  # so that its suffix says how to read it
+    path, part = folder / file.name, folder / f"part.{file.name}"  # the suffix says how to read the file
     with naming(part), FileLock(folder / f"{file.name}.lock"):
         with suppress(OSError, ValueError):
             _verify(path, file, folder)
-            return path  # another process got it while this one waited
-        whole, _, member = address.partition("#")
+            return path  # another process downloaded it while this one waited
+        archive_address, _, member = address.partition("#")
         if member:
-            archive = _downloaded(whole, folder, File(Path(whole).name, None, None, ()))
+            archive = _downloaded(archive_address, folder, File(Path(archive_address).name, None, None, ()))
             part.write_bytes(packed.tar_members(archive, [member])[member])
         else:
-            download(whole, part, file.size)
+            download(archive_address, part, file.size)
         try:
             _verify(part, file, folder)
         except ValueError:
-            part.unlink()  # wrong bytes must not be taken up again
+            part.unlink()  # a later download must not continue wrong bytes
             raise
         return part.replace(path)

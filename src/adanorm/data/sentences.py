@@ -1,4 +1,4 @@
-"""Labelled sentences: RT, SST5 and any text in `label<TAB>sentence` lines."""
+"""Labelled sentences: RT, SST5 and any text with lines `label<TAB>sentence`."""
 
 import hashlib
 import re
@@ -14,11 +14,11 @@ from adanorm.data.fetch import fetch
 from adanorm.data.inspection import inspect_labeled, too_long
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
-Sentence = tuple[str, list[str]]  # a label and the words it belongs to
+Sentence = tuple[str, list[str]]  # a label and its words
 
 
 def load_sentences(data: TextConfig) -> Splits:
-    """Return the configured sentences; raises ValueError for a file that is missing or not of its format."""
+    """Return the configured sentences as examples; raises ValueError for a file that is missing or unfit."""
     own, checksums = data.own_files(), {}
     if own or data.source == "rt":
         files = own or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
@@ -39,7 +39,7 @@ def load_sentences(data: TextConfig) -> Splits:
 
 
 def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
-    """Return the sentences of lines `label, separator, sentence`; raises ValueError naming another line."""
+    """Return the sentences of lines `label, separator, sentence`; raises ValueError naming a wrong line."""
     lines = packed.text_lines(content, name)
     if not lines:
         raise ValueError(f"{name}: holds no line")
@@ -47,15 +47,15 @@ def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
 
 
 def _parse(line: str, separator: str, name: str) -> Sentence:
-    label, separated, sentence = line.partition(separator)
+    label, delimiter, sentence = line.partition(separator)
     words = sentence.split()
     if "\0" in line:
         raise ValueError(f"{name}: not UTF-8 (a NUL, as UTF-16 has)")
     if "\r" in line:
         raise ValueError(f"{name}: a carriage return within a line; a line feed ends one")
-    if not separated or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
-        between = "<TAB>" if separator == "\t" else " "
-        raise ValueError(f"{name}: expected `label{between}sentence`, found {line[:40]!r}")
+    if not delimiter or not label.strip() or not words or (separator == "\t" and "\t" in sentence):
+        gap = "<TAB>" if separator == "\t" else " "
+        raise ValueError(f"{name}: expected `label{gap}sentence`, found {line[:40]!r}")
     if reason := too_long(len(words)):
         raise ValueError(f"{name}: {reason}")
     return label.strip(), words
@@ -65,7 +65,7 @@ _LEAF = re.compile(r"\(\d ([^()\s]+)\)")
 
 
 def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
-    """Return SST's whole sentences by split, labelled 0 to 4 by the tree's root, and the file's checksum."""
+    """Return SST's sentences by split, with the label 0 to 4 of the tree's root, and the file's checksum."""
     corpora, digest = {}, hashlib.sha256()
     names = ["trees/train.txt", "trees/dev.txt", "trees/test.txt"]
     members = packed.zip_members(path, names, digest.update)
@@ -80,28 +80,28 @@ def _plain(leaf: str) -> str:
 
 
 def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
-    """Return sentences as token ids; labels are sorted, words by falling count. None loses all its words."""
+    """Return sentences as token ids, with labels sorted and words by falling count; none becomes empty."""
 
-    def chosen(words: list[str]) -> list[str]:
+    def clean(words: list[str]) -> list[str]:
         if data.words == "alphanumeric":
             words = re.findall(r"\w+", " ".join(words)) or words
         return [word.lower() for word in words] if data.lowercase else words
 
-    corpora = {split: [(label, chosen(words)) for label, words in part] for split, part in corpora.items()}
+    corpora = {split: [(label, clean(words)) for label, words in part] for split, part in corpora.items()}
     fraction = data.train_fraction
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * fraction))]
     inspection = inspect_labeled(
         {split: (" ".join(words).encode() for _, words in part) for split, part in corpora.items()},
         {split: [label for label, _ in part] for split, part in corpora.items()},
-        what="sentences" if fraction == 1 else f"sentences (data.train_fraction={fraction})",
+        kind="sentences" if fraction == 1 else f"sentences (data.train_fraction={fraction})",
         available=sum(len(words) for _, words in corpora["train"]),
         batch=("data.batch_tokens", data.batch_tokens),
     )
     labels = tuple(sorted({label for label, _ in corpora["train"]}))
-    known = frequent((word for _, words in corpora["train"] for word in words), data.min_count)
-    if not known:
+    frequent_words = frequent((word for _, words in corpora["train"] for word in words), data.min_count)
+    if not frequent_words:
         raise ValueError(f"data.min_count={data.min_count}: no word of the training data is so frequent")
-    vocabulary = (PADDING, UNKNOWN, *known)
+    vocabulary = (PADDING, UNKNOWN, *frequent_words)
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
 

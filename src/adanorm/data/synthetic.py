@@ -1,6 +1,6 @@
-"""Made-up data, the same on every machine: learnable and tiny for scale=smoke and the tests.
+"""Made-up data, equal on every machine: tiny and learnable, for scale=smoke and the tests.
 
-Those of `full_size_` have the paper's vocabularies and lengths, a few batches, no meaning.
+Functions `full_size_*` give a few batches without meaning, with vocabularies and lengths as in the paper.
 """
 
 import numpy as np
@@ -8,13 +8,13 @@ import numpy as np
 from adanorm.config.data_sections import ParallelConfig
 
 Rows = list[tuple[str, str, int]]
-WORDS = 18_000  # of full size, of sentences and of trees: about what RT and the treebank have
+WORDS = 18_000  # vocabulary of full-size sentences and trees: about that of RT and the treebank
 TAGS = 45
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
 def images(*, train: int, test: int, shape: tuple[int, ...]) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return images (N, *shape) and labels (N,) to train and test: a bright square per class, in noise."""
+    """Return images (N, *shape) and labels (N,), train then test: noise and a bright square per class."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, train + test).astype(np.uint8)
     pixels = random.integers(0, 100, (train + test, *shape)).astype(np.uint8)
@@ -31,10 +31,10 @@ Numbers = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
 def linear_map(count: int, *, inputs: int, outputs: int, noise: float) -> tuple[Numbers, Numbers]:
-    """Return inputs (N, inputs) of N(0, 1) and targets (N, outputs): a random linear map of them and noise.
+    """Return inputs (N, inputs) from N(0, 1) and targets (N, outputs): a random linear map plus noise.
 
-    The map's entries are N(0, 1/inputs), so that a target without noise has variance 1. The map is
-    drawn first: it does not change with the number of examples.
+    The map's entries are from N(0, 1/inputs), so a target without noise has variance 1. The map is
+    drawn first, so it does not depend on the number of examples.
     """
     random = np.random.default_rng(0)
     weights = random.standard_normal((inputs, outputs)) / np.sqrt(inputs)
@@ -44,31 +44,31 @@ def linear_map(count: int, *, inputs: int, outputs: int, noise: float) -> tuple[
 
 
 def pairs() -> dict[str, tuple[list[str], list[str]]]:
-    """Return sources and targets of each split: the target is the source, word by word in other words."""
+    """Return sources and targets by split; each target translates its source word by word."""
     random = np.random.default_rng(0)
     splits: dict[str, tuple[list[str], list[str]]] = {}
     for split, count in (("train", 256), ("valid", 32), ("test", 32)):
-        drawn = [random.integers(0, 20, random.integers(3, 9)) for _ in range(count)]
+        numbers = [random.integers(0, 20, random.integers(3, 9)) for _ in range(count)]
         splits[split] = (
-            [" ".join(f"word{word}" for word in sentence) for sentence in drawn],
-            [" ".join(f"wort{(word + 7) % 20}" for word in sentence) for sentence in drawn],
+            [" ".join(f"word{word}" for word in sentence) for sentence in numbers],
+            [" ".join(f"wort{(word + 7) % 20}" for word in sentence) for sentence in numbers],
         )
     return splits
 
 
 def text(size: int = 6_000) -> bytes:
-    """Return so many bytes of words that follow one another by a rule."""
+    """Return `size` bytes of words; from word to word, one or two places are advanced in a fixed cycle."""
     random = np.random.default_rng(0)
     words = [b"the", b"cat", b"sat", b"on", b"a", b"mat"]
-    state, made = 0, bytearray()
-    while len(made) < size:
-        made += words[state] + b" "
+    state, content = 0, bytearray()
+    while len(content) < size:
+        content += words[state] + b" "
         state = (state + int(random.integers(1, 3))) % len(words)
-    return bytes(made[:size])
+    return bytes(content[:size])
 
 
 def sentences() -> dict[str, list[tuple[str, list[str]]]]:
-    """Return labels and words of each split: the label says whether "good" or "bad" stands among fillers."""
+    """Return labels and words by split: the label says whether "good" or "bad" is among the filler words."""
     splits: dict[str, list[tuple[str, list[str]]]] = {"train": [], "valid": [], "test": []}
     for seed, (split, rows) in enumerate(splits.items()):
         random = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
 
 
 def trees() -> dict[str, list[Rows]]:
-    """Return words, tags and heads of each split: a verb rules nouns, a noun its articles before it."""
+    """Return words, tags and heads by split: nouns depend on the verb, articles on the noun after them."""
     random = np.random.default_rng(0)
     sizes = {"train": 128, "valid": 32, "test": 32}
     return {split: [_tree(random) for _ in range(count)] for split, count in sizes.items()}
@@ -90,18 +90,18 @@ def _tree(random: np.random.Generator) -> Rows:
     before, after = random.integers(1, 3, 2)
     articles = random.integers(0, 3, before + after)
     verb = 1 + int(sum(1 + count for count in articles[:before]))
-    made: Rows = []
+    rows: Rows = []
     for index, count in enumerate(articles):
         if index == before:
-            made.append((f"verb{random.integers(5)}", "VB", 0))
-        noun = len(made) + int(count) + 1
-        made += [(f"the{random.integers(3)}", "DT", noun)] * int(count)
-        made.append((f"noun{random.integers(9)}", "NN", verb))
-    return [*made, (".", ".", verb)]
+            rows.append((f"verb{random.integers(5)}", "VB", 0))
+        noun = len(rows) + int(count) + 1
+        rows += [(f"the{random.integers(3)}", "DT", noun)] * int(count)
+        rows.append((f"noun{random.integers(9)}", "NN", verb))
+    return [*rows, (".", ".", verb)]
 
 
 def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:
-    """Return sources and targets of each split, in which every word of a dictionary of full size occurs."""
+    """Return sources and targets by split; on each side every word of a full-size dictionary occurs."""
     size = (data.dictionary_size or 1000) - 4  # fairseq's four special symbols count
     sources, targets = (_lines(2_500, size, seed=seed) for seed in (0, 1))
     bounds = {"valid": slice(0, 8), "test": slice(8, 12), "train": slice(12, None)}
@@ -109,13 +109,13 @@ def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str
 
 
 def _lines(count: int, words: int, *, seed: int) -> list[str]:
-    """Return lines of 10 to 60 words, in which every word occurs."""
+    """Return lines of 10 to 60 words; every word occurs if there are as many positions, else none twice."""
     random = np.random.default_rng(seed)
     lengths = random.integers(10, 61, count)
-    drawn = random.integers(0, words, int(lengths.sum()))
-    order = random.permutation(words)[: len(drawn)]
-    drawn[-len(order) :] = order
-    return [" ".join(f"w{word}" for word in part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
+    numbers = random.integers(0, words, int(lengths.sum()))
+    order = random.permutation(words)[: len(numbers)]
+    numbers[-len(order) :] = order
+    return [" ".join(f"w{word}" for word in part) for part in np.split(numbers, np.cumsum(lengths)[:-1])]
 
 
 def _splits() -> dict[str, list[list[str]]]:
@@ -124,12 +124,12 @@ def _splits() -> dict[str, list[list[str]]]:
 
 
 def full_size_sentences() -> dict[str, list[tuple[str, list[str]]]]:
-    """Return labels, five of them, and words of each split."""
+    """Return labels (five classes) and words by split."""
     return {split: [(str(n % 5), line) for n, line in enumerate(part)] for split, part in _splits().items()}
 
 
 def full_size_trees() -> dict[str, list[Rows]]:
-    """Return words, tags and heads of each split: every word's head is the one before it."""
+    """Return words, tags and heads by split: the head of each word is the word before it."""
     return {
         split: [[(word, f"T{int(word[1:]) % TAGS}", n) for n, word in enumerate(line)] for line in part]
         for split, part in _splits().items()

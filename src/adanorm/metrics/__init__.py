@@ -1,1 +1,1 @@
-"""Metrics of the tasks."""
+"""The metrics of the tasks: their table, BLEU, and scores from counts of single examples."""

@@ -1,4 +1,4 @@
-"""BLEU, counted three ways, and chrF, each with sacrebleu's signature."""
+"""Three kinds of BLEU, and chrF, each with sacrebleu's signature."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ KINDS = {
 
 
 def scorer(kind: str, *, lowercase: bool) -> Any:
-    """Return sacrebleu's metric for a kind of BLEU."""
+    """Return sacrebleu's metric object for a kind of BLEU."""
     from sacrebleu.metrics.bleu import BLEU
 
     if kind == "sacrebleu":
@@ -24,27 +24,27 @@ def scorer(kind: str, *, lowercase: bool) -> Any:
 
 
 def split_compounds(words: str) -> str:
-    """Return words with every hyphen inside one as a word of its own (Vaswani et al. 2017)."""
+    """Return words with each hyphen inside a word made a separate word (Vaswani et al. 2017)."""
     return _HYPHEN.sub(" ##AT##-##AT## ", words)
 
 
 def sides(kind: str, words: tuple[Lines, Lines], text: tuple[Lines, Lines]) -> tuple[list[str], list[str]]:
-    """Return the outputs and references, given as words and as text, that a kind of BLEU compares."""
-    change = split_compounds if kind == "compound_bleu" else str
+    """Return outputs and references for a kind of BLEU, from (outputs, references) as words and as text."""
+    convert = split_compounds if kind == "compound_bleu" else str
     outputs, references = text if kind == "sacrebleu" else words
-    return [*map(change, outputs)], [*map(change, references)]
+    return [*map(convert, outputs)], [*map(convert, references)]
 
 
 def bleu(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, str]:
     """Return the corpus BLEU of outputs against one reference each, in percent, and its signature."""
     metric = scorer(kind, lowercase=lowercase)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
-    split = "|compounds:split at hyphens" if kind == "compound_bleu" else ""  # before sacrebleu counts
+    split = "|compounds:split at hyphens" if kind == "compound_bleu" else ""  # not in sacrebleu's signature
     return score, f"{metric.get_signature()}{split}"
 
 
 def chrf(outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, str]:
-    """Return chrF2 of running text, in percent, and sacrebleu's signature (Popovic 2015)."""
+    """Return chrF2 of running text (Popovic 2015), in percent, and sacrebleu's signature."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF(lowercase=lowercase)
@@ -52,13 +52,13 @@ def chrf(outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, 
 
 
 def length_ratio(outputs: Lines, references: Lines) -> float:
-    """Return the number of words of the outputs over that of the references."""
+    """Return the number of words in the outputs divided by that in the references."""
     return sum(len(line.split()) for line in outputs) / sum(len(line.split()) for line in references)
 
 
 def ngram_counts(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> list[list[int]]:
-    """Return of each pair the right n-grams of one to four words, and the lengths of output and reference."""
+    """Return per pair the numbers of right 1- to 4-grams, and the lengths of output and reference, (E, 6)."""
     metric = scorer(kind, lowercase=lowercase)
-    # sacrebleu's rows: both lengths, then right n-grams, then all.
+    # sacrebleu's rows are: both lengths, then right n-grams, then all n-grams.
     rows = metric._extract_corpus_statistics(list(outputs), [list(references)])
     return [[*row[2:6], *row[:2]] for row in rows]

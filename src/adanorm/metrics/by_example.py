@@ -1,8 +1,8 @@
-"""Metrics from what is counted of each test example: the score, what an example adds to it, its factors.
+"""Metrics from counts of each test example: the score, the contribution of each example, BLEU's factors.
 
-Counts are (E examples, columns). Of an accuracy: whether the label is right. Of a loss: the loss. Of UAS:
-right heads and counted words. Of BLEU: the right n-grams of one to four words, and the lengths of output and
-reference; from these all n-grams of an output follow.
+Counts are (E examples, columns). The columns are, for accuracy, whether the label is right; for a loss, the
+loss; for UAS, right heads and scored words; for BLEU, the right 1- to 4-grams and the lengths of output and
+reference, from which the numbers of all n-grams of an output follow.
 """
 
 import math
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.float64]
-MEANS = {"accuracy": 100.0, "loss": 1.0}  # by what the mean is multiplied
+MEANS = {"accuracy": 100.0, "loss": 1.0}  # factors of the mean
 COLUMNS = {"accuracy": 1, "loss": 1, "uas": 2, "bleu": 6, "sacrebleu": 6, "compound_bleu": 6}
-ORDERS = np.arange(4)  # of n-grams, less one
+ORDERS = np.arange(4)  # n - 1 for n-grams
 
 
 def score(metric: str, counts: Counts) -> float:
-    """Return the metric of all examples together."""
+    """Return the metric over all examples together, in percent except for a loss."""
     if metric in MEANS:
         return MEANS[metric] * float(counts.mean())
     if metric == "uas":
@@ -28,42 +28,42 @@ def score(metric: str, counts: Counts) -> float:
 
 
 def by_example(metric: str, counts: Counts) -> Counts:
-    """Return what each example adds, (E,): the mean is the metric, in BLEU less its bias.
+    """Return the contribution of each example, (E,); their mean is the metric, for BLEU less its bias.
 
-    BLEU is no mean over examples. Its parts are jackknife pseudo-values, E B - (E - 1) B without the example;
-    the error of their mean is that of BLEU over the choice of examples (Efron & Tibshirani 1993, chapter 11).
+    BLEU is not a mean over examples. Its contributions are jackknife pseudo-values, E B - (E - 1) B', with B'
+    the BLEU of all others; the standard error of their mean is BLEU's (Efron & Tibshirani 1993, chapter 11).
     """
     if metric in MEANS:
         return MEANS[metric] * counts[:, 0]
     if metric == "uas":
         return 100 * counts[:, 0] * len(counts) / float(counts[:, 1].sum())
     rows = _with_ngrams(counts)
-    without = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
-    pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * without
+    others = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
+    pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * others
     return pseudo
 
 
 def factors(metric: str, counts: Counts) -> dict[str, float]:
-    """Return by name the two factors of BLEU, in percent and at most 1; of another metric none.
+    """Return by name the two factors of BLEU; {} for another metric.
 
-    The geometric mean of the precision of one to four words, and the penalty of outputs shorter than their
-    references (Papineni et al. 2002, section 2.3).
+    They are the geometric mean of the precisions of 1- to 4-grams, in percent, and the penalty, at most 1, of
+    outputs shorter than their references (Papineni et al. 2002, section 2.3).
     """
     if metric in MEANS or metric == "uas":
         return {}
-    both = map(float, _bleu(metric, _with_ngrams(counts).sum(0)))
-    return dict(zip(("precision", "brevity penalty"), both, strict=True))
+    values = map(float, _bleu(metric, _with_ngrams(counts).sum(0)))
+    return dict(zip(("precision", "brevity penalty"), values, strict=True))
 
 
 def _with_ngrams(counts: Counts) -> Counts:
-    """Return counts, and the numbers of n-grams of each output behind them, (E, 10)."""
+    """Return counts followed by the numbers of 1- to 4-grams of each output, (E, 10)."""
     return np.hstack([counts, np.maximum(counts[:, 4:5] - ORDERS, 0)])
 
 
 def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
-    """Return the precision, in percent, and the brevity penalty of sums over examples, (..., 10).
+    """Return the precision, in percent, and the brevity penalty, (...), from sums over examples, (..., 10).
 
-    As sacrebleu computes them: its own BLEU counts the k-th order without a right n-gram as 1 / 2^k right.
+    Both are as in sacrebleu, whose own BLEU counts 1 / 2^k right n-grams in the k-th order without any.
     """
     right, (length, reference), all_ngrams = sums[..., :4], np.moveaxis(sums[..., 4:6], -1, 0), sums[..., 6:]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -75,7 +75,7 @@ def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
 
 
 def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[str]]:
-    """Return counts by metric, (E, columns), as one line of numbers per column."""
+    """Return by metric the columns of its counts (E, columns), as one line of E numbers per column."""
     return {
         metric: [" ".join(map(repr, column)) for column in zip(*rows, strict=True)]
         for metric, rows in counts.items()
@@ -83,7 +83,7 @@ def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[s
 
 
 def from_text(metric: str, columns: Sequence[str]) -> Counts:
-    """Return counts (E, columns); raises ValueError for what `as_text` does not write of the metric."""
+    """Return counts (E, columns) from lines of `as_text`; raises ValueError for other lines."""
     if len(columns) != COLUMNS.get(metric):
         raise ValueError(f"{len(columns)} columns of {metric}")
     rows = [[float(number) for number in column.split(" ")] for column in columns]

@@ -1,4 +1,4 @@
-"""The table of metrics: how each is named and shown, which way it points, which kind of task yields it."""
+"""The table of metrics: name, unit, decimals, direction, and the kinds of tasks that yield them."""
 
 import math
 from collections.abc import Sequence
@@ -7,46 +7,46 @@ from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """A metric of test or validation; `label` is what tables and figures call it."""
+    """A metric of test or validation; `label` is its name in tables and figures."""
 
     label: str
-    higher_is_better: bool | None  # None: neither; nothing is chosen by it
-    unit: str = ""  # behind the label on an axis; of a loss, its kind of task says it
+    higher_is_better: bool | None  # None: neither, so nothing is chosen by it
+    unit: str = ""  # behind the label on an axis; a loss has that of its kind of task
     places: int = 2  # decimals of a score of 1 or more; settings are chosen by differences of 0.005 nats
 
     @property
     def sign(self) -> Literal[1, -1]:
-        """What a score is multiplied by so that larger is better."""
+        """The factor, 1 or -1, that makes larger scores better."""
         return 1 if self.higher_is_better else -1
 
     @property
     def largest(self) -> float:
-        """The largest score that can be: where higher is better it is a share, in percent."""
+        """The largest possible score: metrics where higher is better are percentages."""
         return 100.0 if self.higher_is_better else math.inf
 
     @property
     def with_unit(self) -> str:
-        """The label of an axis of leads, which are positive for the better norm."""
+        """The label with its unit, for an axis of leads (positive for the better norm)."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
     def axis(self) -> str:
-        """The label of an axis of scores: with the unit, and a word where lower is better."""
+        """The label with its unit, and a note where lower is better, for an axis of scores."""
         return f"{self.with_unit}{', lower is better' if self.higher_is_better is False else ''}"
 
     def decimals(self, score: float) -> int:
-        """Return how many decimals show a score: two, three of a loss; below 1 three digits."""
+        """Return the number of decimals to show: `places`, or more below 1, for three significant digits."""
         size = abs(score)
         small = 1e-9 <= size < 1
         return max(self.places, 2 - math.floor(math.log10(size)) if small else 0)
 
     def text(self, score: float) -> str:
-        """Return a score as it is shown."""
+        """Return a score with its number of decimals."""
         return f"{score:.{self.decimals(score)}f}"
 
 
 def mean_text(scores: Sequence[float], digits: int) -> str:
-    """Return the mean of scores over seeds and, from two on, their standard deviation."""
+    """Return the mean of scores over seeds, with their standard deviation if there are two or more."""
     spread = f" ± {stdev(scores):.{digits}f}" if len(scores) > 1 else ""
     return f"{fmean(scores):.{digits}f}{spread}"
 
@@ -72,14 +72,14 @@ METRICS = {
 
 
 class KindMetrics(NamedTuple):
-    """The metrics that a kind of task yields on the test set and in validation, and its curves."""
+    """The metrics of a kind of task on test and validation data, and what its curves show."""
 
     test: tuple[str, ...]
     valid: tuple[str, ...]
-    axis: str  # the label of its curves'
-    curve: str = "loss"  # the metric that curves of training and validation show, times the factor
+    axis: str  # the label of the curves' axis
+    curve: str = "loss"  # the metric in curves of training and validation, times `factor`
     factor: float = 1.0
-    beside: tuple[str, ...] = ()  # with those of the test set: nothing is chosen by them
+    beside: tuple[str, ...] = ()  # further test metrics, by which nothing is chosen
 
 
 ATTACHMENT = ("uas", "uas_all", "las", "las_all")
@@ -88,13 +88,13 @@ KIND_METRICS = {
         ("accuracy", "loss"),
         ("accuracy", "loss"),
         "loss (nats per example)",
-        beside=("memorized", "recovered"),  # with data.label_noise
+        beside=("memorized", "recovered"),  # only with data.label_noise
     ),
     "translation": KindMetrics(
         ("bleu", "sacrebleu", "compound_bleu"),
         ("loss", "nll", "perplexity"),
         "loss (bits per subword)",
-        factor=1 / math.log(2),  # the paper's is to base 2, as fairseq prints it; the records' is in nats
+        factor=1 / math.log(2),  # the paper and fairseq use bits, the records nats
         beside=("chrf", "length_ratio"),
     ),
     "char_lm": KindMetrics(("bpc", "loss"), ("bpc", "loss"), "bits per character", curve="bpc"),
@@ -104,14 +104,14 @@ KIND_METRICS = {
 
 
 def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) -> None:
-    """Raise ValueError, naming the choices, for a metric, selection or goal that a task cannot have."""
+    """Raise ValueError, naming the choices, if a kind of task lacks the metric, the selection or its goal."""
     if kind not in KIND_METRICS:
         raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
     test, valid, chosen = KIND_METRICS[kind].test, KIND_METRICS[kind].valid, selected_by or metric
     if metric not in test:
         raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
     if chosen not in valid:
-        given = selected_by or f"null (so {metric})"
-        raise ValueError(f"task.selected_by={given}: the validation of {kind} yields {', '.join(valid)}")
-    if goal != (own := "max" if METRICS[chosen].higher_is_better else "min"):
-        raise ValueError(f"task.goal={goal}: the goal of {chosen} is {own}")
+        setting = selected_by or f"null (so {metric})"
+        raise ValueError(f"task.selected_by={setting}: the validation of {kind} yields {', '.join(valid)}")
+    if goal != (expected := "max" if METRICS[chosen].higher_is_better else "min"):
+        raise ValueError(f"task.goal={goal}: the goal of {chosen} is {expected}")

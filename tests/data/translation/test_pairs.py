@@ -19,7 +19,7 @@ from adanorm.data.packed import text_lines
 from adanorm.data.translation import preparation
 from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
-from adanorm.data.translation.preparation import PLACES, Shard, clean, prepared_corpus, prepared_folder
+from adanorm.data.translation.preparation import UNHASHED, Shard, clean, prepared_corpus, prepared_folder
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 from adanorm.metrics.bleu import bleu
@@ -335,7 +335,7 @@ def test_every_setting_of_a_preparation_names_another_folder() -> None:
     numbers = {
         name: not value if isinstance(value, bool) else (value or 1) + 1
         for name, value in data
-        if name not in {*PLACES, *other, "reader"}
+        if name not in {*UNHASHED, *other, "reader"}
     }
     changed = {**other, **numbers}
     folders = {prepared_folder(data.model_copy(update={name: value}), {}) for name, value in changed.items()}

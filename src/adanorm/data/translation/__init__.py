@@ -1,1 +1,1 @@
-"""Pairs of sentences in two languages."""
+"""Parallel corpora: sentences and their translations."""

@@ -1,4 +1,4 @@
-"""Parallel corpora as they come: archives, pairs of text files, mark-up, read into aligned lines."""
+"""Raw parallel corpora: archives, pairs of text files and mark-up, read into aligned lines."""
 
 import re
 from collections import deque
@@ -13,11 +13,11 @@ from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
 
-TOGETHER = 1000  # lines that are decoded at once, which takes a third of the time of one by one
+TOGETHER = 1000  # lines decoded at once: a third of the time of one by one
 
 
 class Text(NamedTuple):
-    """A text, whose lines are read again each time they are asked for: they are never all in memory."""
+    """A text whose lines are read anew at each call of `lines`, so that they are never all in memory."""
 
     name: str
     lines: Callable[[], Iterable[str]]
@@ -25,24 +25,24 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Texts of two languages whose lines are aligned, one pair of texts after the other."""
+    """Pairs of texts in two languages with aligned lines, read one pair of texts after the other."""
 
     texts: Sequence[tuple[Text, Text]]
 
     @property
     def name(self) -> str:
-        """The names of all texts."""
+        """The names of all texts, separated by commas."""
         return ", ".join(text.name for texts in self.texts for text in texts)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair; raises ValueError where the numbers of lines differ, and where there is none."""
+        """Yield pairs of lines; raises ValueError where numbers of lines differ or a text is empty."""
         for source, target in self.texts:
             count = 0
             for pair in zip_longest(source.lines(), target.lines()):
                 if None in pair:
-                    here, there = (sum(1 for _ in text.lines()) for text in (source, target))
+                    first, second = (sum(1 for _ in text.lines()) for text in (source, target))
                     raise ValueError(
-                        f"{source.name} has {here:,} lines and {target.name} has {there:,}: line i of one"
+                        f"{source.name} has {first:,} lines and {target.name} has {second:,}: line i of one"
                         " must be the translation of line i of the other"
                     )
                 count += 1
@@ -51,10 +51,10 @@ class ParallelText:
                 raise ValueError(f"{source.name}: no lines")
 
     def parts(self, size: int, limit: int | None = None) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        """Yield `size` pairs at a time, of the first `limit`; the rest is read to see that it aligns."""
+        """Yield the first `limit` pairs, `size` at a time; the rest is read to check that it aligns."""
         pairs = iter(self)
-        taken = pairs if limit is None else islice(pairs, limit)
-        while part := list(islice(taken, size)):
+        limited = pairs if limit is None else islice(pairs, limit)
+        while part := list(islice(limited, size)):
             source, target = zip(*part, strict=True)
             yield source, target
         deque(pairs, maxlen=0)
@@ -64,31 +64,31 @@ Splits = dict[str, ParallelText]
 
 
 def corpus_files(data: ParallelConfig) -> dict[str, Path]:
-    """Return the configured corpus's files by name, verified; raises ValueError where they cannot be had."""
+    """Return the verified files of the configured corpus by name; ValueError where one cannot be had."""
     if own := data.own_files():
         return own
     if data.source in ("synthetic", FULL_SIZE):
         return {}
     if data.source not in RECIPES:
-        known = ", ".join(sorted([*RECIPES, "synthetic"]))
-        raise ValueError(f"data.source={data.source!r}: pairs of sentences come from {known}")
+        sources = ", ".join(sorted([*RECIPES, "synthetic"]))
+        raise ValueError(f"data.source={data.source!r}: pairs of sentences come from {sources}")
     return fetch(data.source, data)
 
 
 def read_corpus(data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapping[str, str]) -> Splits:
-    """Return the raw lines of each split of the corpus in these files; they are read when iterated over.
+    """Return the raw lines of each split of a corpus, read from its files on iteration.
 
-    `valid` is missing where it is to be taken out of the training pairs. Iterating raises ValueError for
-    files that do not align or are not UTF-8, and for one whose checksum is not that of its name.
+    `valid` is missing where the training pairs are to be split. Iterating raises ValueError for files that do
+    not align or are not UTF-8, and for a file whose SHA-256 is not the one under its name in `checksums`.
     """
     own = data.own_files()
     first, second = data.languages
     if data.source in ("synthetic", FULL_SIZE) and not own:
-        drawn = synthetic.pairs() if data.source == "synthetic" else synthetic.full_size_pairs(data)
+        texts = synthetic.pairs() if data.source == "synthetic" else synthetic.full_size_pairs(data)
         names = [f"{data.source}.{language}" for language in data.languages]
         return {
             split: ParallelText([(Text(names[0], source.__iter__), Text(names[1], target.__iter__))])
-            for split, (source, target) in drawn.items()
+            for split, (source, target) in texts.items()
         }
 
     def text(part: Part, language: str) -> Text:
@@ -106,7 +106,7 @@ def read_corpus(data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapp
 
 
 def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str]:
-    """Yield the lines of a text, or of a member of an archive; raises ValueError for no lines of UTF-8."""
+    """Yield the lines of a text or an archive's member; raises ValueError where they are not UTF-8 lines."""
     name = path.name if member is None else f"{path.name}: {member}"
     rest, before = packed.lines(path, member, checksum=checksum), 0
     while block := b"".join(islice(rest, TOGETHER)):
@@ -125,12 +125,12 @@ def _segments(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _plain_segments(lines: Iterable[str]) -> Iterator[str]:
-    """Yield segments with plain apostrophes, as fairseq's recipes take them."""
+    """Yield segments with plain apostrophes, as fairseq's recipes do."""
     return (segment.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for segment in _segments(lines))
 
 
 def _talks(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences of a TED training file: talks with a little mark-up between."""
+    """Yield the sentences of a TED training file, without the mark-up between talks."""
     for line in lines:
         if not any(tag in line for tag in ("<url>", "<talkid>", "<keywords>")):
             yield _TAG.sub("", line)
@@ -139,14 +139,14 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
 class Part(NamedTuple):
     """A text of a corpus."""
 
-    # In names {} is the language, {role} `src` or `ref`, and {deen} `src` for German, `ref` for English.
+    # In names, {} is the language, {role} is `src` or `ref`, {deen} is `src` for German, `ref` for English.
     file: str
-    member: str | None = None  # where the file is a tar archive
-    filter: Callable[[Iterable[str]], Iterable[str]] = iter  # of its lines
+    member: str | None = None  # of a tar archive
+    filter: Callable[[Iterable[str]], Iterable[str]] = iter  # applied to its lines
 
 
 def _wmt_train(europarl: str, news: str) -> list[Part]:
-    """Return Europarl 7, Common Crawl and a version of News Commentary."""
+    """Return the parts Europarl 7, Common Crawl and the given version of News Commentary."""
     return [
         Part(europarl, "europarl-v7.de-en.{}"),
         Part("training-parallel-commoncrawl.tgz", "commoncrawl.de-en.{}"),
@@ -155,12 +155,12 @@ def _wmt_train(europarl: str, news: str) -> list[Part]:
 
 
 def _by_split(*parts: Part) -> dict[str, list[Part]]:
-    """Return training, validation and test of one part each."""
+    """Return a recipe with one part each for training, validation and test."""
     return {split: [part] for split, part in zip(SPLITS, parts, strict=True)}
 
 
 RECIPES: dict[str, dict[str, list[Part]]] = {
-    # The classic recipe takes validation out of the cleaned training pairs.
+    # The classic recipe: validation pairs are taken from the cleaned training pairs.
     "iwslt14-de-en": {
         "train": [Part("de-en.tgz", "train.tags.de-en.{}", _talks)],
         "test": [
@@ -168,7 +168,7 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
             for part in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
         ],
     },
-    # What fairseq's recipe gives before its subwords, as harvardnlp/var-attn has it.
+    # The output of fairseq's recipe before subwords, as stored in harvardnlp/var-attn.
     "iwslt14-de-en-tokenized": {split: [Part(f"{split}.{{}}")] for split in SPLITS},
     "iwslt15-en-vi": _by_split(Part("train.{}"), Part("tst2012.{}"), Part("tst2013.{}")),
     "iwslt15-en-vi-30k": _by_split(
@@ -177,20 +177,19 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
         Part("test-2013-en-vi.tgz", "tst2013.{}"),
     ),
     "multi30k-de-en": _by_split(Part("train.{}.gz"), Part("val.{}.gz"), Part("test_2016_flickr.{}.gz")),
-    # Google's pre-processed corpus: words and subwords are made already.
+    # Google's pre-processed corpus, already split into words and subwords.
     "wmt16-en-de": _by_split(
         Part("wmt16_en_de.tar.gz", "train.tok.clean.bpe.32000.{}"),
         Part("wmt16_en_de.tar.gz", "newstest2013.tok.bpe.32000.{}"),
         Part("wmt16_en_de.tar.gz", "newstest2014.tok.bpe.32000.{}"),
     ),
-    # From raw text, what Google's corpus was made of. As in Google's script: the development set as text, the
-    # test set as marked up for German to English.
+    # Google's corpus as raw text. As in its script, validation is plain text, the test set SGML for de-en.
     "wmt16-en-de-parts": {
         "train": _wmt_train("de-en.tgz", news="v11"),
         "valid": [Part("dev.tgz", "newstest2013.{}")],
         "test": [Part("dev.tgz", "newstest2014-deen-{deen}.{}.sgm", _segments)],
     },
-    # From raw text, as in fairseq's recipe of 2014.
+    # Raw text, as in fairseq's recipe for WMT14.
     "wmt14-en-de": {
         "train": _wmt_train("training-parallel-europarl-v7.tgz", news="v9"),
         "valid": [Part("test.tgz", "newstest2013-{role}.{}.sgm", _plain_segments)],

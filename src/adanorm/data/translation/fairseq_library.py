@@ -1,4 +1,4 @@
-"""The one door to fairseq: its import takes seconds and writes into Hydra's registry."""
+"""The suite's import of fairseq, which takes seconds and writes into Hydra's registry."""
 
 import copy
 import logging
@@ -10,21 +10,20 @@ from typing import Any
 
 from adanorm.config.paths import install_command
 
-registries: list[Any] = []  # Hydra's, as fairseq's import leaves it: its own command line needs that
+registries: list[Any] = []  # Hydra's after fairseq's import: fairseq's own command line needs it
 
 
 @cache
 def fairseq() -> Any:
-    """Return the fairseq package, with the submodules that the suite uses.
+    """Return the fairseq package with the submodules that the suite uses; ValueError if not installed.
 
-    Importing it registers groups such as `task` and `model` in Hydra's ConfigStore, where a later
-    composition could find them instead of ours, and sets up the root logger; both are put back.
-    Raises ValueError where it is not installed.
+    Its import registers groups such as `task` and `model` in Hydra's ConfigStore, where a later
+    composition could find them instead of ours. It also sets up the root logger. Both are restored.
     """
     from hydra.core.config_store import ConfigStore
 
     store, root = ConfigStore.instance(), logging.getLogger()
-    kept, handlers, level = copy.deepcopy(store.repo), root.handlers[:], root.level
+    registry, handlers, level = copy.deepcopy(store.repo), root.handlers[:], root.level
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -43,8 +42,8 @@ def fairseq() -> Any:
     finally:
         logging.disable(logging.NOTSET)
         registries.append(store.repo)
-        store.repo = kept
+        store.repo = registry
         root.handlers, root.level = handlers, level
-    # fairseq gives attention a boolean and a float mask together; their sum is what it means.
+    # fairseq passes attention a boolean and a float mask together; torch adds them, as intended.
     warnings.filterwarnings("ignore", message="Support for mismatched key_padding_mask")
     return fairseq

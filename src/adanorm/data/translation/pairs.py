@@ -1,4 +1,4 @@
-"""Prepared parallel corpora as datasets, and their batches."""
+"""Prepared parallel corpora: their pairs, batches and references."""
 
 import hashlib
 import io
@@ -23,21 +23,21 @@ from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
 from adanorm.files import sha256
 
-BATCH_MULTIPLE = 8  # sentences, as fairseq-train does by default
-UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"  # the second is a character that no text has: of private use
-OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # begin so
-OTHERS_AT_MOST = 0.02  # of a dictionary's words, which may begin so by chance
+BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
+UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"  # the second is a private-use character, in no text
+OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
+OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
 
 
 @dataclass(frozen=True)
 class PairBatch(Movable):
-    """Token ids, with what would otherwise be asked of tensors on a GPU."""
+    """Token ids, and facts about them that are known before they move to a GPU, to save waits there."""
 
     source: Tensor  # (B, S), padded left
     previous: Tensor  # (B, T), padded right
-    target: Tensor  # (N,) the ids that count, row by row
-    counted: Tensor  # (2, N) their rows and columns in (B, T)
-    has_padding: bool  # whether the source has
+    target: Tensor  # (N,) target ids without padding, row by row
+    counted: Tensor  # (2, N) the targets' rows and columns in (B, T)
+    has_padding: bool  # whether the source has padding
 
     @property
     def units(self) -> int:
@@ -46,7 +46,7 @@ class PairBatch(Movable):
 
 
 class Pairs:
-    """A split: pairs of token id sequences, each with an end."""
+    """A split: pairs of token id sequences, each with an end-of-sentence token."""
 
     def __init__(self, dataset: Any, padding: int) -> None:
         self.dataset, self._padding = dataset, padding
@@ -56,30 +56,30 @@ class Pairs:
         return len(self.sizes)
 
     def order(self, batch_tokens: int, random: np.random.Generator | None) -> list[Indices]:
-        """Return the pairs of each batch, of about one length and at most `batch_tokens` a side.
+        """Return the indices of each batch's pairs, of similar lengths, at most `batch_tokens` per side.
 
-        With a generator, in random order and without pairs that are longer than a batch.
+        With a generator, batches are in random order, without pairs longer than a batch.
         """
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         indices = indices[np.argsort(self.dataset.tgt_sizes[indices], kind="stable")]
         indices = indices[np.argsort(self.dataset.src_sizes[indices], kind="stable")]
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
-        # Not fairseq's batch_by_size: it drops a last batch that is no multiple.
+        # Not fairseq's batch_by_size: it drops a last batch whose size is not a multiple.
         batches = batches_within(indices, self.sizes, batch_tokens, multiple=BATCH_MULTIPLE)
         if random is not None:
             random.shuffle(batches)
         return batches
 
     def batch(self, indices: Indices) -> PairBatch:
-        """Return these pairs as a batch; of none, the shortest pair with no target that counts."""
+        """Return these pairs as a batch; for no indices, the shortest pair without any target."""
         chosen = indices if len(indices) else [self.sizes.argmin()]
         sample = self.dataset.collater([self.dataset[int(index)] for index in chosen])
         source, previous = (sample["net_input"][name] for name in ("src_tokens", "prev_output_tokens"))
         targets = sample["target"]
-        counted = (targets != self._padding).nonzero().t()[:, : None if len(indices) else 0]
+        positions = (targets != self._padding).nonzero().t()[:, : None if len(indices) else 0]
         has_padding = bool((source == self._padding).any())
-        return PairBatch(source, previous, targets[tuple(counted)], counted, has_padding)
+        return PairBatch(source, previous, targets[tuple(positions)], positions, has_padding)
 
     def as_bytes(self) -> Iterator[bytes]:
         """Yield each pair's token ids as bytes."""
@@ -97,7 +97,7 @@ Sides = tuple[list[str], list[str]]  # translations, references
 
 @dataclass(frozen=True)
 class Corpus:
-    """A parallel corpus, ready for a model, and what undoes its preparation."""
+    """A parallel corpus, ready for a model, and the tokenizers that undo its preparation."""
 
     data: ParallelConfig
     folder: Path
@@ -106,11 +106,11 @@ class Corpus:
     words: tuple[Tokenizer, Tokenizer]
     subwords: Bpe
     checksums: dict[str, str]
-    counted: Counts | None  # by the preparation; None for a data-bin
+    counted: Counts | None  # overlaps counted by the preparation; None for a data-bin
 
     @cached_property
     def inspection(self) -> Inspection:
-        """What the pairs say: which are in two splits, too long for a batch to train on, or unknown."""
+        """Counts and warnings: pairs in two splits, pairs too long for a batch, unknown target subwords."""
         counts = self.counted or count_overlaps({name: part.as_bytes() for name, part in self.splits.items()})
         sizes, batch_tokens = self.splits["train"].sizes, self.data.batch_tokens
         too_long = int((sizes > batch_tokens).sum())
@@ -138,11 +138,11 @@ class Corpus:
         return Inspection(counts, tuple(warnings))
 
     def references(self, split: str, kind: str) -> list[str]:
-        """Return the words (`words`) or the running text (`text`) to score a split against.
+        """Return the references of a split as words (`kind="words"`) or running text (`kind="text"`).
 
-        In them an unknown word is one that no translation has: what a model writes for one never matches.
+        Unknown words become a character that no translation has, so that a model's `<unk>` never matches.
         """
-        if self.data.path is None:  # beside a data-bin, a file of that name may be of other pairs
+        if self.data.path is None:  # beside a data-bin, a file with this name may have other pairs
             path = self.folder / f"{split}.{kind}.{self.words[1].language}"
             lines = packed.text_lines(path.read_bytes(), path.name)
         else:
@@ -152,44 +152,44 @@ class Corpus:
         return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
-        """Return a split's translations, given as words, beside its references: as words, as text."""
+        """Return (translations, references) of a split, first as words, then as running text."""
         text = [self.words[1].join(line) for line in outputs]
         return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
 
 
 def load_pairs(data: ParallelConfig) -> Corpus:
-    """Return the configured corpus, prepared now if need be; raises ValueError where it cannot be had."""
+    """Return the configured corpus, prepared if it is not yet; raises ValueError where it cannot be had."""
     checksums: dict[str, str] = {}
-    counted: Counts | None = None
+    counts: Counts | None = None
     if data.path is not None:
         folder = Path(data.path)
     else:
         folder, checksums = prepared_corpus(data)
         report = json.loads((folder / "report.json").read_bytes())
         names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
-        counted = {name: report[name] for name in names}
+        counts = {name: report[name] for name in names}
     files = data_bin_files(folder, data.languages)
     texts = {name: files[name].read_bytes() for name in (f"dict.{end}.txt" for end in data.languages)}
     first, second = (_dictionary(text, name) for name, text in texts.items())
     splits = {split: _split(split, files, (first, second)) for split in SPLITS}
-    if data.path is not None:  # hashed once they are mapped into memory: what is read is what is hashed
-        hashed = {name: sha256(path) for name, path in files.items()}
-        checksums = hashed | {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+    if data.path is not None:  # hashed after they are mapped: the bytes in use are the bytes hashed
+        file_checksums = {name: sha256(path) for name, path in files.items()}
+        checksums = file_checksums | {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
     if (shortest := splits["train"].sizes.min()) > data.batch_tokens:
         problem = f"no training pair fits into a batch, the shortest has {shortest} tokens"
         raise ValueError(f"data.batch_tokens={data.batch_tokens}: {problem}")
     codes = folder / "codes"
     try:
-        with redirect_stderr(io.StringIO()):  # where subword-nmt complains before it calls sys.exit
+        with redirect_stderr(io.StringIO()):  # hides subword-nmt's message before its sys.exit
             subwords = Bpe(codes.read_text("utf-8") if codes.exists() else None)
     except (ValueError, LookupError, SystemExit):
         raise ValueError(f"{codes}: no merges of subword-nmt") from None
     source, target = (Tokenizer(language, data) for language in data.languages)
-    return Corpus(data, folder, (first, second), splits, (source, target), subwords, checksums, counted)
+    return Corpus(data, folder, (first, second), splits, (source, target), subwords, checksums, counts)
 
 
 def _dictionary(text: bytes, name: str) -> Any:
-    """Return fairseq's dictionary; raises ValueError for no such text, or subwords that are not joined."""
+    """Return fairseq's dictionary; ValueError for another text, or subwords that cannot be joined here."""
     dictionary = fairseq().data.Dictionary()
     try:
         dictionary.add_from_file(io.StringIO(text.decode("utf-8-sig")))
@@ -217,10 +217,10 @@ def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) ->
 
 
 def _side(path: Path, dictionary: Any) -> Any:
-    """Return one language of a split; raises ValueError, naming its file, where it is not whole."""
+    """Return fairseq's dataset of one language of a split; ValueError, naming its file, if not whole."""
     index, library = path.with_suffix(".idx").read_bytes(), fairseq().data
     try:
-        if index.startswith(b"MMIDIDX"):  # not of fairseq's older formats
+        if index.startswith(b"MMIDIDX"):  # fairseq's older formats are not checked
             kind, count = struct.unpack_from("<BQ", index, 17)
             ids = np.memmap(path, library.indexed_dataset._code_to_dtype[kind], "r")
             sizes = np.frombuffer(index, np.int32, count, 26)

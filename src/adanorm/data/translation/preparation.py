@@ -1,8 +1,8 @@
-"""Preparing a parallel corpus: words, cleaning, subwords, dictionaries, fairseq's binary files.
+"""The preparation of a parallel corpus: words, cleaning, subwords, dictionaries, fairseq's binary files.
 
-A prepared corpus is a folder that `fairseq-train` can read as it is (a data-bin), with the codes of
-the encoding, the words and text to score against, and a report of what was dropped. It is prepared shard
-by shard in as many processes as there are cores, in a folder `<name>.part` that keeps what is finished.
+A prepared corpus is a folder that `fairseq-train` can read (a data-bin). It also has the merges of the
+subwords, the references as words and as text, and a report of dropped pairs. It is prepared in shards, by one
+process per core, in a folder `<name>.part`, which keeps finished shards after an interruption.
 """
 
 import hashlib
@@ -37,54 +37,54 @@ from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import naming, sha256, write_whole
 
-VERSION = 3  # of this preparation: another one is another folder
-CHECKSUMS = "checksums.json"  # of the other files of a prepared corpus, by name
+VERSION = 3  # of this preparation: another version gives another folder
+CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared corpus, by name
 WEEK = 7 * 24 * 3600  # seconds
-PLACES = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
+UNHASHED = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}  # not in the folder's name
 Info = dict[str, Any]
 Map = Callable[..., Iterator[Any]]
 Sides = list[list[str]]  # lines of both languages
-PAIRS = 25_000  # of a shard, at most: it bounds the memory of a process
+PAIRS = 25_000  # of a shard, at most: this bounds the memory of a process
 
 
 def cores() -> int:
-    """Return how many processes can compute at once here."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def prepared_corpus(data: ParallelConfig, *, processes: int | None = None) -> tuple[Path, dict[str, str]]:
-    """Return the folder of a prepared corpus, made now if need be, and its input files' checksums.
+    """Return the folder of a prepared corpus, which may be prepared now, and its input files' checksums.
 
-    It is prepared again where a file of it is not what was written; an interrupted preparation goes on from
-    what it had finished. Raises ValueError where the corpus cannot be had or read.
+    A folder with a changed file is prepared again; an interrupted preparation continues after its finished
+    shards. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = _sha256(files)
     folder = prepared_folder(data, checksums)
     if folder.exists() and _broken_file(folder) is None:
-        shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)  # of one killed when all was done
-        return folder, checksums  # without a lock: the folder may be one that cannot be written
+        shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)  # left if one was killed at the end
+        return folder, checksums  # without a lock: the folder may be read-only
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
         if folder.exists() and (broken := _broken_file(folder)) is not None:
             print(f"{folder / broken}: not what was written: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
-            _sweep(folder.parent)
+            _remove_old_parts(folder.parent)
             _prepare(data, read_corpus(data, files, checksums), folder, processes or cores())
     return folder, checksums
 
 
 def prepared_folder(data: ParallelConfig, checksums: Mapping[str, str]) -> Path:
-    """Return the folder of a corpus prepared from files of these checksums."""
-    settings = data.model_dump(mode="json", exclude=PLACES)
+    """Return the folder of a corpus prepared from files with these checksums."""
+    settings = data.model_dump(mode="json", exclude=UNHASHED)
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
     name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     return cache_of(data) / "prepared" / name
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what interrupted preparations left a week ago or longer, where no process is at it."""
+def _remove_old_parts(folder: Path) -> None:
+    """Remove what interrupted preparations left over a week ago, unless a process works on it."""
     for part in folder.glob("*.part"):
         with suppress(OSError, Timeout), FileLock(part.with_suffix(".lock"), timeout=0):
             if time.time() - part.stat().st_mtime > WEEK:
@@ -99,9 +99,9 @@ def _prepare(data: ParallelConfig, raw: Splits, folder: Path, processes: int) ->
     (part / "out").mkdir(parents=True, exist_ok=True)
     try:
         with naming(part):
-            Steps(data, raw, part).take(processes)
+            Steps(data, raw, part).run(processes)
     except (FileNotFoundError, ValueError):
-        shutil.rmtree(part, ignore_errors=True)  # a second start would find the same fault
+        shutil.rmtree(part, ignore_errors=True)  # another attempt would fail in the same way
         raise
     write_whole(part / "out" / CHECKSUMS, json.dumps(_checksums(part / "out"), indent=1).encode())
     (part / "out").rename(folder)
@@ -113,35 +113,35 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def _sha256(files: dict[str, Path]) -> dict[str, str]:
-    """Return the checksums of several files; a gigabyte takes a second of a core."""
-    with ThreadPoolExecutor(cores()) as threads:  # which hash at once: hashlib lets other threads run
+    """Return the SHA-256 of files by name; a gigabyte takes one core a second."""
+    with ThreadPoolExecutor(cores()) as threads:  # in parallel: hashlib releases the interpreter lock
         return dict(zip(files, threads.map(sha256, files.values()), strict=True))
 
 
 def _broken_file(folder: Path) -> str | None:
-    """Return the name of a file of a prepared corpus that is not what was written, or None."""
+    """Return the name of a file of a prepared corpus that was changed, removed or added, or None."""
     try:
-        written = json.loads((folder / CHECKSUMS).read_bytes())
-        there = _checksums(folder)
-        return next((name for name in {**written, **there} if written.get(name) != there.get(name)), None)
+        expected = json.loads((folder / CHECKSUMS).read_bytes())
+        actual = _checksums(folder)
+        return next((name for name in {**expected, **actual} if expected.get(name) != actual.get(name)), None)
     except (OSError, ValueError, TypeError, AttributeError):
         return CHECKSUMS
 
 
 class Shard(NamedTuple):
-    """Some pairs of a split after a step, in a file `<step>.<split>.<number>.json` that is always whole."""
+    """A part of a split's pairs after a step, in a file `<step>.<split>.<number>.json` written whole."""
 
     folder: Path
     step: str
     split: str
     number: int
-    start: int  # how many pairs of the file's split come before
-    # Where validation has no text of its own: the files of training then hold both splits.
+    start: int  # number of pairs before it in the split of its file
+    # Set if validation pairs are taken from training: the files of training then hold both splits.
     valid_every: int | None = None
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file of the shard."""
         split = "train" if self.valid_every else self.split
         return self.folder / f"{self.step}.{split}.{self.number:05}.json"
 
@@ -155,7 +155,7 @@ class Shard(NamedTuple):
         return [list(compress(side, chosen)) for side in sides]
 
     def once(self, compute: Callable[[], Info]) -> Info:
-        """Return what was counted of the shard, now or by an earlier start; the file holds the lines, too."""
+        """Return the counts of the shard, computed at its first use; its file also holds the lines."""
         if not self.path.exists():
             write_whole(self.path, json.dumps(compute(), ensure_ascii=False).encode())
         info: Info = json.loads(self.path.read_bytes())
@@ -164,12 +164,12 @@ class Shard(NamedTuple):
 
 
 def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
-    """Write the raw lines as shards; return their numbers of pairs and a line on pairs with an empty side."""
+    """Write raw lines as shards; return numbers of pairs by shard, and lines on pairs with an empty side."""
     if "valid" not in raw and data.valid_every is None:
         raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
-    counted: Info = {"pairs": {}, "empty": []}
+    counts: Info = {"pairs": {}, "empty": []}
     for split, texts in raw.items():
-        counted["pairs"][split] = sizes = list[int]()
+        counts["pairs"][split] = sizes = list[int]()
         empty: list[int] = []  # lines of pairs with an empty side
         for number, sides in enumerate(texts.parts(PAIRS, data.train_pairs if split == "train" else None)):
             path = Shard(folder, "raw", split, number, 0).path
@@ -181,12 +181,12 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
             if len(empty) == sum(sizes):
                 raise ValueError(f"{texts.name}: every pair has an empty side: there is nothing to score")
             line = f"{len(empty)} pairs with an empty side, the first in line {empty[0]}"
-            counted["empty"].append(f"{texts.name}: {line}")
-    return counted
+            counts["empty"].append(f"{texts.name}: {line}")
+    return counts
 
 
 class Steps:
-    """The steps of a preparation; their result is the folder's `out`."""
+    """The steps of a preparation, which fill `out` in its folder."""
 
     _map: Map
 
@@ -195,17 +195,17 @@ class Steps:
         self._raw: dict[str, list[Shard]] = {}
         self._out = folder / "out"
         self._report: Info = {"dropped": []}
-        self._indices: list[dict[str, int]] = []  # of the dictionary of each language
+        self._indices: list[dict[str, int]] = []  # ids by subword, for each language
 
-    def take(self, processes: int) -> None:
-        """Take all steps in so many processes at most; what an earlier start finished is kept."""
+    def run(self, processes: int) -> None:
+        """Take all steps in at most so many processes; results of an interrupted preparation are reused."""
         index = self._folder / "raw.json"
         if not index.exists():
             write_whole(index, json.dumps(_write_raw(self._texts, self._data, self._folder)).encode())
-        counted = json.loads(index.read_bytes())
-        self._report["empty"] = counted["empty"]
-        with _mapping(min(processes, max(map(len, counted["pairs"].values())))) as self._map:
-            words = self.words(counted["pairs"])
+        raw_counts = json.loads(index.read_bytes())
+        self._report["empty"] = raw_counts["empty"]
+        with _mapping(min(processes, max(map(len, raw_counts["pairs"].values())))) as self._map:
+            words = self.words(raw_counts["pairs"])
             codes = self.codes(words["train"])
             subwords = self.subwords(words, codes)
             self.ids(subwords)
@@ -216,7 +216,7 @@ class Steps:
         words = {}
         for split, sizes in pairs.items():
             shards = self._raw[split] = self._shards("raw", split, [{"pairs": size} for size in sizes])
-            infos = list(self._through(f"{split}: words", partial(split_words, self._data), shards))
+            infos = list(self._results(f"{split}: words", partial(split_words, self._data), shards))
             words[split] = self._shards("words", split, infos)
         if "valid" not in words:
             every, shards = self._data.valid_every, words["train"]
@@ -225,28 +225,28 @@ class Steps:
         return words
 
     def codes(self, train: list[Shard]) -> str | None:
-        """Return the merges of subwords, learned from the training words."""
+        """Return the merges of subwords, learned from the training words; None for whole words."""
         if self._data.bpe_merges is None:
             return None
         path = self._folder / "codes"
         if not path.exists():
             counts: list[Counter[str]] = [Counter(), Counter()]
-            for counters in self._through("vocabulary", vocabulary, train):
-                _add(counts, counters)
+            for counters in self._results("vocabulary", vocabulary, train):
+                _add_counts(counts, counters)
             codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges)
             write_whole(path, codes.encode())
         return path.read_bytes().decode()
 
     def subwords(self, words: dict[str, list[Shard]], codes: str | None) -> dict[str, list[Shard]]:
-        """Split words into subwords, count them, and make the dictionaries of the counts."""
+        """Split words into subwords and write the dictionaries; return the shards of each split."""
         counts: list[Counter[str]] = [Counter(), Counter()]
         subwords, keys, pairs = {}, {}, {}
         for split in SPLITS:
             infos, digests = [], []
             step = partial(split_subwords, self._data, codes)
-            for info in self._through(f"{split}: subwords", step, words[split]):
+            for info in self._results(f"{split}: subwords", step, words[split]):
                 digests.append(np.array(info.pop("keys"), np.uint64))
-                _add(counts, info.pop("counts"))
+                _add_counts(counts, info.pop("counts"))
                 infos.append(info)
             subwords[split] = self._shards("subwords", split, infos)
             keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
@@ -260,7 +260,7 @@ class Steps:
         return subwords
 
     def ids(self, subwords: dict[str, list[Shard]]) -> None:
-        """Write fairseq's dictionaries and token ids, and note their numbers of tokens and unknowns."""
+        """Write fairseq's files of token ids, and report the numbers of tokens and of unknown ones."""
         indexed, pair = fairseq().data.indexed_dataset.MMapIndexedDataset, "-".join(self._data.languages)
         step = partial(ids, self._indices)
         for split, shards in subwords.items():
@@ -269,7 +269,7 @@ class Steps:
             unknown = [0, 0]
             with ExitStack() as stack:
                 files = [stack.enter_context(Path(f"{stem}.bin").open("wb")) for stem in stems]
-                for sides in self._through(f"{split}: ids", step, shards):
+                for sides in self._results(f"{split}: ids", step, shards):
                     for side, (values, lengths, unknowns) in enumerate(sides):
                         files[side].write(values)
                         sizes[side] += lengths
@@ -280,35 +280,35 @@ class Steps:
                 self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
 
     def finish(self, subwords: dict[str, list[Shard]], codes: str | None) -> None:
-        """Write codes, words and text to score against (its own if it is running text), and the report."""
+        """Write the merges, the references as words and as text (raw lines if they are text), the report."""
         language = Tokenizer(self._data.languages[1], self._data)
         contents = {} if codes is None else {"codes": codes}
         for split in ("valid", "test"):
             words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
-            own = [line for shard in self._raw.get(split, ()) for line in shard.sides()[1]]
-            text = own if own and self._data.tokenize else [language.join(line) for line in words]
+            raw = [line for shard in self._raw.get(split, ()) for line in shard.sides()[1]]
+            text = raw if raw and self._data.tokenize else [language.join(line) for line in words]
             for kind, lines in (("words", words), ("text", text)):
                 contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
         contents["report.json"] = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
         for name, content in contents.items():
             (self._out / name).write_text(content, "utf-8")
 
-    def _through(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
-        """Yield what a function returns for each shard, in their order, and show how far it is."""
+    def _results(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
+        """Yield what a function returns for each shard, in order, with a progress bar."""
         yield from tqdm(
             self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
-            mininterval=0.1 if sys.stderr.isatty() else 30.0,  # a log gets a line now and then
+            mininterval=0.1 if sys.stderr.isatty() else 30.0,  # few lines in a log
         )  # fmt: skip
 
     def _shards(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
         """Return the shards of a split, each with the number of pairs before it."""
         if split == "train" and step == self._data.clean:
-            self._note_dropped(infos)
+            self._report_dropped(infos)
         starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
         return [Shard(self._folder, step, split, number, start) for number, start in enumerate(starts)]
 
-    def _note_dropped(self, infos: Sequence[Info]) -> None:
-        """Note what was dropped of training, one line per reason; raises ValueError where nothing is left."""
+    def _report_dropped(self, infos: Sequence[Info]) -> None:
+        """Report dropped training pairs, one line per reason; raises ValueError where no pair is left."""
         total, counts, firsts = sum(info["read"] for info in infos), Counter[str](), dict[str, str]()
         for reason, (count, first) in (entry for info in infos for entry in info["dropped"].items()):
             counts[reason] += count
@@ -324,84 +324,84 @@ class Steps:
 
 
 def split_words(data: ParallelConfig, raw: Shard) -> Info:
-    """Split raw text into words and, for training, leave out what cleaning drops."""
+    """Split raw text into words and, in training, drop the pairs that fail cleaning; return counts."""
     words = raw._replace(step="words")
 
     def compute() -> Info:
         pairs = zip(_tokenizers(data), raw.sides(), strict=True)
-        return _kept([[split(line) for line in side] for split, side in pairs], data, words)
+        return _cleaned([[split(line) for line in side] for split, side in pairs], data, words)
 
     return words.once(compute)
 
 
 def vocabulary(words: Shard) -> list[Counter[str]]:
-    """Return how often each word occurs on either side."""
+    """Return the count of each word, for each side."""
     return [Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()]
 
 
 def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Info:
-    """Split words into subwords and, for training, leave out what cleaning drops; count and digest them."""
+    """Split words into subwords and, in training, drop the pairs that fail cleaning; return counts."""
     start = words.start
     if words.valid_every:
-        taken = start // words.valid_every
-        start = taken if words.split == "valid" else start - taken
+        valid_before = start // words.valid_every
+        start = valid_before if words.split == "valid" else start - valid_before
     subwords = words._replace(step="subwords", start=start, valid_every=None)
 
     def compute() -> Info:
         encoding = _encoding(codes)
-        info = _kept([[encoding.split(line) for line in side] for side in words.sides()], data, subwords)
+        info = _cleaned([[encoding.split(line) for line in side] for side in words.sides()], data, subwords)
         examples = (f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True))
         info["keys"] = keys_of(examples).tolist()
-        counted = info["sides"] if words.split == "train" else []
-        info["counts"] = [Counter(word for line in side for word in line.split()) for side in counted]
+        train_sides = info["sides"] if words.split == "train" else []
+        info["counts"] = [Counter(word for line in side for word in line.split()) for side in train_sides]
         return info
 
     return subwords.once(compute)
 
 
 def ids(indices: Sequence[Mapping[str, int]], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
-    """Return each side's token ids as fairseq's files hold them, lines' lengths and the number unknown."""
+    """Return by side the token ids in fairseq's bytes, the lengths of lines, and the number of unknowns."""
     sides = []
-    for known, side in zip(indices, subwords.sides(), strict=True):
-        end, unknown = known["</s>"], known["<unk>"]
-        lines = [[*(known.get(word, unknown) for word in line.split()), end] for line in side]
-        values = np.fromiter(chain.from_iterable(lines), _id_type(known))
+    for index, side in zip(indices, subwords.sides(), strict=True):
+        end, unknown = index["</s>"], index["<unk>"]
+        lines = [[*(index.get(word, unknown) for word in line.split()), end] for line in side]
+        values = np.fromiter(chain.from_iterable(lines), _id_type(index))
         sides.append((values.tobytes(), [len(line) for line in lines], int((values == unknown).sum())))
     return sides
 
 
-def _kept(sides: Sides, data: ParallelConfig, shard: Shard) -> Info:
+def _cleaned(sides: Sides, data: ParallelConfig, shard: Shard) -> Info:
     info: Info = {"read": len(sides[0]), "dropped": {}}
     if data.clean == shard.step and shard.split == "train":
-        kept, info["dropped"] = clean(*sides, longest=data.longest, ratio=data.ratio, start=shard.start)
-        sides = [[side[index] for index in kept] for side in sides]
+        indices, info["dropped"] = clean(*sides, longest=data.longest, ratio=data.ratio, start=shard.start)
+        sides = [[side[index] for index in indices] for side in sides]
     return {**info, "pairs": len(sides[0]), "sides": sides}
 
 
 def clean(
     source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float, start: int = 0
 ) -> tuple[list[int], dict[str, tuple[int, str]]]:
-    """Return the indices of the pairs to keep; how many were dropped for each reason, and the first of them.
+    """Return the indices of the pairs to keep, and by reason the number of dropped pairs and the first one.
 
-    The rules of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
-    more than `ratio` times the other's. `start` lines come before these.
+    The rules are those of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
+    more than `ratio` times the other's. `start` is the number of lines before these.
     """
-    kept: list[int] = []
+    indices: list[int] = []
     dropped: dict[str, tuple[int, str]] = {}
     for index, pair in enumerate(zip(source, target, strict=True)):
-        here, there = (len(side.split()) for side in pair)
-        if not here or not there:
+        left, right = (len(side.split()) for side in pair)
+        if not left or not right:
             reason = "a side is empty"
-        elif max(here, there) > longest:
+        elif max(left, right) > longest:
             reason = f"a side is longer than {longest} words"
-        elif max(here, there) > ratio * min(here, there):
+        elif max(left, right) > ratio * min(left, right):
             reason = f"one side has over {ratio:g} times the other's words"
         else:
-            kept.append(index)
+            indices.append(index)
             continue
-        count, first = dropped.get(reason, (0, f"line {start + index + 1}, {here:,} and {there:,} words"))
+        count, first = dropped.get(reason, (0, f"line {start + index + 1}, {left:,} and {right:,} words"))
         dropped[reason] = (count + 1, first)
-    return kept, dropped
+    return indices, dropped
 
 
 @cache
@@ -412,7 +412,7 @@ def _tokenizers(data: ParallelConfig) -> list[Callable[[str], str]]:
 _encoding = lru_cache(1)(Bpe)
 
 
-def _add(sums: list[Counter[str]], counts: Sequence[Mapping[str, int]]) -> None:
+def _add_counts(sums: list[Counter[str]], counts: Sequence[Mapping[str, int]]) -> None:
     for total, count in zip(sums, counts, strict=False):
         total.update(count)
 
@@ -423,7 +423,7 @@ def _id_type(indices: Mapping[str, int]) -> type[np.generic]:
 
 
 def _save_dictionary(path: Path, counts: Sequence[Counter[str]], data: ParallelConfig) -> dict[str, int]:
-    """Write fairseq's dictionary of the subwords of one language or both; return their ids."""
+    """Write fairseq's dictionary of the subwords of one language or both; return the id of each."""
     dictionary = fairseq().data.Dictionary()
     for word, count in chain.from_iterable(counter.items() for counter in counts):
         dictionary.add_symbol(word, n=count)
@@ -434,7 +434,7 @@ def _save_dictionary(path: Path, counts: Sequence[Counter[str]], data: ParallelC
 
 
 def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
-    """Return the published numbers of pairs and where ours differ; raises ValueError for another corpus."""
+    """Return the published numbers of pairs, and lines on differences; ValueError for another corpus."""
     source = SOURCES.get(data.source)
     if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
         return {}, []
@@ -459,11 +459,11 @@ def _mapping(processes: int) -> Iterator[Map]:
     if processes == 1:
         yield map
         return
-    # Not forked: threads of torch and of Numba would be missing in the child.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start) as pool:
+    # Not forked: the child would lack the threads of torch and Numba.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start_worker) as pool:
         try:
             yield pool.map
-        except BaseException as error:  # Ctrl-C, too
+        except BaseException as error:  # also Ctrl-C
             pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
                 child.terminate()
@@ -475,8 +475,8 @@ def _mapping(processes: int) -> Iterator[Map]:
             ) from None
 
 
-def _start() -> None:
-    """Have a process ignore Ctrl-C, which its parent answers, and end when its parent has ended."""
+def _start_worker() -> None:
+    """Make a worker process ignore Ctrl-C, which its parent handles, and end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None, "started by another"

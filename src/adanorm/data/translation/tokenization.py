@@ -1,4 +1,4 @@
-"""From a corpus's lines to the subwords a model reads, and back."""
+"""From lines of a corpus to the subwords that a model reads, and back."""
 
 import io
 import re
@@ -10,13 +10,13 @@ from typing import Any
 
 from adanorm.config.data_sections import ParallelConfig
 
-SEPARATOR, PIECE = "@@", "\u2581"  # the second begins a word in sentencepiece
-MOST_CACHED = 1 << 19  # words whose subwords are remembered
+SEPARATOR, PIECE = "@@", "\u2581"  # a subword's end within a word; a word's start in sentencepiece
+MOST_CACHED = 1 << 19  # words in the cache of subwords
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
 
 
 class Tokenizer:
-    """The words of one language, as the configuration wants them made from a line."""
+    """Splits lines of one language into words, and joins them, as configured."""
 
     def __init__(self, language: str, data: ParallelConfig) -> None:
         self.language, self._data = language, data
@@ -39,12 +39,12 @@ class Tokenizer:
         return line.lower() if self._data.lowercase else line
 
     def join(self, words: str) -> str:
-        """Return words as running text: the Moses detokenizer's."""
+        """Return words as running text, joined by the Moses detokenizer."""
         return str(self._moses[2].detokenize(words.split()))
 
 
 class Bpe:
-    """Byte pair encoding (Sennrich et al. 2016); without merges, words are left as they are."""
+    """Byte pair encoding (Sennrich et al. 2016); without `codes`, words stay whole."""
 
     def __init__(self, codes: str | None) -> None:
         self.codes = codes
@@ -55,32 +55,32 @@ class Bpe:
             self._encoding = BPE(io.StringIO(codes), separator=SEPARATOR)
 
     def split(self, words: str) -> str:
-        """Return the subwords of words."""
+        """Return words as subwords, separated by spaces."""
         if self._encoding is None:
             return words
-        if len(self._encoding.cache) > MOST_CACHED:  # it grows by every new word
+        if len(self._encoding.cache) > MOST_CACHED:  # every new word is added to it
             self._encoding.cache.clear()
         return str(self._encoding.process_line(words))
 
     @staticmethod
     def join(subwords: str) -> str:
-        """Return the words of subwords, or of sentencepiece's pieces, joined as fairseq does."""
+        """Return subwords, or sentencepiece's pieces, joined to words as in fairseq."""
         if PIECE in subwords:
             return "".join(subwords.split()).replace(PIECE, " ").strip()
         return _JOINT.sub("", subwords).strip()
 
 
 def learn_bpe(counts: Mapping[str, int], merges: int) -> str:
-    """Return the merges that a corpus gives, in their order; raises ValueError where it is too short."""
+    """Return the merges learned from word counts, in order; raises ValueError for too little text."""
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO()
     with (
-        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),  # its bar is for a terminal
-        suppress(ValueError),  # no word has two characters: the maximum of nothing
+        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),  # no progress bar in logs
+        suppress(ValueError),  # raised where no word has two characters
     ):
         learn_bpe((f"{word} {count}" for word, count in counts.items()), codes, merges, is_dict=True)
-    if codes.getvalue().count("\n") < 2:  # its version alone
+    if codes.getvalue().count("\n") < 2:  # only the line with its version
         raise ValueError(
             "no two characters follow one another twice in the training text: too little to learn"
             " subwords from (data.bpe_merges=null takes words)"

@@ -1,1 +1,1 @@
-"""Sentences with their dependency trees."""
+"""Treebanks: sentences with their dependency trees."""

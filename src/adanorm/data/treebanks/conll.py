@@ -1,4 +1,4 @@
-"""Treebanks: CoNLL-X, CoNLL-U, and `word tag head` columns, as the sample of the Penn Treebank has."""
+"""Treebanks in CoNLL-X, CoNLL-U, or columns `word tag head` (the format of the Penn Treebank's sample)."""
 
 import hashlib
 import re
@@ -12,19 +12,19 @@ from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 from adanorm.data.treebanks.trees import Tree, problem
 
-# Chen and Manning 2014, section 4.1: words of these Penn tags count in no score.
+# Chen and Manning 2014, section 4.1: words with these Penn tags count in no score.
 PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
 ID, FORM, UPOS, XPOS, HEAD, LABEL, DEPS = 0, 1, 3, 4, 6, 7, 8  # of CoNLL's ten columns
 TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
 
 Trees = dict[str, list[Tree]]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
-    """Return the configured trees by split and files' checksums; raises ValueError for what is no tree."""
-    if lacking := data.lacks():
-        raise ValueError(lacking)
+    """Return the configured trees by split and the files' checksums; ValueError for missing or wrong data."""
+    if fault := data.lacks():
+        raise ValueError(fault)
     files = data.local_files()
     if "train" in files:
         is_penn, checksums, trees = data.path is not None, {}, {}
@@ -34,8 +34,8 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
             trees[split] = [tree for part in contents for tree in read_treebank(*part, data.tags)]
             (other,) = {*TAG_COLUMNS} - {data.tags}
             if not _have_tags(trees[split]) and _have_tags(read_treebank(*contents[0], other)):
-                lacking = f"has no tags in the column {data.tags}: data.tags={other} reads those that it has"
-                raise ValueError(f"{paths[0].name}: {lacking}")
+                fault = f"has no tags in the column {data.tags}: data.tags={other} reads those that it has"
+                raise ValueError(f"{paths[0].name}: {fault}")
             name = f"penn, {split}, {len(paths)} files" if is_penn else f"{split}/{paths[0].name}"
             checksums[name] = digest.hexdigest()
         return trees, checksums
@@ -44,8 +44,8 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         digest = hashlib.sha256()
         return read_sample(path, data.fold, digest.update), {path.name: digest.hexdigest()}
     if data.source in ("synthetic", FULL_SIZE):
-        drawn = synthetic.trees() if data.source == "synthetic" else synthetic.full_size_trees()
-        trees = {split: [_tree_of_columns(rows) for rows in part] for split, part in drawn.items()}
+        rows_by_split = synthetic.trees() if data.source == "synthetic" else synthetic.full_size_trees()
+        trees = {split: [_tree_of_columns(rows) for rows in part] for split, part in rows_by_split.items()}
         return trees, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
@@ -55,14 +55,14 @@ def _have_tags(trees: Sequence[Tree]) -> bool:
 
 
 def inspect_trees(trees: Trees) -> Inspection:
-    """Return overlaps and labels that training lacks; raises ValueError where it lacks all of a split's."""
+    """Return counts and warnings; raises ValueError where training lacks all labels of another split."""
     words = {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
     counts = count_overlaps(words)
     warnings = overlap_warnings(counts, trees)
-    known = {label for tree in trees["train"] for label in tree.labels or ()}
-    for split in ("valid", "test") if known else ():
+    train_labels = {label for tree in trees["train"] for label in tree.labels or ()}
+    for split in ("valid", "test") if train_labels else ():
         labels = [label for tree in trees[split] for label in tree.labels or ()]
-        unknown = [label for label in labels if label not in known]
+        unknown = [label for label in labels if label not in train_labels]
         if unknown and len(unknown) == len(labels):
             raise ValueError(f"{split}: label {unknown[0]!r} and all others are no training labels")
         if unknown:
@@ -75,12 +75,12 @@ def inspect_trees(trees: Trees) -> Inspection:
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
-    """Return the trees of CoNLL-X, CoNLL-U (tags of the column `upos` or `xpos`) or `word tag head [label]`.
+    """Return trees in CoNLL-X, CoNLL-U (`tags` is the column "upos" or "xpos") or `word tag head [label]`.
 
-    Raises ValueError, naming file and sentence, for another format, no tree, or no sentence at all.
+    Raises ValueError, naming file and sentence, for another format, a wrong tree or an empty file.
     """
 
-    def checked(lines: Sequence[str]) -> Tree | None:
+    def parsed(lines: Sequence[str]) -> Tree | None:
         lines = [line.rstrip() for line in lines if line.strip()]
         if all(line.startswith("#") and line.count("\t") < 2 for line in lines):
             return None
@@ -89,17 +89,17 @@ def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
             raise ValueError(reason)
         return tree
 
-    trees = [tree for tree in each_sentence(packed.text_lines(content, name), name, checked) if tree]
+    trees = [tree for tree in each_sentence(packed.text_lines(content, name), name, parsed) if tree]
     if not trees:
         raise ValueError(f"{name}: holds no sentence")
     return trees
 
 
-def each_sentence(lines: Iterable[str], name: str, make: Callable[[list[str]], Made]) -> Iterator[Made]:
-    """Yield what is made of the lines of each sentence of a text, as soon as a blank line ends it.
+def each_sentence(lines: Iterable[str], name: str, make: Callable[[list[str]], Result]) -> Iterator[Result]:
+    """Yield `make(lines)` for each sentence of a text, as soon as a blank line ends it.
 
-    No line is left out: blank ones before a sentence and the one behind it are among its lines, and so is
-    what follows the last. Raises ValueError naming file and sentence where `make` raises it.
+    No line is lost: a sentence has the blank lines before it and one after it; lines behind the last sentence
+    count as one more. Where `make` raises ValueError, it is raised with file and sentence.
     """
     for number, block in enumerate(_blocks(lines), 1):
         try:
@@ -110,25 +110,25 @@ def each_sentence(lines: Iterable[str], name: str, make: Callable[[list[str]], M
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     block: list[str] = []
-    begun = False
+    has_words = False
     for line in lines:
         block.append(line)
         if line.strip():
-            begun = True
-        elif begun:
+            has_words = True
+        elif has_words:
             yield block
-            block, begun = [], False
+            block, has_words = [], False
     if block:
         yield block
 
 
 def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]]:
-    """Return the ten columns of a sentence's lines, but comments, by index.
+    """Return the ten columns of a sentence's lines by line index, without comments and blank lines.
 
-    Raises ValueError for lines of other columns; `other_format` ends the message.
+    Raises ValueError for another number of columns; the message ends in `other_format`.
     """
-    kept = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
-    rows = {index: line.rstrip("\r\n").split("\t") for index, line in kept.items()}
+    word_lines = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
+    rows = {index: line.rstrip("\r\n").split("\t") for index, line in word_lines.items()}
     if (columns := {len(row) for row in rows.values()}) - {10}:
         numbers = ", ".join(map(str, sorted(columns)))
         raise ValueError(f"has {numbers} columns: CoNLL has 10{other_format}")
@@ -136,7 +136,7 @@ def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]
 
 
 def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
-    """Return the rows of words, which have a head; raises ValueError where they are not numbered 1, 2, ..."""
+    """Return the rows of words, without ranges and empty nodes; ValueError if not numbered 1, 2, ..."""
     words = [row for row in rows if not re.fullmatch(r"[0-9]+(-|\.)[0-9]+", row[ID])]
     for number, row in enumerate(words, 1):
         if row[ID] != str(number):
@@ -146,7 +146,7 @@ def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
 
 def _tree(lines: Sequence[str], tags: str) -> Tree:
     columns = [tuple(line.split("\t")) for line in lines]
-    if len(columns[-1]) in (3, 4):  # a format without comments: `#` is the sign for pounds
+    if len(columns[-1]) in (3, 4):  # a format without comments: its `#` is a pound sign
         return _tree_of_columns(columns)
     words = words_of(rows_of(lines, ", `word tag head [label]` has 3 or 4").values())
     if any(row[HEAD] == "_" for row in words):
@@ -166,8 +166,8 @@ def _tree_of_columns(rows: Sequence[tuple[str | int, ...]]) -> Tree:
         raise ValueError("its lines differ in their number of columns")
     words, tags, heads, *labels = ([str(entry) for entry in column] for column in zip(*rows, strict=True))
     punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
-    of_arcs = tuple(labels[0]) if labels else None
-    return Tree(tuple(words), tuple(tags), _whole_numbers(heads), of_arcs, punctuation)
+    arc_labels = tuple(labels[0]) if labels else None
+    return Tree(tuple(words), tuple(tags), _whole_numbers(heads), arc_labels, punctuation)
 
 
 def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
@@ -177,13 +177,13 @@ def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
 
 
 def read_sample(path: Path, fold: int | None = None, hashing: packed.Hashing | None = None) -> Trees:
-    """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or a fold of it.
+    """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or one of 5 folds.
 
     Raises ValueError for a zip archive that lacks a file or cannot be read.
     """
     count = 199
     valid, test = [*range(160, 180)], range(180, 200)
-    if fold is not None:  # its 40 files are the test, the 20 behind them validate
+    if fold is not None:  # its 40 files (39 in fold 5) are the test, the next 20 the validation
         test = range(40 * fold - 39, min(40 * fold, count) + 1)
         valid = [number % count + 1 for number in range(test[-1], test[-1] + 20)]
     train = [number for number in range(1, count + 1) if number not in {*valid, *test}]

@@ -1,4 +1,4 @@
-"""Dependency trees: what one is, when it is none, which are projective, and how they score."""
+"""Dependency trees: their definition, checks, projectivity and scores."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from adanorm.data.inspection import too_long
 
 Scoring = Literal["penn", "eval07", "ud"]
-Parse = tuple[list[int], list[str]]  # heads, counted from 1, and labels
+Parse = tuple[list[int], list[str]]  # each word's head (counted from 1; 0: the root) and label
 
 SIGNATURES = {
     "penn": "words tagged `` '' : , . or PUNCT left out; whole labels (Chen & Manning 2014)",
@@ -22,20 +22,20 @@ SIGNATURES = {
 
 @dataclass(frozen=True)
 class Tree:
-    """A sentence of n words; word i has the head `heads[i]`, counted from 1, 0 for the root's."""
+    """A sentence of n words; word i has the head `heads[i]`, counted from 1, or 0 for the root."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     heads: tuple[int, ...]
     labels: tuple[str, ...] | None  # None in a treebank without labels
-    punctuation: tuple[bool, ...]  # by the tag
+    punctuation: tuple[bool, ...]  # which words are punctuation by their tag
 
     def __len__(self) -> int:
         return len(self.words)
 
 
 def problem(heads: Sequence[int]) -> str | None:
-    """Return why these heads, counted from 1, make no tree with one root, or None."""
+    """Return why these heads, counted from 1, are not a tree with one root, or None."""
     count = len(heads)
     if reason := too_long(count):
         return reason
@@ -58,7 +58,7 @@ def problem(heads: Sequence[int]) -> str | None:
 
 
 def is_projective(heads: Sequence[int]) -> bool:
-    """Return whether no two arcs cross, the root's arc from left of the sentence among them."""
+    """Return whether no two arcs cross; the root's arc starts left of the sentence."""
     head = np.asarray(heads)
     word = np.arange(1, len(head) + 1)
     left, right = np.minimum(head, word), np.maximum(head, word)
@@ -67,10 +67,10 @@ def is_projective(heads: Sequence[int]) -> bool:
 
 
 def projectivized(tree: Tree) -> Tree:
-    """Return the tree with the shortest non-projective arcs lifted until none is left.
+    """Return the tree made projective by lifting its shortest non-projective arc again and again.
 
-    A word whose arc spans a word that its head does not dominate gets its head's head (Nivre and
-    Nilsson 2005, section 2).
+    An arc is non-projective if it spans a word that the head does not dominate; lifting gives its word the
+    head's head (Nivre and Nilsson 2005, section 2).
     """
     heads = [0, *tree.heads]
 
@@ -93,15 +93,15 @@ def projectivized(tree: Tree) -> Tree:
 def attachment(
     gold: Sequence[Tree], parsed: Sequence[Parse], scoring: Scoring
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return UAS as `scoring` counts words (`uas`) and over all (`uas_all`), and LAS where both have labels.
+    """Return scores in percent by name, and how each was counted.
 
-    UAS is the share of words with the right head, LAS with the right head and label: in percent by name,
-    and how each was counted.
+    UAS is the share of words with the right head, LAS with head and label right, where trees and parses have
+    labels. `uas` and `las` are over the words that `scoring` counts, `uas_all` and `las_all` over all.
     """
-    heads, labels, counted = [], [], []
+    heads, labels, scored = [], [], []
     for tree, (parsed_heads, parsed_labels) in zip(gold, parsed, strict=True):
         heads += [head == other for head, other in zip(tree.heads, parsed_heads, strict=True)]
-        counted += [not is_out for is_out in left_out(tree, scoring)]
+        scored += [not is_out for is_out in left_out(tree, scoring)]
         if tree.labels is not None:
             pairs: Iterable[tuple[str, str]] = zip(tree.labels, parsed_labels, strict=True)
             if scoring == "ud":
@@ -113,16 +113,16 @@ def attachment(
         kinds["las"] = [head and label for head, label in zip(heads, labels, strict=True)]
     metrics, signatures = {}, {}
     for name, right in kinds.items():
-        for of, words in ((name, [*compress(right, counted)]), (f"{name}_all", right)):
-            metrics[of] = 100 * sum(words) / max(1, len(words))
-        signatures[name] = f"{SIGNATURES[scoring]}; {sum(counted):,} of {len(counted):,} words"
+        for metric, words in ((name, [*compress(right, scored)]), (f"{name}_all", right)):
+            metrics[metric] = 100 * sum(words) / max(1, len(words))
+        signatures[name] = f"{SIGNATURES[scoring]}; {sum(scored):,} of {len(scored):,} words"
     return metrics, signatures
 
 
 def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
-    """Return which words of a tree count in `uas` and `las` of a scoring not at all."""
+    """Return for each word of a tree whether a scoring leaves it out of `uas` and `las`."""
     if scoring == "ud":
-        return [False] * len(tree.words)  # that evaluation knows no punctuation
+        return [False] * len(tree.words)  # that evaluation has no punctuation
     if scoring == "eval07":
         return [all(unicodedata.category(c).startswith("P") for c in word) for word in tree.words]
     return tree.punctuation
