@@ -2,7 +2,7 @@
 
 import sys
 
-# `python -m adanorm` has the current folder first: it goes before what follows is imported from there.
+# `python -m adanorm` puts the current folder first. Remove it, or the imports below may find files there.
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     del sys.path[0]
 
@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Return `swap` or `restore`, for which PyTorch is imported only when they are asked for."""
+    """Return `swap` or `restore`, importing PyTorch only at their first use."""
     if name in __all__:
         import importlib
 

@@ -1,4 +1,4 @@
-"""The command `adanorm`, also as `python -m adanorm`: the process, its signals, streams and exit codes."""
+"""The process of the command `adanorm` (also `python -m adanorm`): its signals, streams and exit codes."""
 
 import io
 import os
@@ -13,7 +13,7 @@ from adanorm.process import end_with_parent, is_first_process, set_up_libraries
 
 
 def main() -> NoReturn:
-    """Run the command line of this process; interrupted at any moment it ends with one line."""
+    """Run this process's command line; if interrupted at any moment, end with one line and code 130."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, _interrupt)
     _open_streams()
@@ -26,13 +26,13 @@ def main() -> NoReturn:
         raise SystemExit(130) from None
     finally:
         if signal.getsignal(signal.SIGINT) is _interrupt:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what is left is Python's own end
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # only Python's own shutdown is left
 
 
 def _open_streams() -> None:
-    """Open each standard stream that was closed before this process started, on a device that keeps nothing.
+    """Open each standard stream that was closed when this process started on the null device.
 
-    Else the next file to be opened would get the stream's number, and with it what libraries print.
+    Otherwise the next file to be opened would get the stream's number and receive what libraries print.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
@@ -42,22 +42,22 @@ def _open_streams() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # once more ends the process at once, as a kill does
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second SIGINT ends the process at once
     raise KeyboardInterrupt
 
 
 def print_whatever_comes(stream: TextIO) -> None:
-    """Have a stream take every text: where its encoding lacks a character, `?` stands for it."""
+    """Let a stream take every text; `?` replaces a character that its encoding lacks."""
     if isinstance(stream, io.TextIOWrapper):
         is_whole = stream.encoding.lower().replace("-", "") == "utf8"
         stream.reconfigure(errors="surrogateescape" if is_whole else "replace")
 
 
 def _run() -> NoReturn:
-    """Run the command line; the user's mistakes end it with one line and code 2."""
+    """Run the command line; a user's mistake ends it with one line and code 2."""
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
-        end_with_parent(signal.SIGKILL)()  # when torchrun, which started this process, has been killed
-    # No file of the current folder is imported by its name, here and in the processes started from here. A
+        end_with_parent(signal.SIGKILL)()  # if torchrun, which started this process, is killed
+    # No import finds a file of the current folder by its name, in this process and those that it starts. A
     # norm that the user names is looked for there all the same (config/outside_norms.py).
     try:
         sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
@@ -66,7 +66,7 @@ def _run() -> NoReturn:
     os.environ["PYTHONSAFEPATH"] = "1"
     from adanorm.cli.command import dispatch
 
-    # In one line, without the place in the code, which does not help the user.
+    # One line without the position in the code, which does not help the user.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     try:
@@ -74,7 +74,7 @@ def _run() -> NoReturn:
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()
         raise SystemExit(code)
-    except BrokenPipeError:  # the reader, such as `head`, has gone
+    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
     except ModuleNotFoundError as error:
@@ -93,9 +93,9 @@ def _run() -> NoReturn:
 
 
 def _leave(line: str) -> NoReturn:
-    """End the process with the line of a mistake; of several processes of torchrun's, one prints it.
+    """End the process with code 2 and the line of a mistake; of torchrun's processes only one prints it.
 
-    That is the first to fail: torchrun then ends the others, which may not have come so far.
+    That is the first to fail: torchrun then ends the others, which may not have reached the mistake.
     """
     shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # .../START/RANK/error.json
     if not shared:
@@ -105,7 +105,7 @@ def _leave(line: str) -> NoReturn:
     import fcntl
 
     with (Path(shared).parents[1] / "mistake").open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # until the line is out nobody else ends
+        fcntl.flock(file, fcntl.LOCK_EX)  # no other process ends before the line is printed
         if file.tell() == 0:
             print(f"error: {line}", file=sys.stderr, flush=True)
             file.write(line)

@@ -1,4 +1,4 @@
-"""Files that are whole, whatever happens while they are written; digests of them and of plain values."""
+"""Writing files so that they are never incomplete; digests of files and of plain values."""
 
 import fcntl
 import hashlib
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-CHECKSUM = "checksum"  # the key under which a JSON file has the checksum of all else in it
+CHECKSUM = "checksum"  # a JSON file's key for the checksum of all its other content
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -20,7 +20,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files, one after the other, by their paths in a folder, and return them; folders are made."""
+    """Write files one by one, each by its path in `folder`, creating folders; return their full paths."""
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_whole(folder / name, content.encode() if isinstance(content, str) else content)
@@ -29,13 +29,13 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write; its content is that of `path` once the block has ended, and not before.
+    """Yield a file to write; it becomes `path` when the block has ended without an error, and not before.
 
-    Meanwhile it is `<name>.tmp` and locked: such a file without a lock is the leftover of a killed
-    process. An OSError names `path`.
+    Until then it is `<name>.tmp` and locked; such a file without a lock is the leftover of a killed process.
+    An OSError names `path`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
-    with naming(path), _created(temporary) as file:
+    with naming(path), _create_locked(temporary) as file:
         try:
             yield file
             file.flush()
@@ -48,7 +48,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name a path in an OSError that names none, such as that of a full disk, or what becomes the path."""
+    """Make an OSError name `path` if it names no file, as on a full disk, or only the temporary file."""
     try:
         yield
     except OSError as error:
@@ -58,24 +58,24 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the temporary files of a folder that no process is writing; the folder need not exist."""
+    """Remove a folder's temporary files that no process is writing; the folder need not exist."""
     for leftover in folder.glob("*.tmp"):
-        with suppress(OSError):  # somebody else's
-            _removed(leftover)
+        with suppress(OSError):  # it may belong to another user
+            _remove_leftover(leftover)
 
 
-def _created(path: Path) -> BinaryIO:
-    """Return a new file, locked; wait while another process writes it. A symbolic link is not followed."""
+def _create_locked(path: Path) -> BinaryIO:
+    """Return a new, locked file, waiting while another process writes it. Symbolic links are not followed."""
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
-            if not _removed(path):
+            if not _remove_leftover(path):
                 time.sleep(0.05)
             continue
         file = os.fdopen(descriptor, "w+b")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if _is_at(descriptor, path):  # not swept before it was locked
+        if _is_at(descriptor, path):  # another process did not sweep it before it was locked
             return file
         file.close()
 
@@ -87,15 +87,15 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _removed(path: Path) -> bool:
-    """Remove a temporary file and return whether it is gone: it stays while a process holds it."""
+def _remove_leftover(path: Path) -> bool:
+    """Remove a temporary file unless a process has locked it; return whether it is gone."""
     if path.is_symlink():
         path.unlink(missing_ok=True)
         return True
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(file.fileno(), path):  # the file opened above, not a newer one of another process
+            if _is_at(file.fileno(), path):  # not a newer file of another process
                 path.unlink(missing_ok=True)
             return True
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _removed(path: Path) -> bool:
 
 
 def digest_of(identity: dict[str, Any]) -> str:
-    """Return eight hexadecimal digits that identify what plain values describe; 1 and 1.0 are one value."""
+    """Return eight hexadecimal digits that identify plain values; 1 and 1.0 count as the same value."""
 
     def number(text: str) -> float:
         value = float(text)
@@ -117,7 +117,7 @@ def digest_of(identity: dict[str, Any]) -> str:
 
 
 def sha256(*paths: Path) -> str:
-    """Return the SHA-256 of the content of files, one after the other, in hexadecimal."""
+    """Return the SHA-256 of the files' contents, one after the other, in hexadecimal."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -126,22 +126,22 @@ def sha256(*paths: Path) -> str:
 
 
 def checksum_of(values: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of plain values, without their checksum, however they are laid out."""
+    """Return the SHA-256 of plain values in hexadecimal, whatever the order of their keys and the layout."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def as_json(value: Any) -> bytes:
-    """Return plain values as the text of a file; raises ValueError for a number that is not finite."""
+    """Return plain values as a JSON file's content; raises ValueError for a number that is not finite."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
 def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain values with their checksum as the last."""
+    """Return plain values with their checksum as the last entry."""
     return {**values, CHECKSUM: checksum_of(values)}
 
 
 def whole(values: Any) -> dict[str, Any]:
-    """Return values without their checksum; raises ValueError where they are not those that were written."""
+    """Return values without their checksum; raises ValueError if they differ from what was written."""
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
     rest = {key: value for key, value in values.items() if key != CHECKSUM}

@@ -1,4 +1,4 @@
-"""What this process is among those of its run, how one is started and ended, and how one computes."""
+"""A process: its role in its run, how it is started and ended, and which arithmetic it uses."""
 
 import os
 import sys
@@ -8,38 +8,38 @@ from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
-# ADANORM_ARITHMETIC=portable holds `adanorm`, and every process that it starts, to instructions that x86
-# processors of the last ten years share. It is for comparing two processors: results differ in their last
-# digits from those without it, and a run takes longer.
+# ADANORM_ARITHMETIC=portable restricts `adanorm`, and every process that it starts, to instructions that x86
+# processors of the last ten years share. It serves to compare two processors: the last digits of results
+# differ from those without it, and a run takes longer.
 VARIABLE = "ADANORM_ARITHMETIC"
-PRODUCTS = "ADANORM_PRODUCTS"  # chooses the library of products against the rule below
+PRODUCTS = "ADANORM_PRODUCTS"  # chooses the library of matrix products, overriding the rule of products()
 HELD = {
     PRODUCTS: "onednn",
     "ATEN_CPU_CAPABILITY": "avx2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
-    "MKL_CBWR": "COMPATIBLE",  # the one branch that MKL has for others than Intel's
+    "MKL_CBWR": "COMPATIBLE",  # MKL's only branch for processors of other makers
     "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "",  # those of that name, not this processor's
+    "NUMBA_CPU_FEATURES": "",  # the features of haswell, not of this processor
 }
-# How many compiled products oneDNN keeps, and torch beside it; each shape of a batch is one. By their 1,024
-# 155 updates of translation's mini model take 1,170 MB where these take 770, in the same time.
+# How many compiled products oneDNN and torch each keep, one per shape of a batch. With their default 1,024,
+# 155 updates of translation's mini model need 1,170 MB; with these numbers 770 MB, in the same time.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 
 
 def is_first_process() -> bool:
-    """Return whether this process is the first of its run's, which alone prints."""
+    """Return whether this process is the first of its run, the only one that prints."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def torchrun(processes: int) -> list[str]:
-    """Return the command by which so many processes of this machine run what follows it: `-m MODULE`."""
+    """Return the command to which `-m MODULE` is appended to run it in `processes` local processes."""
     return [sys.executable, "-m", "adanorm.runs.torchrun", "--standalone", f"--nproc-per-node={processes}"]
 
 
 def end_with_parent(number: int) -> Callable[[], object]:
-    """Return a function; Linux sends the process that calls it this signal once its parent has ended.
+    """Return a function after whose call Linux sends the caller signal `number` when its parent ends.
 
-    What the function needs is loaded before, so that a child may call it between fork and exec.
+    All that the function needs is loaded here, so that a child may call it between fork and exec.
     """
     import ctypes
 
@@ -48,17 +48,17 @@ def end_with_parent(number: int) -> Callable[[], object]:
 
 @cache
 def processor_fact(name: str) -> str | None:
-    """Return what Linux says of this machine's processor, such as its `vendor_id`; None where it does not."""
+    """Return a fact about this machine's processor from Linux, such as its `vendor_id`, or None."""
     lines = CPUINFO.read_text("utf-8").splitlines() if CPUINFO.exists() else []
     facts = (line.partition(":") for line in lines)
     return next((value.strip() for key, _, value in facts if key.strip() == name), None)
 
 
 def products() -> str:
-    """Return which library multiplies float32 matrices on the CPU, the faster one: `onednn` or `mkl`.
+    """Return the faster library for products of float32 matrices on this CPU: `onednn` or `mkl`.
 
-    MKL uses AVX-512 on Intel's processors alone. On AMD's Zen 5 (family 26) oneDNN is twice as fast; on
-    Zen 4 the two are even, and on Intel MKL is ahead by 3 to 10 %. Elsewhere PyTorch has no MKL.
+    MKL uses AVX-512 on Intel's processors alone. On AMD's Zen 5 (family 26) oneDNN is twice as fast; on Zen 4
+    the two are equal; on Intel MKL is 3 to 10 % faster. Off x86, PyTorch has no MKL.
     """
     vendor = processor_fact("vendor_id")
     is_zen_5 = vendor == "AuthenticAMD" and int(processor_fact("cpu family") or 0) >= 26
@@ -66,13 +66,13 @@ def products() -> str:
 
 
 def set_up_libraries() -> None:
-    """Set what libraries read once, before any is imported: caches and, if asked for, arithmetic."""
+    """Set what libraries read once at import: caches and arithmetic; ValueError for an unknown choice."""
     for name, size in CACHES.items():
         os.environ.setdefault(name, size)
-    chosen = os.environ.get(VARIABLE)
-    if chosen == "portable":
+    arithmetic = os.environ.get(VARIABLE)
+    if arithmetic == "portable":
         os.environ.update(HELD)
-    elif chosen:
-        raise ValueError(f"{VARIABLE}={chosen}: must be portable, or not set")
+    elif arithmetic:
+        raise ValueError(f"{VARIABLE}={arithmetic}: must be portable, or not set")
     if products() not in ("onednn", "mkl"):
         raise ValueError(f"{PRODUCTS}={products()}: must be onednn or mkl, or not set")

@@ -1,4 +1,4 @@
-"""The models, which see of a norm nothing but make_norm(dim, *, site, after, closes_stack)."""
+"""The models, which know norms only through make_norm(dim, *, site, after, closes_stack)."""
 
 from pkgutil import resolve_name
 from typing import Any
@@ -11,8 +11,8 @@ from adanorm.models.norm_sites import PlacedNorms
 
 
 def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
-    """Return the model of a configuration, drawn by torch's generator; `sizes` are what its data decide."""
-    built = resolve_name(MODELS[type(settings)])
-    model: nn.Module = built(make_norm, settings, **sizes)
+    """Return the model of a configuration, with weights from torch's generator; the data decide `sizes`."""
+    build = resolve_name(MODELS[type(settings)])
+    model: nn.Module = build(make_norm, settings, **sizes)
     replace_layers(model)
     return model

@@ -1,8 +1,8 @@
 """The arc-standard system (Nivre 2004) over many sentences, compiled by Numba where it is installed.
 
-Sentences lie one after the other in flat arrays, P positions in all. A sentence of n words has
-n + 2: nothing, the root, its words; inside it they count from 0. Actions are numbered: 0 shift,
-then a left-arc a label, then a right-arc a label; K labels, numbered from 1, K = 1 without any.
+S sentences lie one after the other in flat arrays of P positions. A sentence of n words has n + 2
+positions, counted from 0 inside it: nothing, the root, its words. Actions are numbered: 0 is shift, then
+one left-arc per label, then one right-arc per label. The K labels are numbered from 1; K = 1 without labels.
 """
 
 from typing import NamedTuple
@@ -14,28 +14,28 @@ from adanorm.norms.backends import cached_njit
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2
-WORDS, LABELLED = 18, 12  # positions that features are of; of the last of them, labels too
-_LEFTMOST, _RIGHTMOST, _SECOND = 0, 1, 2  # rows of children; the second ones are two rows further
-_BELOW = 2  # places below the root's, so that a small stack's second and third are nothing
+WORDS, LABELLED = 18, 12  # number of positions that give features; the last 12 give labels too
+_LEFTMOST, _RIGHTMOST, _SECOND = 0, 1, 2  # rows of `children`; second children are two rows further
+_BELOW = 2  # empty slots below the root, so that a small stack's second and third are nothing
 
 TwoArrays = tuple[Numbers, Numbers]
 Scores = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 class States(NamedTuple):
-    """Where S sentences are on their way to a tree."""
+    """The parser states of S sentences."""
 
-    starts: Numbers  # (S + 1,)
+    starts: Numbers  # (S + 1,) where each sentence starts in the arrays (P,)
     front: Numbers  # (S,) position of the buffer's first word
-    top: Numbers  # (S,) place of the stack's top
-    stack: Numbers  # (P + S,) each sentence has one place more than positions
-    heads: Numbers  # (P,) positions, 0 while there is none
-    labels: Numbers  # (P,) 0 while there is none
-    children: Numbers  # (4, P)
+    top: Numbers  # (S,) slot of the stack's top
+    stack: Numbers  # (P + S,) positions; a sentence has one slot more than positions
+    heads: Numbers  # (P,) position of each word's head, 0 while it has none
+    labels: Numbers  # (P,) label of each word's arc, 0 while it has none
+    children: Numbers  # (4, P) positions of leftmost, rightmost, second leftmost and second rightmost child
 
 
 def first_states(starts: Numbers) -> States:
-    """Return the states that sentences begin with: the root alone on the stack."""
+    """Return the initial states: the root alone on each sentence's stack."""
     sentences, positions = len(starts) - 1, int(starts[-1])
     stack = np.zeros(positions + sentences, dtype=np.int64)
     stack[starts[:-1] + np.arange(sentences) + _BELOW] = ROOT
@@ -52,15 +52,15 @@ def first_states(starts: Numbers) -> States:
 
 @cached_njit
 def stacked(states: States, s: int, depth: int) -> int:
-    """Return a position on the stack of sentence `s`, 0 deep: the top; NOTHING where it is smaller."""
+    """Return the position `depth` below the top of the stack of sentence `s`; NOTHING below the root."""
     return states.stack[states.starts[s] + s + states.top[s] - depth]
 
 
 @cached_njit
 def allowed(states: States, s: int, action: int) -> bool:
-    """Return whether shift, left-arc or right-arc is possible in sentence `s`.
+    """Return whether the action (shift, left-arc or right-arc) is possible in sentence `s`.
 
-    The root takes its one child last, when the buffer is empty: a tree has one root.
+    The root gets its only child last, when the buffer is empty.
     """
     waiting = states.starts[s] + states.front[s] < states.starts[s + 1]
     words = states.top[s] - _BELOW
@@ -71,20 +71,20 @@ def allowed(states: States, s: int, action: int) -> bool:
 
 @cached_njit
 def is_done(states: States, s: int) -> bool:
-    """Return whether sentence `s` has its tree: a sentence of n words takes 2n actions."""
+    """Return whether the tree of sentence `s` is complete; with n words that takes 2n actions."""
     return states.top[s] == _BELOW and states.starts[s] + states.front[s] == states.starts[s + 1]
 
 
 @cached_njit
 def arc(states: States, s: int, action: int) -> tuple[int, int]:
-    """Return the head and the dependent of a left-arc, else those of a right-arc, in sentence `s`."""
+    """Return head and dependent in sentence `s` of a left-arc, or for any other action of a right-arc."""
     first, second = stacked(states, s, 0), stacked(states, s, 1)
     return (first, second) if action == LEFT_ARC else (second, first)
 
 
 @cached_njit
 def advance(states: States, s: int, action: int, label: int) -> None:
-    """Take an action that is allowed in sentence `s`: shift, or attach with a label."""
+    """Apply an allowed action to sentence `s`: shift, or draw an arc with a label."""
     if action == SHIFT:
         states.top[s] += 1
         states.stack[states.starts[s] + s + states.top[s]] = states.front[s]
@@ -94,7 +94,7 @@ def advance(states: States, s: int, action: int, label: int) -> None:
     start, side = states.starts[s], _LEFTMOST if action == LEFT_ARC else _RIGHTMOST
     states.heads[start + dependent] = head
     states.labels[start + dependent] = label
-    # A head's children come in order, the nearest first: a new one is outermost.
+    # A head gets its children on one side nearest first, so the newest is the outermost.
     states.children[side + _SECOND, start + head] = states.children[side, start + head]
     states.children[side, start + head] = dependent
     states.top[s] -= 1
@@ -103,22 +103,22 @@ def advance(states: States, s: int, action: int, label: int) -> None:
 
 @cached_njit
 def write_positions(states: States, s: int, out: Numbers) -> None:
-    """Write the positions that Chen and Manning's features are of (2014, section 3.1) into `out` (18,).
+    """Write the positions that give Chen and Manning's features (2014, section 3.1) into `out` (18,).
 
-    Three of the stack and three of the buffer; then, of the stack's first two, the leftmost,
-    rightmost, second leftmost and second rightmost child, the leftmost's leftmost and the
-    rightmost's rightmost.
+    They are the stack's first three and the buffer's first three. Then, for each of the stack's first two:
+    the leftmost, rightmost, second leftmost and second rightmost child, the leftmost child of the leftmost
+    and the rightmost child of the rightmost.
     """
     start = states.starts[s]
-    for place in range(3):
-        out[place] = stacked(states, s, place)
-        ahead = states.front[s] + place
-        out[3 + place] = ahead if start + ahead < states.starts[s + 1] else NOTHING
-    for place in range(2):
-        for which in range(4):
-            out[6 + 2 * which + place] = states.children[which, start + out[place]]
-        out[14 + place] = states.children[_LEFTMOST, start + out[6 + place]]
-        out[16 + place] = states.children[_RIGHTMOST, start + out[8 + place]]
+    for i in range(3):
+        out[i] = stacked(states, s, i)
+        ahead = states.front[s] + i
+        out[3 + i] = ahead if start + ahead < states.starts[s + 1] else NOTHING
+    for i in range(2):
+        for row in range(4):
+            out[6 + 2 * row + i] = states.children[row, start + out[i]]
+        out[14 + i] = states.children[_LEFTMOST, start + out[6 + i]]
+        out[16 + i] = states.children[_RIGHTMOST, start + out[8 + i]]
 
 
 @cached_njit
@@ -126,13 +126,13 @@ def write_features(states: States, s: int, sentences: Sentences, first_label: in
     """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,)."""
     write_positions(states, s, out)
     start = states.starts[s]
-    for place in range(LABELLED if first_label else 0):
-        label = states.labels[start + out[WORDS - LABELLED + place]]
-        out[2 * WORDS + place] = first_label + label
-    for place in range(WORDS):  # last: ids take the places of positions
-        position = start + out[place]
-        out[place] = sentences.words[position]
-        out[WORDS + place] = sentences.tags[position]
+    for i in range(LABELLED if first_label else 0):
+        label = states.labels[start + out[WORDS - LABELLED + i]]
+        out[2 * WORDS + i] = first_label + label
+    for i in range(WORDS):  # last, because ids overwrite positions
+        position = start + out[i]
+        out[i] = sentences.words[position]
+        out[WORDS + i] = sentences.tags[position]
 
 
 @cached_njit
@@ -140,36 +140,36 @@ def write_features_of(
     states: States, rows: Numbers, sentences: Sentences, first_label: int, out: Numbers
 ) -> None:
     """Write the features of the sentences `rows` (A,) into `out` (A, F)."""
-    for place in range(len(rows)):
-        write_features(states, rows[place], sentences, first_label, out[place])
+    for i in range(len(rows)):
+        write_features(states, rows[i], sentences, first_label, out[i])
 
 
 @cached_njit
 def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> Numbers:
-    """Take the allowed action of the highest score (A, 1 + 2K) in the sentences `rows` (A,).
+    """Apply the allowed action of the highest score (A, 1 + 2K) to each of the sentences `rows` (A,).
 
-    Returns those that are not done (A',). Where no score is a number it shifts, or draws a right arc.
+    Returns those not done (A',). If all scores are NaN or -inf it shifts, or draws a right-arc if it cannot.
     """
-    going = np.zeros(len(rows), dtype=np.bool_)
-    for place in range(len(rows)):
-        s = rows[place]
-        best, chosen, taken = -np.inf, 0, SHIFT
+    is_open = np.zeros(len(rows), dtype=np.bool_)
+    for i in range(len(rows)):
+        s = rows[i]
+        best, best_number, best_action = -np.inf, 0, SHIFT
         if not allowed(states, s, SHIFT):  # a shift would write past the arrays
-            chosen, taken = 1 + kinds, RIGHT_ARC
+            best_number, best_action = 1 + kinds, RIGHT_ARC
         for number in range(1 + 2 * kinds):
             action = SHIFT if number == 0 else LEFT_ARC if number <= kinds else RIGHT_ARC
-            if scores[place, number] > best and allowed(states, s, action):
-                best, chosen, taken = scores[place, number], number, action
-        advance(states, s, taken, (chosen - 1) % kinds + 1)
-        going[place] = not is_done(states, s)
-    return rows[going]
+            if scores[i, number] > best and allowed(states, s, action):
+                best, best_number, best_action = scores[i, number], number, action
+        advance(states, s, best_action, (best_number - 1) % kinds + 1)
+        is_open[i] = not is_done(states, s)
+    return rows[is_open]
 
 
 @cached_njit
 def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
-    """Return the action that leads to a projective tree (the static oracle; Nivre 2008, section 4).
+    """Return the next action towards a projective tree (the static oracle; Nivre 2008, section 4).
 
-    `heads` (P,) are positions; `waiting` (P,) counts the children that each still lacks.
+    `heads` (P,) holds the tree's positions of heads; `waiting` (P,) counts the children not yet attached.
     """
     start, first, second = states.starts[s], stacked(states, s, 0), stacked(states, s, 1)
     if second >= FIRST_WORD and heads[start + second] == first:
@@ -183,9 +183,9 @@ def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
 def follow(
     states: States, sentences: Sentences, gold: TwoArrays, kinds: int, first_label: int, steps: TwoArrays
 ) -> None:
-    """Lead sentences to their projective trees, and write every step: features (N, F), action (N,).
+    """Lead sentences to their projective trees and write the features (N, F) and actions (N,) of all steps.
 
-    `gold` are heads (P,), positions, and labels (P,), numbers from 1.
+    `gold` holds the positions of heads (P,) and the labels (P,), numbered from 1.
     """
     (heads, labels), (inputs, targets) = gold, steps
     waiting = np.zeros(len(heads), dtype=np.int64)

@@ -11,13 +11,13 @@ MNIST_SIDE, COLOR_SIDE = 28, 32  # pixels
 
 
 class MnistCnn(nn.Module):
-    """Conv, conv, linear, with a norm in front of each activation (paper, section 2.2), or elsewhere.
+    """Convolutions and a linear layer, with a norm before each activation (paper, section 2.2) or after it.
 
-    `norm_axes`: `all` normalizes over every unit of a layer of one image (H x W x C, as Ba et
-    al. 2016), `channels` over the channels of each position, `width` over a channel's row of pixels:
-    what the authors' module, whose statistics are over the last axis, does to (B, C, H, W).
-    `norm_position` puts the norm behind the activation, `post`, or one on either side, `sandwich`.
-    `hidden` units make a layer between the convolutions and the output, its norm placed alike.
+    `norm_axes` `all` normalizes over all units of a layer for one image (H x W x C, like Ba et al. 2016),
+    `channels` over the channels of each position, and `width` over a channel's row of pixels. The authors'
+    module does the last to (B, C, H, W), because its statistics are over the last axis.
+    `norm_position` is `pre`, `post` (behind the activation) or `sandwich` (one norm on either side).
+    `hidden` units form a layer between the convolutions and the output, with norms in the same position.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: MnistCnnConfig, *, classes: int) -> None:
@@ -45,7 +45,7 @@ class MnistCnn(nn.Module):
         if settings.hidden:
             add_norms(settings.hidden, after="hidden")
         self.output = nn.Linear(settings.hidden or features, classes)
-        # Features last: the norms then read contiguous rows, and the convolutions are faster too.
+        # With features last, the norms read contiguous rows and the convolutions are faster.
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, images: Tensor) -> Tensor:
@@ -60,10 +60,10 @@ class MnistCnn(nn.Module):
         return logits
 
     def _activated(self, x: Tensor, index: int) -> Tensor:
-        """Return a layer's units, (B, H) or (B, C, H, W), normalized and through ReLU; the latter pooled."""
+        """Return a layer's units, (B, H) or (B, C, H, W), after norms and ReLU; the latter are pooled."""
         norm = self.norms[index]
         if self.position == "pre":
-            # Pooling first: it commutes with ReLU, which then sees a quarter of the units.
+            # Pooling commutes with ReLU; done first, it leaves ReLU a quarter of the units.
             return F.relu(_pooled(_normalized(norm, x, self.norm_axes)))
         if self.position == "sandwich":
             x, norm = _normalized(norm, x, self.norm_axes), self.output_norms[index]
@@ -71,10 +71,10 @@ class MnistCnn(nn.Module):
 
 
 def _normalized(norm: nn.Module, x: Tensor, axes: str) -> Tensor:
-    """Return x (B, H), or (B, C, H, W) normalized over the axes that were chosen."""
+    """Return x normalized in its shape: (B, H) over H, or (B, C, H, W) over the chosen axes."""
     if x.dim() == 2 or axes == "width":
-        as_it_is: Tensor = norm(x)
-        return as_it_is
+        over_last_axis: Tensor = norm(x)
+        return over_last_axis
     rows = x.permute(0, 2, 3, 1)
     z: Tensor = norm(rows) if axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
     return z.permute(0, 3, 1, 2)
@@ -85,10 +85,10 @@ def _pooled(x: Tensor) -> Tensor:
 
 
 class Vgg(nn.Module):
-    """Convolutions with a norm in front of each ReLU, pooled at the end of a block.
+    """Blocks of convolutions with a norm before each ReLU, and pooling at the end of a block.
 
-    After Simonyan and Zisserman 2015. `blocks` holds the channels of each convolution; of `norm_axes` it has
-    `all` and `channels`.
+    After Simonyan and Zisserman 2015. `blocks` holds the channels of each block's convolutions; `norm_axes`
+    is `all` or `channels`.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: VggConfig, *, classes: int) -> None:
@@ -97,7 +97,7 @@ class Vgg(nn.Module):
         if COLOR_SIDE >> len(blocks) == 0:
             raise ValueError(f"model.blocks: {len(blocks)} leave nothing of {COLOR_SIDE} pixels to pool")
         self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
-        self._closing = set()  # of the convolutions: the last of each block
+        self._closing = set()  # indices of each block's last convolution
         side, channels_in = COLOR_SIDE, 3
         for block in blocks:
             for channels_out in block:
@@ -119,6 +119,6 @@ class Vgg(nn.Module):
         x = images.contiguous(memory_format=torch.channels_last)
         for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = _normalized(norm, conv(x), self.norm_axes)
-            x = F.relu(_pooled(x) if index in self._closing else x)  # pooling first, as above
+            x = F.relu(_pooled(x) if index in self._closing else x)  # pooling first, as in MnistCnn
         logits: Tensor = self.output(x.flatten(1))
         return logits

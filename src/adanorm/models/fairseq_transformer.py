@@ -1,4 +1,4 @@
-"""fairseq's Transformer with its norms swapped by site and its weights drawn by a written rule."""
+"""fairseq's Transformer, with its norms replaced by site and its weights drawn by a stated rule."""
 
 import argparse
 from functools import cache
@@ -23,9 +23,9 @@ CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 def build(
     make_norm: PlacedNorms, settings: FairseqTransformerConfig, *, dictionaries: tuple[Any, Any]
 ) -> nn.Module:
-    """Return the encoder-decoder; its call gives the logits (N, V) of the N target ids that count.
+    """Return the encoder-decoder, whose call returns the logits (N, V) of the N target ids that count.
 
-    Raises ValueError where shared embeddings lack a shared dictionary.
+    Raises ValueError if embeddings are shared without a shared dictionary.
     """
     source, target = dictionaries
     if settings.share_embeddings == "all" and source != target:
@@ -41,15 +41,15 @@ def build(
 
 @cache
 def _transformer() -> Any:
-    """Return fairseq's model class with a call that leaves out what training does not need."""
+    """Return a subclass of fairseq's model whose call leaves out what training does not need."""
 
     class Transformer(fairseq().models.transformer.TransformerModel):  # type: ignore[misc]
         def forward(self, source: Tensor, previous: Tensor, counted: Tensor, *, has_padding: bool) -> Tensor:
-            """Return logits (N, V) at the rows and columns `counted` (2, N) of (B, T).
+            """Return logits (N, V) at `counted` (2, N), the rows and columns in (B, T) of the ids that count.
 
-            fairseq's encoder and decoder ask the device at every layer whether there is padding. Nothing
-            waits for the device here, and no attention is averaged for alignments. A target's padding
-            needs no mask: it lies behind what counts.
+            fairseq's encoder and decoder wait at every layer for the device to tell whether there is padding.
+            Nothing waits here, and no attention is averaged for alignments. A target's padding needs no mask,
+            because it stands behind all that counts.
             """
             decoder = self.decoder
             padding = source.eq(self.encoder.padding_idx) if has_padding else None
@@ -78,13 +78,13 @@ def _transformer() -> Any:
             return encoded
 
         def start_beams(self, source: Tensor) -> Beams:
-            """Return what `extend_beams` needs of source ids (B, S)."""
+            """Return the state from which `extend_beams` decodes source ids (B, S)."""
             is_padding = source.eq(self.encoder.padding_idx)
             padding = is_padding if is_padding.any() else None
             return Beams(self.encode(source, padding), padding)
 
         def extend_beams(self, words: Tensor, beams: Beams) -> Tensor:
-            """Return the logits (B, K, V) of what follows the words (B, K, T) of each beam."""
+            """Return the logits (B, K, V) of the word after the words (B, K, T) of each beam."""
             decoder = self.decoder
             position = decoder.embed_positions(words[:1, 0], incremental_state={})
             x = decoder.embed_scale * decoder.embed_tokens(words[..., -1].flatten()[None]) + position
@@ -99,13 +99,13 @@ def _transformer() -> Any:
 
 
 def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
-    """Return what fairseq's command line would have made of the settings."""
+    """Return the arguments that fairseq's command line would give for the settings."""
     sizes = {
         "layers": settings.layers,
         "embed_dim": settings.dim,
         "ffn_embed_dim": settings.ffn_dim,
         "attention_heads": settings.heads,
-        "normalize_before": settings.position in ("pre", "mix"),  # these have norms that close a stack
+        "normalize_before": settings.position in ("pre", "mix"),  # their stacks end in a closing norm
     }
     stated = {name: size for name, size in sizes.items() if size is not None}
     arguments = argparse.Namespace(
@@ -119,16 +119,16 @@ def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
 
 
 def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
-    """Return the model with make_norm's module at the site of each LayerNorm or RMSNorm.
+    """Return the model with make_norm's module in place of each module that looks like LayerNorm or RMSNorm.
 
-    Whatever looks like one: where apex is installed and CUDA is there, fairseq builds apex's, which is no
-    `nn.LayerNorm`.
+    With apex and CUDA, fairseq builds apex's LayerNorm, which is no `nn.LayerNorm`. Raises ValueError for a
+    norm over several axes.
     """
-    for site, replaced in list(model.named_modules()):
-        if hasattr(replaced, "normalized_shape") or is_norm(replaced):
-            shape = shape_of(replaced)
+    for site, module in list(model.named_modules()):
+        if hasattr(module, "normalized_shape") or is_norm(module):
+            shape = shape_of(module)
             if shape is None or len(shape) != 1:
-                kind = type(replaced).__name__
+                kind = type(module).__name__
                 raise ValueError(f"{site}: {kind} is no norm of rows that could be replaced")
             model.set_submodule(site, make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES))
     return model
@@ -137,9 +137,9 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
 def initialize(model: nn.Module, rule: str) -> None:
     """Draw the weights of a model's linear layers anew; biases are 0.
 
-    `km`: Kaiming uniform with a = sqrt 5, torch's default; `xavier`: Xavier uniform, for queries,
-    keys and values with gain 1/sqrt 2; `released`: what the authors' `--init_method km` came to,
-    `km` in the attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
+    `km` is Kaiming uniform with a = sqrt 5, torch's default. `xavier` is Xavier uniform, with gain 1/sqrt 2
+    for queries, keys and values. `released` is the effect of the authors' `--init_method km`: `km` in the
+    attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
     """
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for name, module in model.named_modules():
@@ -158,10 +158,10 @@ def initialize(model: nn.Module, rule: str) -> None:
 
 
 def place_norms(model: Any, position: str, post_layers: int | None) -> None:
-    """Tell the layers of an encoder-decoder where their norms sit, and draw DeepNorm's weights.
+    """Set where the norms of an encoder-decoder's layers sit, and draw DeepNorm's weights.
 
-    A model whose position has a closing norm was built with pre-norm layers, another with post-norm
-    ones. Raises ValueError where `mix` would have layers of one kind alone.
+    A model with closing norms was built with pre-norm layers, any other with post-norm layers. Raises
+    ValueError if `mix` would have layers of one kind alone.
     """
     stacks = model.encoder.layers, model.decoder.layers
     for layers, scales in zip(stacks, deepnorm_of_pair(*map(len, stacks)), strict=True):
@@ -173,7 +173,7 @@ def place_norms(model: Any, position: str, post_layers: int | None) -> None:
 
 
 def _scale(layer: Any, skip_scale: float, gain: float) -> None:
-    """Scale what is carried past a layer's branches, and draw its weights as DeepNorm has them."""
+    """Scale a layer's skip connections by `skip_scale`, and draw its weights by DeepNorm's rule."""
     layer.residual_connection = lambda x, residual: skip_scale * residual + x
     for name, module in layer.named_modules():
         if isinstance(module, nn.Linear):
@@ -181,12 +181,12 @@ def _scale(layer: Any, skip_scale: float, gain: float) -> None:
 
 
 def replace_modules(model: nn.Module) -> None:
-    """Have attention and dropout computed at less cost on the CPU; parameters and their names stay."""
+    """Replace attention and dropout by modules that cost less on the CPU; parameters and their names stay."""
     modules = fairseq().modules
     for module in list(model.modules()):
         if type(module) is modules.MultiheadAttention:
             module.__class__ = _attention()
-            continue  # its dropout is a part of it
+            continue  # attention applies its dropout itself
         for name, child in module.named_children():
             if type(child) is modules.FairseqDropout:
                 setattr(module, name, Dropout(float(child.p)))  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def replace_modules(model: nn.Module) -> None:
 
 @cache
 def _attention() -> Any:
-    """Return fairseq's attention, which calls its linear layers rather than read their weights."""
+    """Return a subclass of fairseq's attention that calls its linear layers, whose weights fairseq reads."""
 
     class Attention(fairseq().modules.MultiheadAttention):  # type: ignore[misc]
         def forward(
@@ -205,16 +205,16 @@ def _attention() -> Any:
             key_padding_mask: Tensor | None = None,
             *,
             attn_mask: Tensor | None = None,
-            **asked: Any,
+            **options: Any,
         ) -> tuple[Tensor, Tensor | None]:
-            """Return the result (T, B, H) of queries (T, B, H), keys and values (S, B, H), and weights."""
-            if isinstance(asked.get("incremental_state"), Beams):
-                return self._of_beams(query, key, key_padding_mask, asked["incremental_state"]), None
-            # What this does not do is fairseq's: weights are wanted unless they are declined.
-            if any(option not in (None, False) for option in {"need_weights": True, **asked}.values()):
+            """Return the result (T, B, H) and the attention weights or None; key and value are (S, B, H)."""
+            if isinstance(options.get("incremental_state"), Beams):
+                return self._extend(query, key, key_padding_mask, options["incremental_state"]), None
+            # fairseq serves every option that is set, and weights, which it returns by default.
+            if any(option not in (None, False) for option in {"need_weights": True, **options}.values()):
                 masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
-                found: tuple[Tensor, Tensor | None] = super().forward(query, key, value, **masks, **asked)
-                return found
+                result: tuple[Tensor, Tensor | None] = super().forward(query, key, value, **masks, **options)
+                return result
             projections = (self.q_proj, query), (self.k_proj, key), (self.v_proj, value)
             q, k, v = (
                 projection(x).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
@@ -225,8 +225,8 @@ def _attention() -> Any:
             output: Tensor = self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2))
             return output, None
 
-        def _of_beams(self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams) -> Tensor:
-            """Return the result (1, B*K, H) of the beams' newest words, as queries of their sentence."""
+        def _extend(self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams) -> Tensor:
+            """Return the result (1, B*K, H) for the newest words (1, B*K, H) of the beams as queries."""
 
             def projected(layer: nn.Module, x: Tensor) -> Tensor:
                 split: Tensor = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
@@ -249,7 +249,7 @@ def _attention() -> Any:
 
 
 def _mask(padding: Tensor | None, added: Tensor | None, like: Tensor) -> Tensor | None:
-    """Return what to add to the scores (B, N, T, S): minus infinity at padding (B, S), and `added` (T, S)."""
+    """Return a mask to add to scores (B, N, T, S): minus infinity at padding (B, S), plus `added` (T, S)."""
     if padding is None:
         return None if added is None else added.to(like.dtype)
     hidden = like.new_zeros(padding.shape).masked_fill_(padding.bool(), -torch.inf)[:, None, None]

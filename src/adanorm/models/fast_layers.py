@@ -1,6 +1,6 @@
-"""What models compute on the CPU in other ways than PyTorch's own, because these cost less.
+"""Layers that compute on the CPU at less cost than PyTorch's own.
 
-The layers are for a model that is built: parameters, their names and their initial values stay.
+They replace the layers of a built model: parameters, their names and their initial values stay.
 """
 
 from typing import Any
@@ -16,18 +16,18 @@ from adanorm.process import products
 
 
 def usable(x: Tensor) -> bool:
-    """Return whether a tensor is for them: float32 on the CPU, without autocast, and `is_plain`."""
+    """Return whether these layers take x: it is float32 on the CPU, without autocast, and `is_plain`."""
     is_autocast = torch.is_autocast_enabled("cpu")
     return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
 
 
-# PyTorch has a copy of oneDNN, but multiplies float32 by MKL: on one core of an AMD EPYC of the Zen 5 kind it
-# makes 85 GFLOP/s, oneDNN 170. `products` says where oneDNN is worth it.
-WORTHWHILE = 2**20  # multiplications: of fewer, oneDNN's call takes longer than MKL's product
+# PyTorch has a copy of oneDNN but multiplies float32 matrices by MKL. On one core of an AMD EPYC with Zen 5
+# MKL makes 85 GFLOP/s, oneDNN 170. `products` chooses the library for each processor.
+WORTHWHILE = 2**20  # multiplications; for fewer, oneDNN's call takes longer than MKL's product
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x W^T + b, (..., N), of x (..., K), W (N, K) and b (N,)."""
+    """Return x W^T + b (..., N) for x (..., K), W (N, K) and b (N,)."""
     is_worthwhile = x.numel() * len(weight) >= WORTHWHILE
     if not (is_worthwhile and usable(x) and _is_onednns()):
         return F.linear(x, weight, bias)
@@ -36,31 +36,31 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _Linear(torch.autograd.Function):
-    """Of a matrix x (R, K)."""
+    """`linear` for a matrix x (R, K)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        # Transposed in memory: for weights that lie so, oneDNN compiles nothing anew for a batch's length.
+        # Transposed in memory: for such weights oneDNN need not compile again for another length of batch.
         return _product(x, weight.t().contiguous().t(), bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        again = torch.is_grad_enabled()  # a second derivative is asked for
+        is_differentiable = torch.is_grad_enabled()  # a second derivative may follow
         dx = dw = db = None
         if needs_x:
-            dx = grad @ weight if again else _product(grad, weight.t())
+            dx = grad @ weight if is_differentiable else _product(grad, weight.t())
         if needs_weight:
-            dw = grad.t() @ x if again else _weight_gradient(grad, x)
+            dw = grad.t() @ x if is_differentiable else _weight_gradient(grad, x)
         if needs_bias:
             db = grad.sum(0)
         return dx, dw, db
 
 
 def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
-    """Return dy^T x, (N, K), of dy (R, N) and x (R, K): the product with the fewer rows, which costs less."""
+    """Return dy^T x (N, K) for dy (R, N) and x (R, K), as the product with fewer rows, which costs less."""
     if dy.shape[1] > x.shape[1]:
         return _product(x.t().contiguous(), dy.t()).t()
     return _product(dy.t().contiguous(), x.t())
@@ -76,13 +76,13 @@ def _is_onednns() -> bool:
     return available and bool(torch.backends.mkldnn.enabled) and products() == "onednn"
 
 
-WHOLE = 2**32  # what a threshold is a share of
+WHOLE = 2**32  # the threshold of probability 1
 
 
-# PyTorch draws the elements of a mask one after the other, some 6 ns each on the CPU. This computes an
-# element from a key and its number, in both passes, stores no mask and takes a tenth.
+# PyTorch draws a mask's elements one after the other, in about 6 ns each on the CPU. This layer computes each
+# element from a key and its index, in both passes. It stores no mask and takes a tenth of the time.
 class Dropout(nn.Dropout):
-    """nn.Dropout with cheaper masks: each call has its own, whose key torch's generator of the CPU draws."""
+    """nn.Dropout with cheaper masks: torch's generator of the CPU draws a new key for each call's mask."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return mask * x / (1 - p) in training, else x; the mask keeps an element with probability 1 - p."""
@@ -102,7 +102,7 @@ class _Dropout(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
         p, key = ctx.settings
-        if torch.is_grad_enabled():  # a second derivative is asked for
+        if torch.is_grad_enabled():  # a second derivative may follow
             return _Dropout.apply(grad, p, key), None, None  # type: ignore[no-untyped-call]
         return _dropped(grad, p, key), None, None
 
@@ -116,7 +116,7 @@ def _dropped(x: Tensor, p: float, key: int) -> Tensor:
 
 @cached_njit
 def _splitmix64(key: Any, number: Any) -> Any:
-    """Return the 64 bits of a number in splitmix64's sequence from a key (Steele, Lea & Flood 2014)."""
+    """Return element `number` (64 bits) of splitmix64's sequence from a key (Steele, Lea & Flood 2014)."""
     z = key + number * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -127,50 +127,50 @@ def _splitmix64(key: Any, number: Any) -> Any:
 def _drop(x: Any, y: Any, threshold: int, scale: Any, key: int) -> None:
     """Write mask * x * scale (N,) into y; an element stays with probability 1 - threshold / WHOLE.
 
-    Its number in the sequence that starts at the key decides: those of random keys of 64 bits do not meet.
+    The sequence that starts at the key decides. Sequences of random 64-bit keys practically never overlap.
     """
     for i in range(len(x)):
         drawn = _splitmix64(np.uint64(key), np.uint64(i)) >> np.uint64(32)
         y[i] = x[i] * scale if drawn >= np.uint64(threshold) else np.float32(0)
 
 
-def sum_rows(rows: Tensor, places: Tensor) -> Tensor:
-    """Return sum_f rows[places[b, f]], (B, H), of rows (P, H) and places (B, F)."""
+def sum_rows(rows: Tensor, indices: Tensor) -> Tensor:
+    """Return sum_f rows[indices[b, f]] (B, H) for rows (P, H) and indices (B, F)."""
     if not usable(rows):
-        return F.embedding_bag(places, rows, mode="sum")
-    sums: Tensor = _RowSums.apply(rows, places)  # type: ignore[no-untyped-call]
+        return F.embedding_bag(indices, rows, mode="sum")
+    sums: Tensor = _RowSums.apply(rows, indices)  # type: ignore[no-untyped-call]
     return sums
 
 
 class _RowSums(torch.autograd.Function):
-    """embedding_bag, whose own gradient rounds otherwise: it adds in an order that depends on the batch."""
+    """embedding_bag with a gradient that adds in a fixed order; torch's order depends on the batch."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
+    def forward(ctx: Any, rows: Tensor, indices: Tensor) -> Tensor:
+        ctx.save_for_backward(indices)
         ctx.count = len(rows)
-        return F.embedding_bag(places, rows, mode="sum")
+        return F.embedding_bag(indices, rows, mode="sum")
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
+        (indices,) = ctx.saved_tensors
         d_rows = grad.new_zeros(ctx.count, grad.shape[1])
-        for column in places.unbind(1):
+        for column in indices.unbind(1):
             d_rows.index_add_(0, column, grad)
         return d_rows, None
 
 
 class Linear(nn.Linear):
-    """nn.Linear by another library's products."""
+    """nn.Linear with oneDNN's products where they are faster."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x W^T + b, (..., N), of x (..., K)."""
+        """Return x W^T + b (..., N) for x (..., K)."""
         return linear(x, self.weight, self.bias)
 
 
 def replace_layers(model: nn.Module) -> None:
-    """Put these in the place of a model's layers, which share parameters and hooks with what they replace."""
+    """Turn a model's linear and dropout layers into those above; their parameters and hooks stay."""
     for module in model.modules():
         if type(module) is nn.Linear:
             module.__class__ = Linear

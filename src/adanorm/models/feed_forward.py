@@ -1,4 +1,4 @@
-"""Linear layers and norms: the classifier of a transition parser, and a deep network without activations."""
+"""Networks of linear layers and norms: a transition parser's classifier, and one without activations."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,10 +15,10 @@ ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh, "c
 
 
 class TransitionParser(nn.Module):
-    """Hidden layers with a norm in front of each activation, over concatenated embeddings.
+    """Hidden layers over concatenated embeddings, with a norm before each activation or after it.
 
-    Of features to the scores of actions, as Chen & Manning 2014.
-    `norm_position` puts it behind the activation, `post`, or one on either side, `sandwich`.
+    They map features to the scores of actions, like Chen & Manning 2014. `norm_position` is `pre`, `post`
+    (behind the activation) or `sandwich` (one norm on either side).
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TransitionParser(nn.Module):
         self._activation = ACTIVATIONS[settings.activation]
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return logits (B, actions) of features (B, F), ids of words, tags and labels."""
+        """Return logits (B, actions) for features (B, F), which are ids of words, tags and labels."""
         is_on_cpu = features.device.type == "cpu"
         x = self._products(features) if is_on_cpu else self.linears[0](self.embedding(features).flatten(1))
         for index, norm in enumerate(self.norms):
@@ -63,27 +63,27 @@ class TransitionParser(nn.Module):
         return logits
 
     def _products(self, features: Tensor) -> Tensor:
-        """Return the first layer's sums (B, H), multiplying what a feature has in common in a batch once.
+        """Return the first layer's sums (B, H) by one product for each distinct pair (feature, id).
 
-        Chen and Manning's pre-computation (2014, section 3.2), of what the batch holds: of 1,024
-        states about one in nine (feature, id) pairs is distinct.
+        It is Chen and Manning's pre-computation (2014, section 3.2) within a batch: of the pairs in 1,024
+        states about one in nine is distinct.
         """
         first = self.linears[0]
         assert isinstance(first, nn.Linear)
         count, rows = features.shape[1], self.embedding.num_embeddings
-        pairs, places = torch.unique(features + torch.arange(count) * rows, return_inverse=True)
+        pairs, indices = torch.unique(features + torch.arange(count) * rows, return_inverse=True)
         ends = torch.searchsorted(pairs, torch.arange(count + 1) * rows)
         vectors = self.embedding(pairs % rows).split(ends.diff().tolist())
         weights = first.weight.t().view(count, -1, first.out_features).unbind()
         products = torch.cat([v @ weight for v, weight in zip(vectors, weights, strict=True)])
-        return sum_rows(products, places) + first.bias
+        return sum_rows(products, indices) + first.bias
 
 
 class DeepLinear(nn.Module):
-    """Linear layers without bias, a norm after each but the last (Santurkar et al. 2018, section 2).
+    """Linear layers without bias and a norm after each but the last (Santurkar et al. 2018, section 2).
 
-    `init`: `xavier` keeps the variance of what passes a square layer (Glorot and Bengio 2010),
-    `default` is torch's own, which divides it by three.
+    `init` `xavier` keeps the variance through a square layer (Glorot and Bengio 2010); `default` is torch's
+    own, which divides the variance by three.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DeepLinear(nn.Module):
                 nn.init.xavier_normal_(linear.get_parameter("weight"))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return predictions (B, outputs) of inputs (B, inputs)."""
+        """Return predictions (B, outputs) for inputs (B, inputs)."""
         for linear, norm in zip(self.linears[:-1], self.norms, strict=True):
             x = norm(linear(x))
         predictions: Tensor = self.linears[-1](x)

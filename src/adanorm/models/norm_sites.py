@@ -1,4 +1,4 @@
-"""Where norms sit in a model, which sites take the variant, and where a norm makes no sense."""
+"""The sites of norms in a model: which of them get the chosen norm, and which norms they cannot have."""
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -14,10 +14,10 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class PlacedNorms:
-    """A make_norm that puts the variant at the sites some glob matches and LayerNorm elsewhere.
+    """A make_norm that returns the chosen norm at the sites of its placement, and LayerNorm elsewhere.
 
-    `placement` is `all`, `final` (the norms that close a stack, all that the released code
-    reaches) or a list of globs over site names. `swapped` and `kept` name the sites as they come.
+    `placement` is `all`, `final` (the norms that close a stack, the only ones that the released code changes)
+    or a list of globs over site names. `swapped` lists the sites with the chosen norm, `kept` the others.
     """
 
     def __init__(self, make_norm: MakeNorm, placement: str | Sequence[str]) -> None:
@@ -28,17 +28,17 @@ class PlacedNorms:
         self.in_layers: list[tuple[str, Norm, str | None]] = []  # site, norm, the layer before it
 
     def __call__(self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False) -> Norm:
-        """Return the norm for a site, the variant or LayerNorm; `site` is the module's own name.
+        """Return the norm for a site, which is the chosen norm or LayerNorm; `site` is the module's own name.
 
-        `after` names the layer whose output reaches the site, straight or as the last part of a
-        residual sum, where there is one.
+        `after` names the layer whose output reaches the site, directly or as the last part of a residual sum;
+        None if there is no such layer.
         """
         if isinstance(self._placement, str):
-            takes_variant = closes_stack or self._placement == "all"
+            is_chosen = closes_stack or self._placement == "all"
         else:
-            takes_variant = any(fnmatchcase(site, glob) for glob in self._placement)
-        (self.swapped if takes_variant else self.kept).append(site)
-        norm = self._make_norm(dim, site=site) if takes_variant else LayerNorm(dim)
+            is_chosen = any(fnmatchcase(site, glob) for glob in self._placement)
+        (self.swapped if is_chosen else self.kept).append(site)
+        norm = self._make_norm(dim, site=site) if is_chosen else LayerNorm(dim)
         if norm.lives_in_layer:
             self.in_layers.append((site, norm, after))
         return norm
@@ -47,11 +47,11 @@ class PlacedNorms:
 def build_with_norms(
     build: Callable[[PlacedNorms], M], make_norm: MakeNorm, placement: str | Sequence[str]
 ) -> tuple[M, PlacedNorms]:
-    """Return the model that `build` makes with norms from its argument, and what placed these.
+    """Return the model that `build` makes with a PlacedNorms, and that PlacedNorms.
 
-    A norm that lives in a layer is attached to the one before its site, whose weights are drawn then. Raises
-    ValueError, naming the sites, where a part of the placement matched none, where none of such norms has a
-    layer, and where the model has no site: whatever it was trained with would be recorded as the norm.
+    A norm that lives in a layer is attached to the layer before its site, after those weights are drawn.
+    Raises ValueError if a part of the placement matches no site, or if no norm that lives in a layer has one.
+    A model without sites raises it too, because its record would name a norm that it does not have.
     """
     placed = PlacedNorms(make_norm, placement)
     model = build(placed)
@@ -67,14 +67,14 @@ def build_with_norms(
         if after is not None:
             norm.attach(model.get_submodule(after))
     if placed.in_layers and not any(after for _, _, after in placed.in_layers):
-        kind, named = type(placed.in_layers[0][1]).__name__, ", ".join(site for site, *_ in placed.in_layers)
-        lacking = f"none has a layer of its own before it: {named}"
+        kind, names = type(placed.in_layers[0][1]).__name__, ", ".join(site for site, *_ in placed.in_layers)
+        lacking = f"none has a layer of its own before it: {names}"
         raise ValueError(f"{kind} lives in the layer before a site, and {lacking}")
     return model, placed
 
 
 def compatible_norm(experiment: Experiment) -> NormFactory:
-    """Return what makes the experiment's norm; ValueError for one unknown, or that its sites cannot have."""
+    """Return the experiment's norm factory; ValueError for a norm unknown or impossible at its sites."""
     make_norm = norm_factory(experiment.norm.choice)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     if reason := why_unsupported(make_norm.trial, experiment.model.sites(), batch_size):
@@ -83,9 +83,9 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
 
 
 def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
-    """Return why a norm, by what it declares, is not defined at these sites; None where it is.
+    """Return why a norm, by its declarations, is not defined at these sites, or None if it is.
 
-    `batch_size` is how many examples it is trained on at a time, where that is fixed.
+    `batch_size` is the number of examples in a training batch, or None if it is not fixed.
     """
     over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
     hint = f"; choose {sites.positions_with}" if sites.positions_with else ""
@@ -95,8 +95,8 @@ def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> 
         return "over positions, a norm tells a language model of the bytes that it is to predict"
     if norm.needs_positions and not sites.positions:
         of_batch = "a position's, and the sites show it one row per example or per time step"
-        shown = of_batch if over_batch else "over positions, and the sites show it none"
-        return f"its statistics are {shown}{hint}"
+        problem = of_batch if over_batch else "over positions, and the sites show it none"
+        return f"its statistics are {problem}{hint}"
     if over_batch and not sites.positions and batch_size == 1:
         return f"a batch of one example has no statistics{hint}"
     if norm.lives_in_layer and not sites.after_layers:

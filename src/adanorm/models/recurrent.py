@@ -1,13 +1,13 @@
 """LSTM, GRU and a plain RNN over bytes, with a norm on the summed inputs of every gate.
 
-B streams, T bytes a segment, I inputs, H features, G gates. A gate's norm takes a time step's rows alone:
-no statistic is over time. Ba et al. 2016 (section 3.1) normalize the sum W_hh h + W_xh x of a layer; here
-each gate's H features are a row of their own, with a norm of their own, and the bias is added after it,
-which no norm can remove then.
+B streams, T bytes per segment, I inputs, H features, G gates. A gate's norm gets the rows of one time step,
+so no statistic is over time. Ba et al. 2016 (section 3.1) normalize a layer's sum W_hh h + W_xh x. Here each
+gate's H features are a row of their own, with their own norm. The bias is added after the norm, which
+therefore cannot remove it.
 
-One step is one product and a dozen small operations, unlike torch.nn.LSTM, whose loop is compiled: with
-norms in the gates none of that can be had. On a busy CPU torch's own LSTM was 3 times as fast with 128
-features, 2 with 256, and as fast with 1,024 (`python -m scripts.benchmarks.recurrent`).
+One step is one product and a dozen small operations. torch.nn.LSTM's loop is compiled, which is impossible
+with norms in the gates. On a busy CPU torch's LSTM was 3 times as fast with 128 features, 2 times with 256,
+and equally fast with 1,024 (`python -m scripts.benchmarks.recurrent`).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,19 +22,19 @@ from adanorm.config.model_sections import RecurrentConfig
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import Norm
 
-GateNorm = Callable[[Tensor], Tensor]  # of several gates: (G, B, H) to (G, B, H)
-State = tuple[Tensor, ...]  # what a layer carries from step to step, each (B, H)
+GateNorm = Callable[[Tensor], Tensor]  # the norm of several gates: (G, B, H) to (G, B, H)
+State = tuple[Tensor, ...]  # tensors that a layer carries from step to step, each (B, H)
 BYTES = 256
 
 
 class Layer(nn.Module):
-    """What the cells share: weights (G, ...) of G gates, their norms, the loop over time.
+    """The base of all cells: weights (G, ...) of G gates, their norms, and the loop over time.
 
-    Weights and biases are drawn as torch.nn.LSTM's, uniformly within 1/sqrt(H).
+    Weights and biases are drawn like torch.nn.LSTM's, uniformly within 1/sqrt(H).
     """
 
-    GATES: ClassVar[tuple[tuple[str, ...], ...]]  # those together whose inputs are known together
-    STATES: ClassVar[int]  # tensors of the state; the first is the output
+    GATES: ClassVar[tuple[tuple[str, ...], ...]]  # groups of gates that can be computed at the same time
+    STATES: ClassVar[int]  # number of tensors in the state; the first is the output
 
     def __init__(self, make_norm: PlacedNorms, site: str, *, inputs: int, dim: int) -> None:
         super().__init__()
@@ -51,23 +51,23 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, state: State, weight_dropout: float = 0.0) -> tuple[Tensor, State]:
         """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
-        # The input products of all steps at once; a gate's rows lie together.
+        # The input products of all steps at once; the rows of a gate are contiguous.
         products = F.linear(x, self.input_weight.flatten(0, 1))
         products = products.view(*x.shape[:2], len(self.bias), self.dim).transpose(1, 2).contiguous()
         weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
         norms = [self._norm_of(group) for group in self.GATES]
         outputs = []
-        for given in products.unbind():
-            state = self.step(given, state, weight, *norms)
+        for product in products.unbind():
+            state = self.step(product, state, weight, *norms)
             outputs.append(state[0])
         return torch.stack(outputs), state
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
-        """Return the next state, of input products (G, B, H), weight (G, H, H) and one norm per group."""
+    def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
+        """Return the next state from input products (G, B, H), weight (G, H, H) and one norm per group."""
         raise NotImplementedError
 
     def _norm_of(self, gates: Sequence[str]) -> GateNorm:
-        """Return the norm of these gates together, in one call where all are one function without weights."""
+        """Return one norm for these gates: a single call if all are the same function without weights."""
         norms = [norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)]
         functions = {norm.row_function for norm in norms}
         if len(functions) == 1 and None not in functions and not any(norm.state_dict() for norm in norms):
@@ -76,7 +76,7 @@ class Layer(nn.Module):
 
 
 class LstmLayer(Layer):
-    """Hochreiter and Schmidhuber's LSTM with forget gates, as torch.nn.LSTM; N is a gate's norm.
+    """Hochreiter and Schmidhuber's LSTM with forget gates, like torch.nn.LSTM; N is a gate's norm.
 
     (i, f, g, o) = N(W_x x + W_h h) + b;  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o) tanh(c')
     """
@@ -84,10 +84,10 @@ class LstmLayer(Layer):
     GATES = (("input_gate", "forget_gate", "candidate", "output_gate"),)
     STATES = 2
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
+    def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h', c')."""
         (norm,), (hidden, cell) = norms, state
-        summed = torch.baddbmm(given, hidden.expand(len(given), -1, -1), weight)
+        summed = torch.baddbmm(products, hidden.expand(len(products), -1, -1), weight)
         i, f, g, o = (norm(summed) + self.bias).unbind()
         cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
         return o.sigmoid() * cell.tanh(), cell
@@ -98,9 +98,9 @@ class GruLayer(Layer):
 
     (r, z) = sigmoid(N(W_x x + W_h h) + b);  n = tanh(N(W_x x + r (W_h h + b_h)) + b);  h' = (1 - z) n + z h
 
-    A norm sits where the gate's inputs have been summed. For the candidate n that is behind the reset
-    gate: what tanh sees has standardized features then, and r weighs the past against the input.
-    Normalizing W_h h before r would be a norm of one part of the sum. b_h stands inside, as r scales it.
+    A norm comes after the sum of the gate's inputs. For the candidate n that is after the reset gate: tanh
+    then gets standardized features, and r weighs the past against the input. A norm of W_h h before r would
+    be a norm of one part of the sum. b_h is inside, because r scales it.
     """
 
     GATES = (("reset_gate", "update_gate"), ("candidate",))
@@ -110,27 +110,27 @@ class GruLayer(Layer):
         super().__init__(make_norm, site, inputs=inputs, dim=dim)
         self.hidden_bias = nn.Parameter(torch.empty(dim).uniform_(-(dim**-0.5), dim**-0.5))
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
+    def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h',)."""
         (norm_of_two, norm_of_candidate), (hidden,) = norms, state
-        recurrent = torch.bmm(hidden.expand(len(given), -1, -1), weight)
-        summed = norm_of_two(given[:2] + recurrent[:2])
+        recurrent = torch.bmm(hidden.expand(len(products), -1, -1), weight)
+        summed = norm_of_two(products[:2] + recurrent[:2])
         reset, update = (summed + self.bias[:2]).sigmoid().unbind()
-        summed = norm_of_candidate(given[2:] + reset * (recurrent[2:] + self.hidden_bias))
+        summed = norm_of_candidate(products[2:] + reset * (recurrent[2:] + self.hidden_bias))
         candidate = (summed + self.bias[2:]).tanh()[0]
         return (candidate + update * (hidden - candidate),)
 
 
 class RnnLayer(Layer):
-    """Elman's network: h' = tanh(N(W_x x + W_h h) + b), N the norm (Ba et al. 2016, equation 4)."""
+    """Elman's network: h' = tanh(N(W_x x + W_h h) + b) with N the norm (Ba et al. 2016, equation 4)."""
 
     GATES = (("hidden",),)
     STATES = 1
 
-    def step(self, given: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
+    def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h',)."""
         (norm,), (hidden,) = norms, state
-        summed = torch.baddbmm(given, hidden[None], weight)
+        summed = torch.baddbmm(products, hidden[None], weight)
         return ((norm(summed) + self.bias).tanh()[0],)
 
 
@@ -138,10 +138,10 @@ LAYERS: dict[str, type[Layer]] = {"lstm": LstmLayer, "gru": GruLayer, "rnn": Rnn
 
 
 class Recurrent(nn.Module):
-    """Bytes to the logits of the next byte, with a state carried from segment to segment.
+    """A model from bytes to the logits of the next byte, with a state carried from segment to segment.
 
-    After Merity et al. 2018: the last layer is as wide as the embedding, which is tied to the output;
-    dropped features are the same at every step of a segment, and so are dropped recurrent weights.
+    Like Merity et al. 2018, the last layer is as wide as the embedding, which is tied to the output. The same
+    features and the same recurrent weights are dropped at every step of a segment.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: RecurrentConfig) -> None:
@@ -158,10 +158,10 @@ class Recurrent(nn.Module):
         )
 
     def forward(self, segment: Tensor, memory: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Return logits (B, T, 256) of the byte after each of a segment (B, T), and the new memory.
+        """Return logits (B, T, 256) for the byte after each byte of a segment (B, T), and the new memory.
 
-        `memory` is what an earlier call returned, empty at a stream's start: the layers' states, one
-        after the other, (B, H) each and without gradient.
+        `memory` comes from the previous call and is empty at a stream's start. It holds the layers' states
+        one after the other, (B, H) each and without gradient.
         """
         x = self._dropped(self.embedding(segment.t()), 0)
         carried = iter(memory)
@@ -176,8 +176,8 @@ class Recurrent(nn.Module):
         logits = F.linear(x, self.embedding.weight, self.output_bias)
         return logits.transpose(0, 1), following
 
-    def _dropped(self, x: Tensor, place: int) -> Tensor:
-        """Return x (T, B, H) with some features of each stream dropped at every step."""
-        if not self.training or self.dropouts[place] == 0:
+    def _dropped(self, x: Tensor, index: int) -> Tensor:
+        """Return x (T, B, H) with the same features of a stream dropped at every step, by dropout `index`."""
+        if not self.training or self.dropouts[index] == 0:
             return x
-        return x * F.dropout(x.new_ones(1, *x.shape[1:]), self.dropouts[place])
+        return x * F.dropout(x.new_ones(1, *x.shape[1:]), self.dropouts[index])

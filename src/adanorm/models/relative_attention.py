@@ -1,6 +1,6 @@
-"""Attention with relative positions (Dai et al. 2019, section 3.3), without its large tensors.
+"""Attention with relative positions (Dai et al. 2019, section 3.3), computed without large tensors.
 
-B streams, N heads, D features a head, T queries, S = memory + T keys.
+B streams, N heads, D features per head, T queries, S = memory + T keys.
 """
 
 import math
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Scores at a time: what a CPU's cache holds; a GPU is limited by the number of kernels that are started.
+# Size of the scores computed at a time. It fits a CPU's cache; a GPU rather needs few starts of kernels.
 CHUNK_BYTES = {"cpu": 2**23}
 CHUNK_BYTES_ELSEWHERE = 2**30
 
@@ -20,10 +20,10 @@ def relative_attention(
 ) -> Tensor:
     """Return softmax((q_i + u) k_j + (q_i + v) r_{i-j}) V, scaled by D^-1/2, of shape (B, N, T, D).
 
-    query (B, N, T, D); key and value (B, N, S, D); distance (N, S, D), row s the projected
-    encoding of the distance S - 1 - s; biases u and v (N, D); forbidden (T, S) is true where query i
-    may not see key j, and must be so at every key after it: j > i + S - T. Scores are computed a
-    chunk of heads at a time and again in the backward pass, so none is kept. Differentiable once.
+    query is (B, N, T, D), key and value are (B, N, S, D), u and v are biases (N, D). Row s of distance
+    (N, S, D) is the projected encoding of the distance S - 1 - s. forbidden (T, S) is true where query i may
+    not see key j, and must be true at every later key, j > i + S - T. Scores are computed for one chunk of
+    heads at a time and again in the backward pass, so none is kept. Differentiable once.
     """
     result: Tensor = _RelativeAttention.apply(query, key, value, distance, u, v, forbidden)  # type: ignore[no-untyped-call]
     return result
@@ -55,7 +55,7 @@ class _RelativeAttention(torch.autograd.Function):
             p, with_u, with_v, k, r = _probabilities(part, query, key, distance, u, v, forbidden)
             g = grad[part].flatten(0, 1)
             d_value[part] = torch.bmm(p.transpose(1, 2), g).view_as(d_value[part])
-            # The gradient of the scores goes where the shift finds it: no copy undoes the shift.
+            # The scores' gradient is written where the shift reads it, so no copy undoes the shift.
             buffer = p.new_empty(len(p), time * (keys + 1))
             buffer[:, : time - 1] = 0
             buffer[:, time - 1 + time * keys :] = 0
@@ -80,21 +80,21 @@ Part = tuple[slice, slice]  # streams, heads
 
 
 def _parts(query: Tensor, keys: int) -> list[Part]:
-    """Return slices of streams and heads whose scores fit a chunk: whole streams where they can."""
+    """Return slices of streams and heads whose scores fit a chunk, with whole streams where these fit."""
     streams, heads, time, _ = query.shape
     bytes_per_head = time * (keys + 1) * query.element_size()
     chunk = CHUNK_BYTES.get(query.device.type, CHUNK_BYTES_ELSEWHERE)
-    some_heads = _even(heads, chunk // bytes_per_head)
-    some_streams = _even(streams, chunk // (bytes_per_head * heads))
+    heads_per_part = _part_size(heads, chunk // bytes_per_head)
+    streams_per_part = _part_size(streams, chunk // (bytes_per_head * heads))
     return [
-        (slice(b, b + some_streams), slice(n, n + some_heads))
-        for b in range(0, streams, some_streams)
-        for n in range(0, heads, some_heads)
+        (slice(b, b + streams_per_part), slice(n, n + heads_per_part))
+        for b in range(0, streams, streams_per_part)
+        for n in range(0, heads, heads_per_part)
     ]
 
 
-def _even(total: int, largest: int) -> int:
-    """Return the size of as few equal parts as hold `largest` at most, or 1."""
+def _part_size(total: int, largest: int) -> int:
+    """Return the size of the fewest nearly equal parts of `total` with at most `largest` elements, or 1."""
     return math.ceil(total / math.ceil(total / max(1, largest)))
 
 
@@ -103,8 +103,8 @@ def _probabilities(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the attention (C, T, S) of a chunk of C heads, and the factors of its scores.
 
-    Position scores are computed for every distance with one column more than there are keys; read
-    from the (T - 1)-th number on with rows of S, they are shifted as Dai et al.'s appendix B does.
+    Position scores are computed for every distance, with one column more than there are keys. Read from
+    number T - 1 on in rows of S, they are shifted as in Dai et al.'s appendix B.
     """
     _, heads = part
     time, keys = forbidden.shape
@@ -118,17 +118,17 @@ def _probabilities(
     by_distance = torch.bmm(with_v, r.transpose(1, 2))
     shifted = by_distance.view(len(k), -1)[:, time - 1 : time - 1 + time * keys]
     scores = shifted.view(len(k), time, keys).baddbmm_(with_u, k.transpose(1, 2))
-    # Added: to fill by a mask takes several times as long.
+    # Added, because filling by a mask takes several times as long.
     scores.add_(torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill_(forbidden, -torch.inf))
     p = torch.softmax(scores.float() if scores.dtype != torch.float64 else scores, 2).to(q.dtype)
     return p, with_u, with_v, k, r
 
 
 def forbidden_keys(time: int, keys: int, *, memory: int, same_length: bool, device: torch.device) -> Tensor:
-    """Return a mask (T, S), true where a query may not see a key.
+    """Return a mask (T, S) that is true where a query may not see a key.
 
-    No query sees a later byte. With `same_length` each sees `memory` keys at most, so that the
-    last of a segment has no more context than the first (the original's evaluation).
+    No query sees a later byte. With `same_length` each sees at most `memory` keys, so that a segment's last
+    query has no more context than its first (the original's evaluation).
     """
     ones = torch.ones(time, keys, dtype=torch.bool, device=device)
     forbidden = ones.triu(1 + keys - time)

@@ -1,6 +1,6 @@
-"""Residual layers of attention and feed-forward network, their norms where a placement has them.
+"""Residual layers of attention and feed-forward network, with norms where a placement says.
 
-B examples, T positions, N heads, D features a head, H features.
+B examples, T positions, N heads, D features per head, H features.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from adanorm.config.placements import Placement
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NoNorm, Norm
 
-Function = Callable[[Tensor], Tensor]
+Branch = Callable[[Tensor], Tensor]
 BRANCHES, PARTS = ("attention", "ffn"), ("query", "key", "value")
 LAST_NORMS = ("attention_output_norm", "ffn_output_norm", "query_norm", "key_norm", "value_norm")
 
@@ -20,35 +20,35 @@ LAST_NORMS = ("attention_output_norm", "ffn_output_norm", "query_norm", "key_nor
 def layer_norm(
     make_norm: PlacedNorms, stack: Sequence[Placement], index: int, name: str, *, dim: int, width: int
 ) -> Norm:
-    """Return the norm `name` of layer `index` of a stack; one that its placement lacks does nothing.
+    """Return the norm `name` of layer `index` of a stack, or NoNorm if its placement lacks that norm.
 
-    `attention_norm` and `ffn_norm` are in front of a branch or behind the sum with it, those of an `_output`
-    of what it gives; those of queries, keys and values have `width` features. Some norms draw weights: a
-    layer's are made in the order of its modules.
+    `attention_norm` and `ffn_norm` are in front of a branch or behind its residual sum; `_output` norms
+    follow a branch. Those of queries, keys and values have `width` features. The order of a layer's calls is
+    that of its modules, because some norms draw weights.
     """
-    placement, of, after = stack[index], name.removesuffix("_norm"), None
-    if of in PARTS:
-        is_there, dim = of in placement.in_heads, width
-    elif of in BRANCHES:
-        sites = getattr(placement, of)
+    placement, part, after = stack[index], name.removesuffix("_norm"), None
+    if part in PARTS:
+        is_there, dim = part in placement.in_heads, width
+    elif part in BRANCHES:
+        sites = getattr(placement, part)
         is_there = sites.front or sites.after
-        after = f"layers.{index}.{of}_output" if sites.after else layer_before(stack, index, of)
+        after = f"layers.{index}.{part}_output" if sites.after else layer_before(stack, index, part)
     else:
-        is_there, after = getattr(placement, of.removesuffix("_output")).output, f"layers.{index}.{of}"
+        is_there, after = getattr(placement, part.removesuffix("_output")).output, f"layers.{index}.{part}"
     return make_norm(dim, site=f"layers.{index}.{name}", after=after) if is_there else NoNorm(dim)
 
 
 def layer_before(stack: Sequence[Placement], index: int, branch: str) -> str | None:
-    """Return the linear layer that ends the sum a branch reads; None before the first and behind a norm."""
+    """Return the linear layer whose output ends a branch's input sum; None if none does or a norm follows."""
     if index == 0 and branch == "attention":
         return None
-    place, name = (index, "attention") if branch == "ffn" else (index - 1, "ffn")
-    sites = getattr(stack[place], name)
-    return None if sites.output or sites.after else f"layers.{place}.{name}_output"
+    layer, previous = (index, "attention") if branch == "ffn" else (index - 1, "ffn")
+    sites = getattr(stack[layer], previous)
+    return None if sites.output or sites.after else f"layers.{layer}.{previous}_output"
 
 
 def closing_norm(make_norm: PlacedNorms, stack: Sequence[Placement], *, dim: int) -> Norm:
-    """Return the norm behind a stack; one whose last sum is normalized ends in a norm of its own."""
+    """Return the norm behind a stack, or NoNorm if the stack's last sum is normalized already."""
     if stack[-1].ffn.after:
         return NoNorm(dim)
     after = layer_before(stack, len(stack), "attention")
@@ -56,42 +56,42 @@ def closing_norm(make_norm: PlacedNorms, stack: Sequence[Placement], *, dim: int
 
 
 class ResidualLayer(nn.Module):
-    """A layer of two branches F, attention and feed-forward network: z = P(a x + O(F(s N(x)))).
+    """A layer with two branches F, attention and feed-forward network: z = P(a x + O(F(s N(x)))).
 
-    A subclass has the modules `attention_output`, `ffn_input`, `ffn_output`, those of `PROJECTIONS`, a
-    `dropout`, and the norms N or P (`attention_norm`, `ffn_norm`), O (`attention_output_norm`,
-    `ffn_output_norm`) and `query_norm`, `key_norm`, `value_norm`.
+    A subclass has the modules `attention_output`, `ffn_input`, `ffn_output`, those of `PROJECTIONS` and a
+    `dropout`. Its norms are N or P (`attention_norm`, `ffn_norm`), O (`attention_output_norm`,
+    `ffn_output_norm`), and `query_norm`, `key_norm`, `value_norm`.
     """
 
-    # The linear layers that project to queries, keys and values, and what their rows are, in order.
+    # The linear layers that project to queries, keys and values, each with the parts in its rows, in order.
     PROJECTIONS: ClassVar[dict[str, tuple[str, ...]]]
 
     placement: Placement
     dropout: nn.Module
 
     def add_branch(
-        self, of: str, x: Tensor, branch: Function, *, reads: Tensor | None = None, rows: Tensor | None = None
+        self, name: str, x: Tensor, branch: Branch, *, reads: Tensor | None = None, rows: Tensor | None = None
     ) -> Tensor:
-        """Return z (B, T, H) of x (B, T, H) and a branch that reads x, or `reads` (B, S, H).
+        """Return z (B, T, H) for x (B, T, H) and the branch `name`, which reads x or `reads` (B, S, H).
 
-        `rows` (B, T) is true at what is no padding.
+        `rows` (B, T) is false at padding.
         """
-        sites = getattr(self.placement, of)
-        norm: Callable[..., Tensor] = self.get_submodule(f"{of}_norm")
-        given = x if reads is None else reads
+        sites = getattr(self.placement, name)
+        norm: Callable[..., Tensor] = self.get_submodule(f"{name}_norm")
+        branch_input = x if reads is None else reads
         if sites.front:
-            given = norm(given, rows)
+            branch_input = norm(branch_input, rows)
             if self.placement.norm_scale != 1:
-                given = given * self.placement.norm_scale
-        result = branch(given)
+                branch_input = branch_input * self.placement.norm_scale
+        result = branch(branch_input)
         if sites.output:
-            result = self.get_submodule(f"{of}_output_norm")(result, rows)
+            result = self.get_submodule(f"{name}_output_norm")(result, rows)
         skipped = x if self.placement.skip_scale == 1 else self.placement.skip_scale * x
         total: Tensor = skipped + self.dropout(result)
         return norm(total, rows) if sites.after else total
 
     def in_heads(self, part: str, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return queries, keys or values (B, N, T, D) normalized, over a head or over all of them."""
+        """Return queries, keys or values x (B, N, T, D) normalized over each head or over all heads."""
         if part not in self.placement.in_heads:
             return x
         norm: Callable[..., Tensor] = self.get_submodule(f"{part}_norm")
@@ -100,14 +100,14 @@ class ResidualLayer(nn.Module):
         else:
             side_by_side = x.transpose(1, 2)
             z = norm(side_by_side.flatten(2), rows).reshape(side_by_side.shape).transpose(1, 2)
-        return z.to(x.dtype)  # under autocast a norm gives float32, and attention takes one type
+        return z.to(x.dtype)  # under autocast a norm returns float32, but attention takes one type
 
 
 def draw_deepnorm(layers: nn.ModuleList) -> None:
-    """Draw again, as DeepNorm has them, the weights of the layers whose placement says so; biases stay.
+    """Redraw the weights of layers whose placement has an `init_gain`, by DeepNorm's rule; biases stay.
 
-    Wang et al. 2022, figure 2: Xavier's normal distribution, with a gain (their beta) in the feed-forward
-    network and for values and attention's output, and with 1 for queries and keys.
+    Wang et al. 2022, figure 2: Xavier's normal distribution. Its gain is their beta for values, attention's
+    output and the feed-forward network, and 1 for queries and keys.
     """
     for layer in layers:
         assert isinstance(layer, ResidualLayer)

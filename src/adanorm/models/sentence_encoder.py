@@ -18,10 +18,10 @@ PADDING = 0  # the token id of padding
 
 
 class EncoderLayer(ResidualLayer):
-    """Self-attention and a feed-forward network, each with a residual and norms.
+    """Self-attention and a feed-forward network, each with a residual connection and norms.
 
-    Written out because nn.TransformerEncoderLayer has an inference path that reads LayerNorm's
-    weights and never calls the norm.
+    It is written out because the inference path of nn.TransformerEncoderLayer reads LayerNorm's weights and
+    never calls the norm.
     """
 
     PROJECTIONS: ClassVar = {"query_key_value": PARTS}
@@ -45,7 +45,7 @@ class EncoderLayer(ResidualLayer):
             self.add_module(name, norm(name))
 
     def forward(self, x: Tensor, words: Tensor) -> Tensor:
-        """Return (B, T, H) from x (B, T, H); `words` (B, T) is true at words."""
+        """Return the layer's output (B, T, H) for x (B, T, H); `words` (B, T) is true at words."""
         x = self.add_branch("attention", x, partial(self._attend, words=words), rows=words)
         return self.add_branch("ffn", x, self._feed_forward, rows=words)
 
@@ -85,7 +85,7 @@ class SentenceEncoder(nn.Module):
         draw_deepnorm(self.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return logits (B, classes) of token ids (B, T) padded with 0; padding changes nothing."""
+        """Return logits (B, classes) for token ids (B, T) padded with 0; padding changes nothing."""
         words = tokens != PADDING
         dim = self.embedding.embedding_dim
         positions = sinusoids(tokens.shape[1], dim, tokens.device)
@@ -104,9 +104,9 @@ class SentenceEncoder(nn.Module):
 
 
 def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:
-    """Return sines, then cosines of positions, (T, H) (Vaswani et al. 2017, section 3.5).
+    """Return sines, then cosines of positions, together (T, H) (Vaswani et al. 2017, section 3.5).
 
-    The frequencies are ordered as in tensor2tensor.
+    Their order is tensor2tensor's.
     """
     frequencies = torch.exp(torch.arange(dim // 2, device=device) * (-math.log(10000.0) / (dim // 2)))
     angles = torch.arange(time, device=device)[:, None] * frequencies

@@ -1,6 +1,6 @@
-"""Transformer-XL (Dai et al. 2019) over bytes, written with a norm from outside.
+"""Transformer-XL (Dai et al. 2019) over bytes, with norms from `make_norm`.
 
-B streams, T bytes a segment, M remembered, H features.
+B streams, T bytes per segment, M remembered positions, H features.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-Memory = list[Tensor]  # what each layer was given, (B, up to M, H)
+Memory = list[Tensor]  # earlier inputs of each layer, (B, up to M, H)
 INIT_STD = 0.02
 BYTES = 256
 
@@ -51,13 +51,13 @@ class Layer(ResidualLayer):
             self.add_module(name, norm(name))
 
     def forward(self, x: Tensor, memory: Tensor, *shared: Tensor) -> Tensor:
-        """Return (B, T, H) from x (B, T, H), memory (B, M, H) and what layers share, as _attend takes it."""
+        """Return the output (B, T, H) for x (B, T, H), memory (B, M, H) and _attend's first arguments."""
         x = self.add_branch("attention", x, partial(self._attend, *shared), reads=torch.cat([memory, x], 1))
         return self.add_branch("ffn", x, self._feed_forward)
 
-    def _attend(self, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor, seen: Tensor) -> Tensor:
-        """Attend to what is seen, (B, M + T, H), by the encoding (M + T, H) of distances."""
-        projected = self.query(seen[:, -len(forbidden) :]), *self.key_value(seen).chunk(2, -1)
+    def _attend(self, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor, x: Tensor) -> Tensor:
+        """Return attention (B, T, H) of the last T positions in x (B, M + T, H); encoding is (M + T, H)."""
+        projected = self.query(x[:, -len(forbidden) :]), *self.key_value(x).chunk(2, -1)
         query, key, value = (
             self.in_heads(part, rows.unflatten(2, (self.heads, -1)).transpose(1, 2))
             for part, rows in zip(PARTS, projected, strict=True)
@@ -73,7 +73,7 @@ class Layer(ResidualLayer):
 
 
 class TransformerXl(nn.Module):
-    """Bytes to the logits of the next byte, with a memory of earlier segments."""
+    """A model from bytes to the logits of the next byte, with a memory of earlier segments."""
 
     def __init__(self, make_norm: PlacedNorms, settings: TransformerXlConfig) -> None:
         super().__init__()
@@ -94,10 +94,10 @@ class TransformerXl(nn.Module):
     def forward(
         self, x: Tensor, memory: Memory, *, remember: int, clamp: int | None = None, same_length: bool = False
     ) -> tuple[Tensor, Memory]:
-        """Return logits (B, T, 256) of the byte after each of a segment x (B, T), and the new memory.
+        """Return logits (B, T, 256) for the byte after each byte of a segment x (B, T), and the new memory.
 
-        `memory` is what an earlier call returned, empty at a stream's start; the new one holds the
-        last `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
+        `memory` comes from the previous call and is empty at a stream's start. The new one holds the last
+        `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
         """
         x = self.dropout(self.embedding(x) * self.embedding.embedding_dim**0.5)
         memory = memory or [x.new_empty(len(x), 0, x.shape[2])] * len(self.layers)
@@ -105,15 +105,15 @@ class TransformerXl(nn.Module):
         encoding = self.dropout(distance_encoding(keys, x.shape[2], clamp, x.device).to(x.dtype))
         forbidden = forbidden_keys(time, keys, memory=remember, same_length=same_length, device=x.device)
         following: Memory = []
-        for layer, seen in zip(self.layers, memory, strict=True):
-            following.append(torch.cat([seen, x.detach()], 1)[:, -remember:])
-            x = layer(x, seen, encoding, self.u, self.v, forbidden)
+        for layer, earlier in zip(self.layers, memory, strict=True):
+            following.append(torch.cat([earlier, x.detach()], 1)[:, -remember:])
+            x = layer(x, earlier, encoding, self.u, self.v, forbidden)
         x = self.dropout(self.closing_norm(x))
         return linear(x, self.embedding.weight, self.output_bias), following
 
 
 def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.device) -> Tensor:
-    """Return sinusoids (S, H) of the distances S - 1 ... 0, at most `clamp`: sines, then cosines."""
+    """Return sines, then cosines, together (S, H), of the distances S - 1 ... 0, each at most `clamp`."""
     distance = torch.arange(keys - 1, -1, -1, device=device, dtype=torch.float32)
     if clamp is not None:
         distance = distance.clamp(max=clamp)
@@ -123,7 +123,7 @@ def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.devi
 
 
 def _initialize(module: nn.Module) -> None:
-    """Draw weights as the original does: N(0, 0.02), biases 0, and a norm's gain N(1, 0.02)."""
+    """Draw weights like the original: N(0, 0.02), with biases 0 and the gain of a LayerNorm N(1, 0.02)."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=INIT_STD)
         if isinstance(module, nn.Linear) and module.bias is not None:

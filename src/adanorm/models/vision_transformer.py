@@ -1,4 +1,4 @@
-"""torchvision's Vision Transformer, with norms of the registry where it has LayerNorm."""
+"""torchvision's Vision Transformer, with norms from `make_norm` instead of LayerNorm."""
 
 import importlib
 from functools import cache
@@ -16,7 +16,7 @@ LIBRARY = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-un
 
 @cache
 def torchvision_models() -> Any:
-    """Return torchvision.models; two operators are declared where its own were built for another PyTorch."""
+    """Return torchvision.models; if it was built for another PyTorch, declare two operators first."""
     try:
         return importlib.import_module("torchvision.models")
     except RuntimeError:
@@ -27,16 +27,16 @@ def torchvision_models() -> Any:
 
 
 class VisionTransformer(nn.Module):
-    """torchvision.models.VisionTransformer of square images, grey ones as three equal channels.
+    """torchvision.models.VisionTransformer for square images; grey images become three equal channels.
 
-    Dosovitskiy et al. 2021: patches and a class token through pre-norm layers, and a linear layer of the
-    token. Only `norm_layer` is ours; weights are drawn as torchvision draws them, the output's are zero.
-    A site is named as torchvision names its module, `vit.encoder.layers.encoder_layer_0.ln_1` and so on.
+    Dosovitskiy et al. 2021: patches and a class token go through pre-norm layers, then the token through a
+    linear layer. Only `norm_layer` is ours; torchvision draws the weights, and the output's are zero. Sites
+    have the names of torchvision's modules, such as `vit.encoder.layers.encoder_layer_0.ln_1`.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: VisionTransformerConfig, *, classes: int) -> None:
         super().__init__()
-        # In the order in which torchvision makes them, each with the layer before it.
+        # In the order in which torchvision creates the norms, each with the layer before it.
         sites: list[tuple[str, str | None]] = []
         before = None
         for index in range(settings.layers):
@@ -55,6 +55,6 @@ class VisionTransformer(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits (B, classes) of images (B, 1 or 3, side, side)."""
+        """Return logits (B, classes) for images (B, 1 or 3, side, side)."""
         logits: Tensor = self.vit(images.expand(-1, 3, -1, -1))
         return logits

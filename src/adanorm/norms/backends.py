@@ -1,4 +1,4 @@
-"""Which code computes a norm: its definition, or our kernels of the paper's family."""
+"""Which code computes a norm: its definition, or the suite's kernels for the paper's family."""
 
 import os
 import sysconfig
@@ -18,19 +18,19 @@ from adanorm.norms.base import Norm
 Backend = Literal["auto", "eager", "fused"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPILERS = {"cpu": "numba", "cuda": "triton"}  # of the kernels, by the type of device
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # what the kernels read
+COMPILERS = {"cpu": "numba", "cuda": "triton"}  # the kernels' compiler for each type of device
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # types that the kernels take
 
 
 def _missing(device: str) -> str | None:
-    """Return what a type of device lacks here for our kernels, None where nothing is."""
+    """Return what the kernels for a type of device lack on this machine, or None."""
     package = COMPILERS[device]
     if find_spec(package) is None:
         return f"{package} is not installed"
     if package == "numba":
         return None
     headers = Path(sysconfig.get_paths()["include"], "Python.h")
-    # Triton has its launcher compiled by the machine's C compiler.
+    # Triton compiles its launcher with the machine's C compiler.
     can_compile = headers.exists() and (os.environ.get("CC") or which("gcc") or which("clang"))
     return None if can_compile else "triton finds no C compiler with Python's headers"
 
@@ -39,7 +39,7 @@ MISSING = {device: _missing(device) for device in COMPILERS}
 
 
 def cached_njit(function: F) -> F:
-    """Return a function that Numba compiles; without it, as it is: slower by far, with the same results."""
+    """Return the function compiled by Numba, or itself without Numba: far slower, with the same results."""
     if MISSING["cpu"] is not None:
         return function
     from adanorm.norms.kernels import compiling
@@ -48,7 +48,7 @@ def cached_njit(function: F) -> F:
 
 
 def is_plain(x: Tensor) -> bool:
-    """Return whether x has numbers in memory, and autograd alone looks at what becomes of them.
+    """Return whether x has numbers in memory and nothing but autograd tracks the computation.
 
     It is false while torch compiles, exports or traces, under the transforms of torch.func, in forward
     mode, and for subclasses of Tensor, such as DTensor and fake tensors.
@@ -65,7 +65,7 @@ def is_plain(x: Tensor) -> bool:
 
 
 def is_fused(backend: Backend, x: Tensor) -> bool:
-    """Return whether the kernels compute a norm of x; `fused` takes it for granted that they compile here."""
+    """Return whether the kernels compute a norm of x; `fused` does not check that they compile here."""
     device = x.device.type
     if backend == "eager" or x.dtype not in DTYPES or device not in COMPILERS:
         return False
@@ -73,7 +73,7 @@ def is_fused(backend: Backend, x: Tensor) -> bool:
 
 
 def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:
-    """Return what computes a norm, such as `fused: numba 0.68.1`; ValueError where `fused` cannot be had."""
+    """Return what computes a norm, such as `fused: numba 0.68.1`; ValueError if `fused` cannot run here."""
     if not norm.has_kernels:
         return f"eager: {type(norm).__name__} has no kernels of ours"
     if backend == "eager":

@@ -1,4 +1,4 @@
-"""The contract of a norm as checks: `adanorm check-norm norm=adanorm`; what it may declare: `base.Norm`."""
+"""The contract of a norm as checks, run by `adanorm check-norm norm=NAME`; `base.Norm` lists declarations."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -21,15 +21,15 @@ def _inputs(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Return `count` rows, or as many examples of 5 rows for a norm that needs positions."""
+    """Return `count` rows, or for a norm that needs positions `count` examples of 5 rows."""
     shape = (count, 5, H) if norm.needs_positions else (count, H)
     return _inputs(*shape, dtype=dtype)
 
 
 def _value(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """Return the tensor that a norm gives, the same random numbers drawn in every call."""
+    """Return a norm's result, drawing the same random numbers in every call; AssertionError for no tensor."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)  # torch.manual_seed writes down the stack for other devices
+        torch.default_generator.manual_seed(0)  # torch.manual_seed records a stack trace for other devices
         z = function(*arguments)
     assert isinstance(z, Tensor), f"the norm gives a {type(z).__name__}, not a tensor"
     return z
@@ -46,7 +46,7 @@ def _perturbed(norm: Norm) -> Norm:
 
 
 def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the value and the gradient of a fixed weighted sum of it."""
+    """Return the function's value and the gradient in x of a fixed weighted sum of that value."""
     x = x.clone().requires_grad_()
     z = _value(function, x)
     weights = torch.cos(torch.arange(z.numel(), dtype=z.dtype)).view_as(z)
@@ -55,14 +55,14 @@ def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, 
 
 
 def keeps_shape(make_norm: MakeNorm) -> None:
-    """Any leading shape is kept, no rows included, contiguous or not."""
+    """Every leading shape is kept, also without rows, contiguous or not."""
     norm = make_norm(H, site="check").double()
     shapes = ((0, H), (1, H), (5, H), (0, 3, H), (2, 3, H), (2, 3, 4, H))
     for shape in shapes:
         if len(shape) > 2 or not norm.needs_positions:
             assert copy.deepcopy(norm)(_inputs(*shape)).shape == shape, f"shape {shape} is not kept"
     strided = _inputs(H, 4, 6).transpose(0, 2)
-    # Copies: what a norm with a running state has seen must not tell calls apart.
+    # Each call gets a copy, because a norm with a running state changes in a call.
     z, expected = (_value(copy.deepcopy(norm), x) for x in (strided, strided.contiguous()))
     torch.testing.assert_close(z, expected, msg=lambda why: f"of a row that is not contiguous: {why}")
 
@@ -70,7 +70,7 @@ def keeps_shape(make_norm: MakeNorm) -> None:
 def keeps_dtype(make_norm: MakeNorm) -> None:
     """Float64, float32 and bfloat16 are kept, and agree to their precision."""
     norm = make_norm(H, site="check")
-    # Copies: what a norm draws for its parameters is the same in each, and what it has seen is not.
+    # Copies have the same parameters, also if these were drawn, and running states of their own.
     copies = {dtype: copy.deepcopy(norm).to(dtype) for dtype in FLOATS}
     x = _rows(norm, 4)
     exact = _value(norm.double(), x)
@@ -82,7 +82,7 @@ def keeps_dtype(make_norm: MakeNorm) -> None:
 
 
 def runs_under_autocast(make_norm: MakeNorm) -> None:
-    """Between layers in half precision value and gradient are finite."""
+    """Between layers in half precision the gradient is finite."""
     norm, linear = make_norm(H, site="check"), nn.Linear(H, H)
     x = _rows(norm, 4, torch.float32).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
@@ -95,7 +95,7 @@ def gradient_is_right(make_norm: MakeNorm) -> None:
     """The float64 gradient is that of `reference`, or of finite differences."""
     norm = _perturbed(make_norm(H, site="check").double())
     x = _rows(norm, 3)
-    # Copies are called: what a norm with a running state has seen must not tell calls apart.
+    # Each call gets a copy, because a norm with a running state changes in a call.
     if copy.deepcopy(norm).reference(x) is not None:
         reference: Callable[[Tensor], Any] = copy.deepcopy(norm).reference
         for part, expected in zip(_gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True):
@@ -131,7 +131,7 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
             torch.testing.assert_close(masked.get_buffer(name), state)
         before = torch.get_rng_state()
         copy.deepcopy(norm)(x)
-        # Where noise is drawn, a longer row has other noise: what is learned of the rows is compared.
+        # A norm that draws noise has other noise for a longer batch: only its buffers are compared.
         if torch.equal(before, torch.get_rng_state()):
             torch.testing.assert_close(z, expected)
     else:
@@ -146,14 +146,14 @@ def saves_and_loads(make_norm: MakeNorm) -> None:
     """A fresh norm with the saved state gives the same result."""
     norm, fresh = _perturbed(make_norm(H, site="check")), make_norm(H, site="check")
     x = _rows(norm, 4, torch.float32)
-    norm(x)  # which moves a running state, if it has one
+    norm(x)  # moves a running state, if there is one
     fresh.load_state_dict(norm.state_dict())
     assert torch.equal(norm.eval()(x), fresh.eval()(x)), "the loaded norm gives another result"
 
 
 def uses_its_parameters(make_norm: MakeNorm) -> None:
     """Every parameter gets a gradient: DistributedDataParallel needs it."""
-    # Off their initial values: one of them may be 0, and stop what comes of another.
+    # Off their initial values, because one of 0 may stop the gradient of another.
     norm = _perturbed(make_norm(H, site="check"))
     z = norm(_rows(norm, 4, torch.float32))
     if z.requires_grad:
@@ -176,12 +176,12 @@ CHECKS: tuple[Callable[[MakeNorm], None], ...] = (
 
 
 def check_contract(make_norm: MakeNorm) -> Iterator[tuple[str, str | None]]:
-    """Yield of each check, as it is made, what it claims and why that does not hold; None where it does."""
+    """Run the checks one by one; yield each check's claim and why it does not hold, or None if it does."""
     for check in CHECKS:
         assert check.__doc__
-        claim = " ".join(check.__doc__.partition("\n\n")[0].split())  # its first paragraph, in one line
+        claim = " ".join(check.__doc__.partition("\n\n")[0].split())  # the first paragraph in one line
         try:
             check(make_norm)
             yield claim, None
-        except Exception as error:  # whatever somebody's norm raises is what the check reports
+        except Exception as error:  # the check reports whatever somebody's norm raises
             yield claim, " ".join(f"{type(error).__name__}: {error}".split())[:400]

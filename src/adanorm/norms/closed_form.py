@@ -1,4 +1,4 @@
-"""The paper's family of norms, (..., H) of H features: its definition, and kernels that are faster."""
+"""The paper's family of norms over rows (..., H): its definition, and the choice of faster kernels."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Numerics = Literal["paper", "released"]
 
 
 class Member(NamedTuple):
-    """A member of the family: the arguments of closed_form, in the order in which the kernels take them."""
+    """A member of the family: closed_form's settings, in the order in which the kernels unpack them."""
 
     k: float = 0.0
     C: float = 1.0
@@ -28,22 +28,22 @@ class Member(NamedTuple):
 
 
 def closed_form(x: Tensor, member: Member, backend: Backend = "auto") -> Tensor:
-    """Return C * (1 - k*y) * y with y = (x - mean)/std over the last axis; (..., H) as x.
+    """Return C * (1 - k*y) * y with y = (x - mean)/std over the last axis; (..., H) like x.
 
     The factor C * (1 - k*y) carries no gradient, nor does a detached statistic (Xu et al. 2019,
-    sections 3 and 4). `paper` numerics: biased variance, eps inside the root, as torch's
-    LayerNorm; `released`: unbiased standard deviation, eps added to it, as the authors' code.
+    sections 3 and 4). `paper` numerics take the biased variance with eps inside the root, like torch's
+    LayerNorm. `released` numerics add eps to the unbiased standard deviation, like the authors' code.
     With g = C * (1 - k*y) * dl/dz the gradient is
 
         dl/dx = (1/std) * (g - a * mean(g) - b * y * mean(g * y)),
 
-    a, b = 0 where the mean, the variance is detached and 1 elsewhere. Half precision is computed
-    and, under autocast, returned in float32, as torch's LayerNorm does on CUDA. Derivatives of any order are
-    those of the definition. Raises NotImplementedError for integers.
+    where a = 0 if the mean is detached, b = 0 if the variance is, else 1. Half precision is computed in
+    float32 and, under autocast, returned in float32, as torch's LayerNorm does on CUDA. Derivatives of any
+    order are those of the definition. Raises NotImplementedError for integers.
 
-    Kernels compute a plain tensor in float32 or half precision: they read and write once, and keep x
-    and one number per row for the gradient. Everything else takes the definition. In float32 either is
-    within 2e-6 * (1 + max |x|/std) of exact, as a share of a row's largest value: they sum in another order.
+    Kernels compute plain tensors in float32 or half precision: they read and write once, and save x and
+    one number per row for the gradient. The definition computes everything else. In float32 the two sum in
+    different orders; each is within 2e-6 * (1 + max |x|/std) of exact, relative to a row's largest value.
     """
     check_floating_point(x)
     device = x.device.type
@@ -54,7 +54,7 @@ def closed_form(x: Tensor, member: Member, backend: Backend = "auto") -> Tensor:
 
 
 def definition(x: Tensor, member: Member) -> Tensor:
-    """Return z (..., H) in x's type by PyTorch's operations, which autograd differentiates."""
+    """Return z (..., H) in x's type, by PyTorch operations that autograd differentiates."""
     k, C, detach_mean, detach_variance, eps, numerics = member
     wide = upcast(x)
     if numerics == "paper" and not (detach_mean or detach_variance):
@@ -68,23 +68,23 @@ def definition(x: Tensor, member: Member) -> Tensor:
 
 
 def deviation(variance: Tensor, features: int, member: Member) -> Tensor:
-    """Return the deviation that rows are divided by, of their biased variance; NaN where that overflowed."""
+    """Return the divisor of rows from their biased variance, in its shape; NaN for an infinite variance."""
     variance = variance.masked_fill(variance == math.inf, math.nan)
     if member.numerics == "paper":
         return (variance + member.eps).sqrt()
     unbiased = variance * (features / (features - 1))
-    is_constant = variance == 0  # where the root has no derivative
+    is_constant = variance == 0  # the root has no derivative there
     return unbiased.masked_fill(is_constant, 1).sqrt().masked_fill(is_constant, 0) + member.eps
 
 
 @cache
 def _kernels(device: str) -> Any:
-    """Return the module with the kernels `forward` and `backward` of a type of device."""
+    """Return the module with the kernels `forward` and `backward` for a type of device."""
     return import_module(f"adanorm.norms.kernels.{'triton_rows' if device == 'cuda' else 'numba_rows'}")
 
 
 class _Fused(torch.autograd.Function):
-    """The closed form of a plain tensor by the kernels."""
+    """The closed form of a plain tensor, computed by the kernels."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, member: Member) -> Tensor:
@@ -99,18 +99,18 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, variance = ctx.saved_tensors
-        if torch.is_grad_enabled() or not is_plain(grad):  # as where a derivative of it may be asked for
+        if torch.is_grad_enabled() or not is_plain(grad):  # a second derivative may follow
             return _gradient(grad, x, variance, ctx.member), None
         dx: Tensor = ctx.kernels.backward(grad, x, variance, ctx.member)
         return dx, None
 
 
-# Past Function.apply, which looks for torch.func's wrappers at every call: a plain tensor has none.
+# This skips Function.apply, which looks for torch.func's wrappers at every call: a plain tensor has none.
 _apply: Callable[[Tensor, Member], Tensor] = super(torch.autograd.Function, _Fused).apply
 
 
 def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
-    """Return dl/dx by PyTorch's operations, differentiable; x is None where it is a multiple of dl/dz."""
+    """Return dl/dx by differentiable PyTorch operations; x is None if dl/dx is a multiple of dl/dz."""
     if x is None:
         std = deviation(variance.unsqueeze(-1), grad.shape[-1], member)
         return (member.C / std * grad).to(grad.dtype)

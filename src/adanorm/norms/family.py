@@ -1,7 +1,7 @@
-"""The paper's norms as modules: (..., H) to (..., H), and none but LayerNorm has parameters.
+"""The paper's norms as modules, from (..., H) to (..., H).
 
-Beside them what the released code has and no paper names, and the converse of the paper's experiment: norms
-whose gradient is that of a member of the family, and whose value is not.
+Of the paper's norms only LayerNorm has parameters. TopK and GradNorm are in the released code alone. GradOnly
+and its variants are the converse of the paper's experiment: they have a norm's gradient but return x itself.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms.backends import Backend
-from adanorm.norms.base import Gained, Norm, check_choice, check_positive, gain_less_one, upcast
+from adanorm.norms.base import GainAndBias, Norm, check_choice, check_positive, gain_less_one, upcast
 from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
 
 Dim = int | Sequence[int]  # features, or the sizes of several last axes
@@ -29,13 +29,13 @@ class NoNorm(nn.Identity, Norm):
         super().__init__()
 
 
-class LayerNorm(nn.LayerNorm, Gained):
-    """Return g * y + b with y standardized over H and gain g, bias b (H,): torch's own.
+class LayerNorm(nn.LayerNorm, GainAndBias):
+    """Return g * y + b with y standardized over H, gain g (H,) and bias b (H,): torch's LayerNorm.
 
-    Xu et al. 2019, equation 1; Ba et al. 2016. `released` numerics are those that the authors' code has
-    for the other norms, and a well-known tutorial for this one. `dim` may be the sizes of several last
-    axes, such as (C, H, W) of images; gain and bias can each be left out. With `zero_centered` the gain
-    is 1 + g, and g is learned from 0.
+    Xu et al. 2019, equation 1; Ba et al. 2016. With `released` numerics it divides as the other norms of
+    the authors' code do; a well-known tutorial writes LayerNorm that way. `dim` may be the sizes of several
+    last axes, such as (C, H, W) of images; gain and bias can each be left out. With `zero_centered` the
+    gain is 1 + g, and g is learned from 0.
     """
 
     takes_axes = True
@@ -52,16 +52,16 @@ class LayerNorm(nn.LayerNorm, Gained):
     ) -> None:
         check_positive(eps=eps)
         super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
-        self.member = _checked(Member(eps=eps, numerics=numerics), self.normalized_shape)
+        self.member = _checked_member(Member(eps=eps, numerics=numerics), self.normalized_shape)
         self.gain_less_one = gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
         if not gain or zero_centered:
             self.register_parameter("weight", None)
         self._is_torchs = not zero_centered and numerics == "paper"
         if not self._is_torchs:
-            self.eps = Norm.eps  # torch's fast path knows of no such norm
+            self.eps = Norm.eps  # keeps torch's fast path away, which computes another norm
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return z, in the shape of x."""
+        """Return z, with the shape of x."""
         if self._is_torchs:
             return super().forward(x)
         if self.member.numerics == "released":
@@ -72,11 +72,11 @@ class LayerNorm(nn.LayerNorm, Gained):
 
 
 class TopK(nn.LayerNorm, Norm):
-    """Return LayerNorm's z of x with its extremes cut: `topk` of the released code.
+    """Return LayerNorm's z of x with each row's extremes clipped: `topk` of the released code.
 
-    Of each row the k largest features are set to the k-th largest, the k smallest to the k-th smallest,
-    with k = max(int(sigma * H), 1); k = 1 cuts nothing. Theirs writes that into x itself, and so into the
-    residual stream; this does not. Raises ValueError unless 0 < sigma <= 0.5: they would meet.
+    The k largest features of a row become the k-th largest, the k smallest become the k-th smallest;
+    k = max(int(sigma * H), 1), and k = 1 clips nothing. The released code clips x in place and so changes
+    the residual stream; this does not. Raises ValueError unless 0 < sigma <= 0.5: the two would overlap.
     """
 
     def __init__(self, dim: int, *, sigma: float = 0.005, eps: float = 1e-5) -> None:
@@ -85,26 +85,26 @@ class TopK(nn.LayerNorm, Norm):
             raise ValueError(f"sigma={sigma}: must be above 0 and at most 0.5")
         super().__init__(dim, eps=eps)
         self.k = max(int(sigma * dim), 1)
-        self.eps, self._eps = Norm.eps, eps  # torch's fast path knows of no such norm
+        self.eps, self._eps = Norm.eps, eps  # keeps torch's fast path away, which computes another norm
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        return _by_row(self, x, self._of_cut_rows)
+        return _by_row(self, x, self._clip_and_normalize)
 
-    def _of_cut_rows(self, x: Tensor) -> Tensor:
+    def _clip_and_normalize(self, x: Tensor) -> Tensor:
         high = x.topk(self.k).values[..., -1:]
         low = x.topk(self.k, largest=False).values[..., -1:]
-        cut = torch.where(x > high, high, torch.where(x < low, low, x))  # equal extremes keep their gradients
-        return F.layer_norm(cut, self.normalized_shape, self.weight, self.bias, self._eps)
+        clipped = torch.where(x > high, high, torch.where(x < low, low, x))  # equal extremes keep gradients
+        return F.layer_norm(clipped, self.normalized_shape, self.weight, self.bias, self._eps)
 
 
 class ClosedFormNorm(Norm):
-    """A member of the family (see closed_form); `dim` may be sizes of several last axes, which make a row."""
+    """A member of the family (see closed_form); `dim` may be the sizes of several last axes of one row."""
 
     has_kernels = True
     takes_axes = True
 
-    # The statistics that carry no gradient: what tells members without a factor apart.
+    # The statistics that carry no gradient: members without a factor differ in nothing else.
     detach_mean: bool = False
     detach_variance: bool = False
 
@@ -117,7 +117,7 @@ class ClosedFormNorm(Norm):
         self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
         self.backend = backend
         member = Member(0.0, 1.0, self.detach_mean, self.detach_variance, eps, numerics)
-        self._set(_checked(member, self.normalized_shape))
+        self._set(_checked_member(member, self.normalized_shape))
 
     def _set(self, member: Member) -> None:
         self.member = self.computed = member
@@ -126,24 +126,24 @@ class ClosedFormNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return _by_row(self, x, lambda x: self._placed(x, closed_form(x, self.computed, self.backend)))
+        return _by_row(self, x, lambda x: self._output(x, closed_form(x, self.computed, self.backend)))
 
     def reference(self, x: Tensor) -> Tensor:
-        """Return what forward does, by the definition: (..., H)."""
-        return _by_row(self, x, lambda x: self._placed(x, definition(x, self.computed)))
+        """Return forward's z (..., H) by the definition."""
+        return _by_row(self, x, lambda x: self._output(x, definition(x, self.computed)))
 
-    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return z of rows x and of what the computed member makes of them."""
+    def _output(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return z from rows x and the computed member's result y for them."""
         return y
 
     def extra_repr(self) -> str:
-        """Return the settings as they show in a printed model."""
+        """Return the settings as a printed model shows them."""
         settings = {**self.member._asdict(), "backend": self.backend}
         return ", ".join([_sizes(self), *(f"{key}={value}" for key, value in settings.items())])
 
 
-def _checked(member: Member, shape: Sequence[int]) -> Member:
-    """Return a member for rows of a shape; raises ValueError for numerics that it cannot have."""
+def _checked_member(member: Member, shape: Sequence[int]) -> Member:
+    """Return the member itself; raises ValueError for numerics that rows of this shape cannot have."""
     check_choice("numerics", member.numerics, *get_args(Numerics))
     if member.numerics == "released" and math.prod(shape) < 2:
         raise ValueError(f"released numerics divide by H - 1: H={math.prod(shape)} is too small")
@@ -151,12 +151,12 @@ def _checked(member: Member, shape: Sequence[int]) -> Member:
 
 
 def _by_row(norm: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return a function of the rows (..., H) of x, whose last axes they are. Raises ValueError for others."""
+    """Return function(rows) in x's shape, x's last axes flattened to rows (..., H); ValueError for others."""
     shape: tuple[int, ...] = norm.normalized_shape
     last = x.shape[-len(shape) :]
     if last != shape:
-        have = f"axis has {last[0]}" if len(shape) == len(last) == 1 else f"axes have {tuple(last)}"
-        raise ValueError(f"{type(norm).__name__}({_sizes(norm)}): the last {have} features")
+        problem = f"axis has {last[0]}" if len(shape) == len(last) == 1 else f"axes have {tuple(last)}"
+        raise ValueError(f"{type(norm).__name__}({_sizes(norm)}): the last {problem} features")
     if len(shape) == 1:
         return function(x)
     return function(x.flatten(-len(shape))).reshape(x.shape)
@@ -167,7 +167,7 @@ def _sizes(norm: Any) -> str:
 
 
 class LayerNormSimple(ClosedFormNorm):
-    """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
+    """Return y, which is x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
 
 
 class DetachNorm(ClosedFormNorm):
@@ -192,31 +192,31 @@ class DetachVariance(ClosedFormNorm):
 class GradNorm(ClosedFormNorm):
     """Return x + y with the gradient of y alone: `gradnorm` of the released code, DetachNorm's converse."""
 
-    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+    def _output(self, x: Tensor, y: Tensor) -> Tensor:
         return x.detach() + y
 
 
 class GradOnly(ClosedFormNorm):
     """Return x itself with the gradient of y: dl/dx = (1/std) * (g - mean(g) - y * mean(g * y))."""
 
-    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
+    def _output(self, x: Tensor, y: Tensor) -> Tensor:
         return x.detach() + (y - y.detach())
 
 
 class GradMean(GradOnly):
-    """Return x itself with dl/dx = (1/std) * (g - mean(g)): GradOnly's mean without its variance."""
+    """Return x itself with dl/dx = (1/std) * (g - mean(g)): GradOnly without its variance term."""
 
     detach_variance = True
 
 
 class GradVariance(GradOnly):
-    """Return x itself with dl/dx = (1/std) * (g - y * mean(g * y)): GradOnly's variance without its mean."""
+    """Return x itself with dl/dx = (1/std) * (g - y * mean(g * y)): GradOnly without its mean term."""
 
     detach_mean = True
 
 
 class GradScale(GradOnly):
-    """Return x itself with dl/dx = (1/std) * g: the division alone, which DetachNorm's gradient is too."""
+    """Return x itself with dl/dx = (1/std) * g: the division alone, which is DetachNorm's gradient too."""
 
     detach_mean = True
     detach_variance = True
@@ -226,8 +226,8 @@ class AdaNorm(ClosedFormNorm):
     """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
 
     The factor carries no gradient; mean and variance keep theirs. k = 1/10 keeps the factor
-    positive for at least 99 % of the features (Chebyshev). What public ports got wrong can be had to
-    be measured: with `phi_gradient` the factor carries its gradient, with `learn_C` C is learned.
+    positive for at least 99 % of the features (Chebyshev). Two options repeat mistakes of public ports,
+    to measure them: with `phi_gradient` the factor carries its gradient, with `learn_C` C is learned.
     Raises ValueError unless 0 <= k < 1 and C > 0.
     """
 
@@ -252,11 +252,11 @@ class AdaNorm(ClosedFormNorm):
         self.phi_gradient = phi_gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
         if phi_gradient or learn_C:
-            self.computed = member._replace(k=0.0, C=1.0)  # whose z is y; the factor comes behind it
+            self.computed = member._replace(k=0.0, C=1.0)  # its z is y; `_output` applies the factor
             self.row_function = None
 
-    def _placed(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return y, of a member that has the factor, or the factor with its gradient times y."""
+    def _output(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return y if the computed member applied the factor, else factor * y as the options define it."""
         if not self.phi_gradient and self.C is None:
             return y
         member = self.member

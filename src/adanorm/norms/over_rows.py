@@ -1,6 +1,6 @@
-"""Norms whose statistics are taken over several rows: those of a batch, or the positions of an example.
+"""Norms whose statistics are taken over several rows: over a batch, or over the positions of an example.
 
-x and the result are (B, ..., H). Of padded sequences the caller tells which rows count.
+x and the result are (B, ..., H). For padded sequences the caller passes a mask of the rows that count.
 """
 
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from adanorm.norms.base import Affine, check_choice, upcast
 def masked_moments(
     x: Tensor, dims: Sequence[int], rows: Tensor | None, *, synchronized: bool | None = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, biased variance and count over `dims` (kept, of size 1) of the rows that count.
+    """Return mean, biased variance and count over `dims`, which stay as axes of size 1.
 
-    x is (B, ..., H); `rows` (B, ...) is true at what counts, None: all of it. `synchronized` takes them
-    over all processes of the run, with their gradients. Where nothing counts, mean and variance are 0.
+    x is (B, ..., H). `rows` (B, ...) is true at the rows that count; None: all count. `synchronized` takes
+    statistics over all processes of the run, with their gradients. Mean and variance are 0 if no row counts.
     """
-    counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
-    counted, dims = counted.expand_as(x), list(dims)
-    count = over_processes(counted.sum(dims, keepdim=True).to(x.dtype), synchronized)
-    total = over_processes(x.masked_fill(~counted, 0).sum(dims, keepdim=True), synchronized)
+    mask = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
+    mask, dims = mask.expand_as(x), list(dims)
+    count = over_processes(mask.sum(dims, keepdim=True).to(x.dtype), synchronized)
+    total = over_processes(x.masked_fill(~mask, 0).sum(dims, keepdim=True), synchronized)
     mean = total / count.clamp(min=1)
-    squares = (x - mean).masked_fill(~counted, 0).square().sum(dims, keepdim=True)
+    squares = (x - mean).masked_fill(~mask, 0).square().sum(dims, keepdim=True)
     return mean, over_processes(squares, synchronized) / count.clamp(min=1), count
 
 
 def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
-    """Return the sum of a tensor over the run's processes, with its gradients, or the tensor itself."""
+    """Return the sum of `total` over the run's processes, with gradients; without `synchronized`, `total`."""
     if not (synchronized and distributed.is_initialized()):
         return total
     summed: Tensor = joint.all_reduce(total)  # type: ignore[no-untyped-call]
@@ -39,18 +39,18 @@ def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
 
 
 class BatchNorm(Affine):
-    """Return gain * (x - mean)/sqrt(variance + eps) + bias, a feature's statistics over the batch.
+    """Return gain * (x - mean)/sqrt(variance + eps) + bias with each feature's statistics over the batch.
 
-    Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. In evaluation, and in a
-    batch of fewer than two rows, such as the last of an epoch may be, the running values stand in
-    for the batch's; they move by `momentum`, which is the weight of the new value under
-    `convention` new (PyTorch's) and of the old value under old (that of the older libraries). The
-    running variance is of the unbiased estimate, as algorithm 2 has it, or biased.
-    `synchronized` takes the statistics over all processes. `over` rows takes them over examples and
-    positions, examples over the examples of each position alone: the first `positions` (256) then have
-    running values. A position that was not `seen` in training takes those of the last one before it that
-    was, as Cooijmans et al. 2017 have it behind their longest sequence: in evaluation and, with fewer than
-    two examples, in training. Raises ValueError for a momentum outside (0, 1) or an unknown choice.
+    Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. Running values replace the batch's in
+    evaluation and in a batch of fewer than two rows, which can be the last of an epoch. They move by
+    `momentum`: the weight of the new value if `convention` is new (PyTorch's), of the old value if it is old
+    (older libraries'). `running_variance` is the unbiased estimate, as in algorithm 2, or biased.
+    `synchronized` takes the statistics over all processes. With `over` rows they are over examples and
+    positions; with examples they are over the examples of each position alone, and the first `positions` have
+    running values. In evaluation, a position not `seen` in training takes those of the last seen position
+    before it, as Cooijmans et al. 2017 do beyond their longest sequence; in training, so does a position with
+    fewer than two examples. Raises ValueError for a momentum outside (0, 1), an unknown choice, or
+    `positions` that is no whole number above 0.
     """
 
     depends_on_batch = True
@@ -103,7 +103,7 @@ class BatchNorm(Affine):
         return self.affine(self._by_moments(x, rows), x)
 
     def _by_torch(self, flat: Tensor) -> Tensor:
-        """Return the same by torch's kernel, where every row counts and there is one process."""
+        """Return z of rows (R, H) by torch's kernel, for one process in which every row counts."""
         z, mean, inverse_std = torch.native_batch_norm(
             flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self._eps
         )
@@ -112,56 +112,56 @@ class BatchNorm(Affine):
         return z
 
     def _by_moments(self, x: Tensor, rows: Tensor | None) -> Tensor:
-        """Return y (B, ..., H), in float32 at least; of fewer than two rows running values stand in.
+        """Return y (B, ..., H) in float32 at least, by running values where fewer than two rows count.
 
-        How many rows count is known on the device alone, and nothing here waits for it.
+        Only the device knows how many rows count, and nothing here waits for it.
         """
-        broad, counted, dims = upcast(x), rows, range(x.dim() - 1)
+        wide, mask, dims = upcast(x), rows, range(x.dim() - 1)
         mean, variance = self.running_mean, self.running_var
         if self.needs_positions:
-            broad, counted, dims = broad.flatten(1, -2), None if rows is None else rows.flatten(1), range(1)
-            taken = self._stand_in(broad.shape[1])
-            mean, variance = mean[taken], variance[taken]
-        mean, variance = mean.to(broad), variance.to(broad)
+            wide, mask, dims = wide.flatten(1, -2), None if rows is None else rows.flatten(1), range(1)
+            sources = self._last_seen(wide.shape[1])
+            mean, variance = mean[sources], variance[sources]
+        mean, variance = mean.to(wide), variance.to(wide)
         if self.training and (len(x) or self.synchronized):
-            own = masked_moments(broad, dims, counted, synchronized=self.synchronized)
-            own_mean, own_variance, count = (moment.reshape(mean.shape) for moment in own)
+            moments = masked_moments(wide, dims, mask, synchronized=self.synchronized)
+            batch_mean, batch_variance, count = (moment.reshape(mean.shape) for moment in moments)
             enough = count >= 2
-            mean = torch.where(enough, own_mean, mean)
-            variance = torch.where(enough, own_variance, variance)
-            self._move(own_mean, own_variance, count / (count - 1).clamp(min=1), enough)
-        return ((broad - mean) * (variance + self._eps).rsqrt()).view(x.shape)
+            mean = torch.where(enough, batch_mean, mean)
+            variance = torch.where(enough, batch_variance, variance)
+            self._move(batch_mean, batch_variance, count / (count - 1).clamp(min=1), enough)
+        return ((wide - mean) * (variance + self._eps).rsqrt()).view(x.shape)
 
     @torch.no_grad()
     def _move(self, mean: Tensor, variance: Tensor, factor: float | Tensor, enough: Tensor | None) -> None:
-        """Move the running values, those that have `enough` rows or all, towards a batch's.
+        """Move the running values towards the batch's where `enough` is true; None: everywhere.
 
-        `factor` makes its variance the unbiased estimate. Positions past the last that is kept have none.
+        `factor` turns the biased variance into the unbiased one. Positions past `positions` have no values.
         """
         if self.unbiased:
             variance = variance * factor
-        for kept, own in ((self.running_mean, mean), (self.running_var, variance)):
-            running, new = kept[: len(own)], own[: len(kept)].to(kept.dtype)
+        for buffer, batch in ((self.running_mean, mean), (self.running_var, variance)):
+            running, new = buffer[: len(batch)], batch[: len(buffer)].to(buffer.dtype)
             if enough is not None:
-                new = torch.where(enough[: len(kept)], new, running)
+                new = torch.where(enough[: len(buffer)], new, running)
             running.lerp_(new, self.new_share)
         if self.needs_positions and enough is not None:
             self.seen[: len(enough)] |= enough[: len(self.seen), 0]
 
-    def _stand_in(self, positions: int) -> Tensor:
-        """Return whose running values each of so many positions takes; before any was seen, the first's."""
-        kept = torch.arange(len(self.seen), device=self.seen.device)
-        last = torch.where(self.seen, kept, 0).cummax(0).values
-        return last[torch.arange(positions, device=kept.device).clamp(max=len(kept) - 1)]
+    def _last_seen(self, positions: int) -> Tensor:
+        """Return for each position the index of the last one seen up to it, or 0: (positions,)."""
+        indices = torch.arange(len(self.seen), device=self.seen.device)
+        last = torch.where(self.seen, indices, 0).cummax(0).values
+        return last[torch.arange(positions, device=indices.device).clamp(max=len(indices) - 1)]
 
 
 class NoisyBatchNorm(BatchNorm):
     """Return BatchNorm's z, scaled and shifted in training by noise that is drawn anew at each step.
 
-    Santurkar et al. 2018, section 2.2: for each feature a mean mu ~ U(-mean_range, mean_range) and
-    a spread sigma ~ U(1, largest_spread) are drawn, and for each example s ~ N(sigma, jitter) and
-    m ~ U(mu - jitter, mu + jitter); z is s * z + m. Their ranges 0.5, 1.25 and 0.1 are recalled
-    from the appendix. torch's generator draws it, so a run's seed does. None in evaluation (assumed).
+    Santurkar et al. 2018, section 2.2. Each feature draws a mean mu ~ U(-mean_range, mean_range) and a spread
+    sigma ~ U(1, largest_spread). Each element of z then draws s ~ N(sigma, jitter) and
+    m ~ U(mu - jitter, mu + jitter), and becomes s * z + m. The defaults 0.5, 1.25 and 0.1 are recalled from
+    the appendix. torch's generator draws the noise, so a run's seed fixes it. None in evaluation (assumed).
     """
 
     def __init__(
@@ -183,11 +183,11 @@ class NoisyBatchNorm(BatchNorm):
         self.mean_range, self.largest_spread, self.jitter = mean_range, largest_spread, jitter
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return z (B, ..., H), in training with noise."""
+        """Return z (B, ..., H), with noise in training."""
         z: Tensor = super().forward(x, rows)
         if not self.training:
             return z
-        # In float32 whatever x is: another type would draw other numbers.
+        # In float32 for every type of x: another type would draw other numbers.
         feature = torch.rand(2, self.dim, device=x.device)
         mean = (2 * feature[0] - 1) * self.mean_range
         spread = 1 + feature[1] * (self.largest_spread - 1)
@@ -197,13 +197,13 @@ class NoisyBatchNorm(BatchNorm):
 
 
 class PowerNorm(Affine):
-    """Return gain * x/psi + bias, psi a feature's root mean square, running and never centred.
+    """Return gain * x/psi + bias; psi is a running root mean square of each feature; no mean is subtracted.
 
-    Shen et al. 2020, algorithm 2: psi is the running value in training too, and the gradient's term
-    through it is a running approximation. During the first `warmup` batches psi is the batch's, with
-    its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward.
-    Without the layer scale that the released code puts in front. Statistics are over all processes where
-    `synchronized` is true. Raises ValueError for alpha outside (0, 1) or a negative warmup.
+    Shen et al. 2020, algorithm 2: psi is the running value in training too, and a running value also
+    approximates the gradient's term through psi. During the first `warmup` batches psi is the batch's, with
+    its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward. The layer
+    scale in front, which the released code has, is left out. Statistics are over all processes if
+    `synchronized` is true. Raises ValueError for alpha outside (0, 1) or a negative or fractional warmup.
     """
 
     depends_on_batch = True
@@ -224,54 +224,54 @@ class PowerNorm(Affine):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
-        broad = upcast(x)
-        # By rsqrt: MKL's sqrt, which torch takes, rounds otherwise on processors of another maker.
-        inverse = (self.running_square + self._eps).rsqrt().to(broad.dtype)
+        wide = upcast(x)
+        # rsqrt, because torch takes sqrt from MKL, which rounds differently on processors of another maker.
+        inverse = (self.running_square + self._eps).rsqrt().to(wide.dtype)
         if not self.training or (x.numel() == 0 and not self.synchronized):
-            return self.affine(broad * inverse, x)
-        counted = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
-        square = self.mean(broad.square(), counted)
-        if self.warmup and self.batches < self.warmup:  # the second waits for a GPU
-            y = broad * (square + self._eps).rsqrt()
+            return self.affine(wide * inverse, x)
+        mask = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
+        square = self.mean(wide.square(), mask)
+        if self.warmup and self.batches < self.warmup:  # reading `batches` waits for a GPU
+            y = wide * (square + self._eps).rsqrt()
         else:
-            y = _Scale.apply(broad, inverse, counted, self)  # type: ignore[no-untyped-call]
+            y = _Scale.apply(wide, inverse, mask, self)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             self.running_square.lerp_(square.to(self.running_square.dtype), 1 - self.alpha)
             self.batches += 1
         return self.affine(y, x)
 
-    def mean(self, x: Tensor, counted: Tensor) -> Tensor:
-        """Return the mean of each feature (H,) over the rows that count, 0 where none does."""
-        total = over_processes((x * counted).sum(tuple(range(x.dim() - 1))), self.synchronized)
-        return total / over_processes(counted.sum(), self.synchronized).clamp(min=1)
+    def mean(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return each feature's mean (H,) over the rows where mask (B, ..., 1) is true; 0 if none is."""
+        total = over_processes((x * mask).sum(tuple(range(x.dim() - 1))), self.synchronized)
+        return total / over_processes(mask.sum(), self.synchronized).clamp(min=1)
 
 
 class _Scale(torch.autograd.Function):
-    """x/psi with the gradient of algorithm 2; a derivative of that takes nu as the constant that it is."""
+    """x/psi with the gradient of algorithm 2; a second derivative treats nu as a constant."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, inverse: Tensor, counted: Tensor, norm: PowerNorm) -> Tensor:
+    def forward(ctx: Any, x: Tensor, inverse: Tensor, mask: Tensor, norm: PowerNorm) -> Tensor:
         y = x * inverse
-        ctx.save_for_backward(y, inverse, counted)
+        ctx.save_for_backward(y, inverse, mask)
         ctx.norm = norm
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        y, inverse, counted = ctx.saved_tensors
+        y, inverse, mask = ctx.saved_tensors
         norm, nu = ctx.norm, ctx.norm.projection
         dx = (grad - nu.to(y.dtype, copy=True) * y) * inverse
         with torch.no_grad():
-            square, product = (norm.mean(one, counted).to(nu.dtype) for one in (y * y, grad * y))
+            square, product = (norm.mean(one, mask).to(nu.dtype) for one in (y * y, grad * y))
             nu.mul_(1 - (1 - norm.alpha) * square).add_((1 - norm.alpha) * product)
         return dx, None, None, None
 
 
 class GroupNorm(Affine):
-    """Return gain * (x - mean)/sqrt(variance + eps) + bias, statistics over a group of features.
+    """Return gain * (x - mean)/sqrt(variance + eps) + bias, with statistics over a group of features.
 
-    Wu & He 2018, equation 2: of one example, over its positions too unless `over_positions` is false;
-    each position then stands alone. Raises ValueError unless `groups` divides H.
+    Wu & He 2018, equation 2. Statistics are those of one example over its positions, or of each position
+    alone if `over_positions` is false. Raises ValueError unless `groups` divides H.
     """
 
     depends_on_positions = True
@@ -304,23 +304,23 @@ class GroupNorm(Affine):
         return self.affine(y, x)
 
     def _by_torch(self, x: Tensor) -> Tensor:
-        """Return y of x (B, H, positions ...)."""
+        """Return y (B, H, positions ...) of x in the same shape."""
         return torch.group_norm(x, self.groups, eps=self._eps) if x.numel() else x
 
     def _masked(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Return y of x (B, positions ..., H), the statistics over the rows that count."""
+        """Return y (B, positions ..., H) of x in the same shape, with statistics over the rows that count."""
         grouped = x.reshape(*x.shape[:-1], self.groups, -1)
-        counted = rows.unsqueeze(-1).expand(grouped.shape[:-1])  # a group's own: (B, ..., groups)
+        mask = rows.unsqueeze(-1).expand(grouped.shape[:-1])  # (B, ..., groups)
         dims = (*range(1, x.dim() - 1), x.dim())
-        mean, variance, _ = masked_moments(grouped, dims, counted)
+        mean, variance, _ = masked_moments(grouped, dims, mask)
         y: Tensor = (grouped - mean) * (variance + self._eps).rsqrt()
         return y.flatten(-2)
 
 
 class InstanceNorm(GroupNorm):
-    """Return (x - mean)/sqrt(variance + eps), a feature's statistics over an example's positions.
+    """Return (x - mean)/sqrt(variance + eps), with each feature's statistics over an example's positions.
 
-    Ulyanov et al. 2016; gain and bias only if asked for. Raises ValueError for x (B, H): no positions.
+    Ulyanov et al. 2016; `gain` and `bias` add one each. Raises ValueError for x (B, H), without positions.
     """
 
     needs_positions = True
@@ -330,10 +330,10 @@ class InstanceNorm(GroupNorm):
 
 
 def synchronize(model: nn.Module) -> None:
-    """Have norms over the batch take statistics over all processes; ValueError for one that cannot."""
+    """Let norms over the batch take statistics over all processes; raises ValueError for one that cannot."""
     for name, module in model.named_modules():
         if getattr(module, "depends_on_batch", False):
             if getattr(module, "synchronized", None) is None:
-                of = f"{name}: {type(module).__name__} is over the batch"
-                raise ValueError(f"{of}, and not over several processes' shares of it; train in one process")
+                problem = f"{name}: {type(module).__name__} is over the batch, and not over"
+                raise ValueError(f"{problem} several processes' shares of it; train in one process")
             module.synchronized = True

@@ -1,4 +1,4 @@
-"""Choosing a norm by its name or its class, and making it."""
+"""Choosing a norm by its name or class, and building it."""
 
 import inspect
 import math
@@ -42,9 +42,9 @@ NORMS: dict[str, type[Norm]] = {
 
 
 class NormChoice(NamedTuple):
-    """Which norm is meant, and how it is set: `NormChoice("adanorm", {"k": 0.2})`."""
+    """A norm and its settings: `NormChoice("adanorm", {"k": 0.2})`."""
 
-    name: str  # among NORMS, or what a norm from outside is called
+    name: str  # a key of NORMS, or the name of a norm from outside
     params: Mapping[str, Any] = {}  # keyword arguments of the class
     numerics: str = "paper"  # or `released`, where the class has the choice
     backend: str = "auto"  # or `eager` or `fused`, where the class has the choice
@@ -52,51 +52,51 @@ class NormChoice(NamedTuple):
 
 
 class MakeNorm(Protocol):
-    """All that makes a norm."""
+    """The whole interface by which a model gets its norms."""
 
     def __call__(self, dim: int, *, site: str) -> Norm:
-        """Return the norm of `dim` features for the named site, mapping (..., dim) to itself."""
+        """Return a norm of `dim` features for the named site, mapping (..., dim) to (..., dim)."""
 
 
-TRIAL_WIDTH = 48  # of a norm that is tried before any model is built, or checked
+TRIAL_WIDTH = 48  # features of a norm that is built as a trial before any model, or checked
 
 
 class NormFactory(NamedTuple):
-    """A MakeNorm whose settings are known to be good; `trial` is a small norm, to see what it declares."""
+    """A MakeNorm whose settings have been checked; `trial` is a small norm that shows its declarations."""
 
     cls: type[Norm]
     settings: Mapping[str, Any]
     trial: Norm
 
     def __call__(self, dim: int | tuple[int, ...], *, site: str) -> Norm:
-        """Return the norm for the named site; several axes' sizes are for norms that declare `takes_axes`."""
+        """Return the norm for the named site; several sizes are for norms that declare `takes_axes`."""
         return self.cls(dim, **self.settings)
 
 
 def norm_factory(norm: NormChoice) -> NormFactory:
-    """Return make_norm(dim, *, site) of a norm.
+    """Return make_norm(dim, *, site) for a norm.
 
-    `none` and `layernorm` are PyTorch's own under any backend. Raises ValueError at once, before
-    any model is built, for an unknown norm, an unknown parameter or a value outside its range.
+    PyTorch computes `none` and `layernorm` under every backend. Raises ValueError before any model is built:
+    for an unknown norm, an unknown parameter or a value outside its range.
     """
     if norm.outside is None and norm.name not in NORMS:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
     cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)
     settings = _settings(cls, norm)
-    # Common numbers of heads divide the width, and `groups` does, whatever the number.
+    # Common numbers of heads divide TRIAL_WIDTH; lcm makes a width that the number of groups divides too.
     groups = settings.get("groups", getattr(inspect.signature(cls).parameters.get("groups"), "default", 1))
     features = math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH
     try:
         return NormFactory(cls, settings, cls(features, **settings))
     except (ValueError, TypeError) as error:
         raise ValueError(f"norm {norm.name}: {error}") from None
-    except Exception as error:  # whatever another's class raises
+    except Exception as error:  # a class from outside may raise anything
         if norm.outside is None:
             raise
         raise ValueError(f"norm {norm.name}: {type(error).__name__}: {error}") from error
 
 
-def reads(cls: type[Norm], setting: str) -> bool:
+def has_setting(cls: type[Norm], setting: str) -> bool:
     """Return whether a class of norms takes a setting: a parameter, `numerics` or `backend`."""
     return setting in inspect.signature(cls).parameters
 
@@ -116,15 +116,15 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
             raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {takes}")
         default = signature[key].default
         is_plain = norm.outside is None or isinstance(default, bool | int | float | str)
-        for kind, described in ((bool, "true or false"), (str, "a word")) if is_plain else ():
+        for kind, description in ((bool, "true or false"), (str, "a word")) if is_plain else ():
             if isinstance(default, kind) != isinstance(value, kind):
-                expected = described if isinstance(default, kind) else "a number"
+                expected = description if isinstance(default, kind) else "a number"
                 raise ValueError(f"norm.params.{key}={value!r}: must be {expected}")
     for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
-        if reads(cls, choice):
+        if has_setting(cls, choice):
             settings[choice] = value
         elif value != default and (choice == "numerics" or (norm.outside is not None and value != "eager")):
             lacking = f"{norm.name} has no choice of {choice}, so leave it {default}"
-            readers = ", ".join(name for name in NORMS if reads(NORMS[name], choice))
+            readers = ", ".join(name for name in NORMS if has_setting(NORMS[name], choice))
             raise ValueError(f"norm.{choice}={value}: {lacking}; those that have one are {readers}")
     return settings

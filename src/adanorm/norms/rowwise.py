@@ -1,4 +1,4 @@
-"""Other norms of a row than the paper's, and bounded functions in a norm's place: (..., H) to (..., H)."""
+"""Norms of a row from other papers, and bounded functions that replace a norm: (..., H) to (..., H)."""
 
 import math
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from adanorm.norms.base import Affine, Norm, check_choice, check_positive, upcas
 class RmsNorm(Affine):
     """Return gain * x/sqrt(mean(x^2) + eps) (Zhang & Sennrich 2019, equation 4).
 
-    `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as
-    theirs. With `zero_centered` the gain is 1 + g, and g is learned from 0, as in Gemma and Qwen3-Next:
-    weight decay then draws it to 1. Raises ValueError for any other choice.
+    `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as the authors'
+    code does. With `zero_centered` the gain is 1 + g, and g is learned from 0, as in Gemma and Qwen3-Next:
+    weight decay then pulls the gain to 1. Raises ValueError for another `eps_at`.
     """
 
     def __init__(
@@ -29,29 +29,29 @@ class RmsNorm(Affine):
     ) -> None:
         super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered, eps=eps)
         check_choice("eps_at", eps_at, "root", "outside")
-        self.eps_at, self.counted = eps_at, dim
+        self.eps_at, self.part_size = eps_at, dim
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         wide = upcast(x)
-        if self.eps_at == "root" and self.counted == self.dim:
+        if self.eps_at == "root" and self.part_size == self.dim:
             return F.rms_norm(wide, (self.dim,), self.learned_gain, self._eps).to(self.type_with(x))
         return self.affine(wide / self._size(wide), x)
 
     def _size(self, x: Tensor) -> Tensor:
-        """Return the root mean square (..., 1) of the features that count, with eps where it belongs."""
-        counted = x[..., : self.counted]
+        """Return the root mean square (..., 1) of the first `part_size` features, with eps."""
+        part = x[..., : self.part_size]
         if self.eps_at == "root":
-            return (counted.square().mean(-1, keepdim=True) + self._eps).sqrt()
-        # A length's own gradient at 0 is 0; a root's would not be finite.
-        length: Tensor = torch.linalg.vector_norm(counted, dim=-1, keepdim=True)
-        return length / math.sqrt(self.counted) + self._eps
+            return (part.square().mean(-1, keepdim=True) + self._eps).sqrt()
+        # vector_norm has gradient 0 at 0, where a root's is not finite.
+        length: Tensor = torch.linalg.vector_norm(part, dim=-1, keepdim=True)
+        return length / math.sqrt(self.part_size) + self._eps
 
 
 class PartialRmsNorm(RmsNorm):
-    """Return RMSNorm's z with the mean square of the first p * H features alone (at least one).
+    """Return RMSNorm's z with the mean square of the first p * H features alone, rounded up.
 
-    Zhang & Sennrich 2019, section 4.1; they find 6.25 % enough. Raises ValueError unless 0 < p <= 1.
+    Zhang & Sennrich 2019, section 4.1, who find 6.25 % enough. Raises ValueError unless 0 < p <= 1.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class PartialRmsNorm(RmsNorm):
         super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain)
         if not 0 < p <= 1:
             raise ValueError(f"p={p}: must be above 0 and at most 1")
-        self.counted = math.ceil(p * dim)
+        self.part_size = math.ceil(p * dim)
 
 
 class SimpleRmsNorm(RmsNorm):
-    """Return x/sqrt(mean(x^2) + eps), without a gain: RMSNorm as x-transformers' SimpleRMSNorm has it.
+    """Return x/sqrt(mean(x^2) + eps), which is RMSNorm without a gain, like x-transformers' SimpleRMSNorm.
 
-    With `size` length, x/max(||x||, eps): rows of length 1, L2 normalization, as nGPT's (Loshchilov et
-    al. 2024). Raises ValueError for another size.
+    With `size` length it is x/max(||x||, eps) instead: rows of length 1 by L2 normalization, like nGPT's
+    (Loshchilov et al. 2024). Raises ValueError for another size.
     """
 
     def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5) -> None:
@@ -83,7 +83,7 @@ class SimpleRmsNorm(RmsNorm):
 
 
 class PreAffineRmsNorm(RmsNorm):
-    """Return gain * u/sqrt(mean(u^2) + eps), u = scale * x, scale and gain (H,) learned from 1.
+    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x; scale and gain (H,) are learned from 1.
 
     Qiu et al. 2026, arXiv 2601.22966.
     """
@@ -98,7 +98,7 @@ class PreAffineRmsNorm(RmsNorm):
 
 
 class ScaleNorm(Affine):
-    """Return g * x/max(||x||, eps), one gain g, at first sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
+    """Return g * x/max(||x||, eps) with a gain g learned from sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=False, bias=False, eps=eps)
@@ -112,9 +112,9 @@ class ScaleNorm(Affine):
 class SeeDNorm(Affine):
     """Return (tanh(x . beta) * alpha + gain) * x/sqrt(mean(x^2) + eps) (Cai et al. 2025, arXiv 2510.22777).
 
-    alpha, beta and gain (H,) are learned, at first 1, 0 and 1, as theirs in language models: RMSNorm,
-    until beta is learned. `alpha` is alpha's first value; eps is assumed. One dot product, without
-    the heads and the dropout that theirs has for images. Raises ValueError unless alpha is above 0.
+    alpha, beta and gain (H,) are learned from 1, 0 and 1, like the authors' in language models; with beta = 0
+    it is RMSNorm. `alpha` is alpha's first value; eps is assumed. There is one dot product, without the heads
+    and the dropout that the authors have for images. Raises ValueError unless alpha is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
@@ -125,7 +125,7 @@ class SeeDNorm(Affine):
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         wide = upcast(x)
-        # A sum of products: autocast would round a product of matrices.
+        # A sum of products, because autocast would round a matrix product.
         scale = torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight  # type: ignore[operator]
         return (scale * F.rms_norm(wide, (self.dim,), eps=self._eps)).to(self.type_with(x))
 
@@ -133,10 +133,10 @@ class SeeDNorm(Affine):
 class GatedNorm(RmsNorm):
     """Return c * y * sigmoid(up silu(down y)) with y = RMSNorm(x), down (rank, H) and up (H, rank).
 
-    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, does what outliers among the features did.
-    c is `scale`: 1, or 2 as a port has it, which is RMSNorm at first. down and up are drawn from a
-    normal distribution of deviation .02, as in language models: assumed. Raises ValueError unless rank
-    is a whole number above 0.
+    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, takes over the role of outlier features. c is
+    `scale`: 1, or 2 as in a port, which starts near RMSNorm. down and up are drawn from a normal distribution
+    of deviation .02, as in language models (assumed). Raises ValueError unless rank is a whole number above 0
+    and scale is above 0.
     """
 
     def __init__(self, dim: int, *, rank: int = 16, scale: float = 1.0, eps: float = 1e-5) -> None:
@@ -145,7 +145,7 @@ class GatedNorm(RmsNorm):
             raise ValueError(f"rank={rank}: must be a whole number above 0")
         check_positive(scale=scale)
         self.scale = scale
-        self.down, self.up = _drawn((int(rank), dim), (dim, int(rank)))
+        self.down, self.up = _draw_weights((int(rank), dim), (dim, int(rank)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -154,19 +154,19 @@ class GatedNorm(RmsNorm):
         return (y if self.scale == 1 else self.scale * y) * gate
 
 
-def _drawn(*shapes: tuple[int, int]) -> list[nn.Parameter]:
-    """Return weights of deviation .02 that follow from torch's seed and take none of its random numbers.
+def _draw_weights(*shapes: tuple[int, int]) -> list[nn.Parameter]:
+    """Return weights of deviation .02 that follow from torch's seed but leave its generator as it was.
 
-    A model's layers then start with the weights that they have under any other norm. On the default device,
-    drawn on the CPU wherever that is.
+    A model's other layers then start with the same weights under every norm. The weights are drawn on the CPU
+    and lie on the default device.
     """
     with torch.random.fork_rng(devices=[]):
         random = torch.Generator("cpu").manual_seed(int(torch.randint(1 << 62, (), device="cpu")))
-    drawn = [torch.randn(shape, generator=random, device="cpu") for shape in shapes]
-    return [nn.Parameter(torch.empty(numbers.shape).copy_(0.02 * numbers)) for numbers in drawn]
+    normals = [torch.randn(shape, generator=random, device="cpu") for shape in shapes]
+    return [nn.Parameter(torch.empty(normal.shape).copy_(0.02 * normal)) for normal in normals]
 
 
-# As in the code of Chen et al. 2025: odd, rising, and between -1 and 1.
+# From the code of Chen et al. 2025; each is odd, rising and between -1 and 1.
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "erf": torch.erf,
@@ -177,12 +177,11 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Pointwise(Affine):
-    """Return gain * f(a x + s) + bias with one learned a and one learned s, gain and bias (H,).
+    """Return gain * f(a x + s) + bias with one learned a, one learned s, and gain and bias (H,).
 
     f is a `function` of arXiv 2512.10938 (Chen et al. 2025): tanh, erf, arctan (times 2/pi), isru
-    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha`, 0.5, and s at 0, as
-    theirs; without `shift` there is no s. Raises ValueError for another function, and unless alpha is
-    above 0.
+    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha` and s at 0; the authors take
+    0.5. Without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
     """
 
     def __init__(self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True) -> None:
@@ -203,8 +202,8 @@ class Pointwise(Affine):
 class DynamicTanh(Pointwise):
     """Return gain * tanh(a x) + bias with one learned a: no statistics at all (DyT, Zhu et al. 2025).
 
-    a starts at `alpha`, 0.5 as theirs outside large language models. Raises ValueError unless it is
-    above 0.
+    a starts at `alpha`; 0.5 is the authors' value outside large language models. Raises ValueError unless it
+    is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
@@ -212,7 +211,7 @@ class DynamicTanh(Pointwise):
 
 
 class Derf(Pointwise):
-    """Return gain * erf(a x + s) + bias, a learned from `alpha` and s from 0 (Chen et al. 2025).
+    """Return gain * erf(a x + s) + bias with a learned from `alpha` and s from 0 (Chen et al. 2025).
 
     arXiv 2512.10938. Raises ValueError unless alpha is above 0.
     """
@@ -222,10 +221,9 @@ class Derf(Pointwise):
 
 
 class WeightNorm(Norm):
-    """Return x itself: the norm is in the weights of the layer before, v scaled to length g a unit.
+    """Return x itself; the norm is in the layer before, whose weights of each unit have a learned length g.
 
-    Salimans & Kingma 2016, equation 2: w = g v/||v||, g and v learned, at first as the layer was
-    drawn.
+    Salimans & Kingma 2016, equation 2: w = g v/||v||. g and v are learned, and w starts as it was drawn.
     """
 
     lives_in_layer = True
@@ -234,9 +232,9 @@ class WeightNorm(Norm):
         super().__init__()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x, (..., H)."""
+        """Return x (..., H)."""
         return x
 
     def attach(self, layer: nn.Module) -> None:
-        """Reparametrize the weights of the layer whose output reaches this site, a unit a row."""
+        """Reparametrize the weights of the layer whose output reaches this norm, one row per unit."""
         nn.utils.parametrizations.weight_norm(layer, dim=0)

@@ -1,6 +1,6 @@
 """The suite's norms under plain fairseq: `fairseq-train --user-dir src/adanorm/models/fairseq_plugin`.
 
-Each architecture of fairseq's Transformer is there as `adanorm_<name>`, with the options of `add_args`.
+Each architecture NAME of fairseq's Transformer becomes `adanorm_NAME`, with the options of `add_args`.
 """
 
 import argparse
@@ -19,14 +19,14 @@ from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import build_with_norms, why_unsupported
 from adanorm.norms import norm_factory
 
-# torch loads only what is named safe; fairseq's checkpoints hold options and, with --eval-bleu, counts.
+# torch loads only types declared safe; fairseq's checkpoints hold options and, with --eval-bleu, counts.
 ARRAYS: list[Any] = [np.ndarray, np.dtype, np.dtypes.Int64DType, np.zeros(0).__reduce__()[0]]
 torch.serialization.add_safe_globals([argparse.Namespace, *ARRAYS])
 
 
 @models.register_model("adanorm_transformer")
 class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
-    """fairseq's Transformer with a norm of the suite at its norm sites."""
+    """fairseq's Transformer with a norm of the suite at the sites of its norms."""
 
     @classmethod
     def add_args(cls, parser: argparse.ArgumentParser) -> None:

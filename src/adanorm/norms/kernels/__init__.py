@@ -1,1 +1,1 @@
-"""The closed form in one pass over the rows: Numba on the CPU, Triton on CUDA."""
+"""The closed form in one pass over the rows, by Numba on the CPU and by Triton on CUDA."""

@@ -1,4 +1,4 @@
-"""How Numba compiles this code's loops, and how they are called: by address, which costs least."""
+"""Compiling loops with Numba, and calling them by address, which costs least."""
 
 import ctypes
 import hashlib
@@ -14,9 +14,9 @@ from numba import cfunc, njit, types
 
 Kernel = Callable[..., None]
 F = TypeVar("F", bound=Callable[..., Any])
-UNWRAPPED: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # a sixth of the time to compile
-# Sums may be reordered, which vectorizes them; infinities and NaN keep their meaning.
-# Inlined, or what was just compiled rounds in another way than what comes from the cache later.
+UNWRAPPED: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the compile time
+# Sums may be reordered, which lets them be vectorized; infinities and NaN keep their meaning.
+# Inlining makes freshly compiled code round in the same way as code that comes from the cache later.
 compiled: Callable[[F], F] = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, **UNWRAPPED
 )  # fmt: skip
@@ -25,13 +25,13 @@ SOURCES = Path(__file__).parents[2]
 
 @cache
 def entry(function: Kernel) -> Kernel:
-    """Return a kernel of one address as C's: arrays made at each call cost what a small norm does."""
-    # Numba looks at the one file that a function stands in; what is inlined stands in others.
+    """Return a kernel as a C function of one address: arrays made per call cost as much as a small norm."""
+    # Numba's cache checks only the file of the function itself, but inlined code stands in other files.
     function.__qualname__ = f"{function.__name__}_{_sources()}"
     code = _with_a_cache(lambda: cfunc(types.void(types.voidptr), cache=True)(function))
     call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
-    call.code = code  # whose machine code goes when it does
-    return call  # holds no lock while it runs
+    call.code = code  # a reference: the machine code is freed together with it
+    return call  # releases the interpreter's lock while it runs
 
 
 def cached_njit(function: F) -> F:
@@ -45,13 +45,13 @@ def _with_a_cache(compile_: Callable[[], Any]) -> Any:
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
-        # Neither the checkout nor the home can be written to.
+        # Neither the checkout nor the home folder is writable.
         numba.config.CACHE_DIR = str(_temporary_folder())  # type: ignore[attr-defined]
         return compile_()
 
 
 def _temporary_folder() -> Path:
-    """Return a folder that nobody else can write to: what lies in the cache is run."""
+    """Return a folder that nobody else can write to, because code from the cache is run."""
     folder = Path(tempfile.gettempdir(), f"adanorm-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
@@ -62,6 +62,6 @@ def _temporary_folder() -> Path:
 
 @cache
 def _sources() -> str:
-    """Return eight hexadecimal digits that change with any file of kernels."""
+    """Return eight hexadecimal digits that change with every file of kernels."""
     sources = b"".join(path.read_bytes() for path in sorted(SOURCES.glob("*/kernels/*.py")))
     return hashlib.sha256(sources).hexdigest()[:8]

@@ -1,13 +1,13 @@
-"""The closed form on the CPU, a row at a time, compiled by Numba: no compiler is needed.
+"""The closed form on the CPU, one row at a time, compiled by Numba, which needs no C compiler.
 
-A row is read from memory once and found in the cache when it is read again. Letters as in
-norms.closed_form; R rows, all arrays (R, H), contiguous and in float32, variance (R,). Of a
-transposed (T, B, H) the rows of x stay where they lie, batch by batch, and `across` is B, else 0:
-fairseq's layers hand over nothing else, and to copy it would cost as much as the norm.
+A row is read from memory once and is in the cache when it is read again. Letters are those of
+norms.closed_form. There are R rows; all arrays are (R, H), contiguous and in float32, and variance is (R,).
+fairseq's layers pass a transposed x (T, B, H), and copying it would cost as much as the norm. Its rows
+therefore stay in memory order, batch by batch, and `across` is B; otherwise `across` is 0.
 
-Torch's own OpenMP threads share the rows: threads of another pool would wait for the cores on which
-they still spin. Where torch has no OpenMP that takes GCC's calls (GCC's, LLVM's and Intel's on Linux
-do), one thread does the work.
+Torch's own OpenMP threads share the rows: another pool's threads would wait for the cores on which torch's
+still spin. If torch's OpenMP does not take GCC's calls (GCC's, LLVM's and Intel's on Linux do), one
+thread does the work.
 """
 
 import ctypes
@@ -30,16 +30,16 @@ from adanorm.norms.kernels.compiling import compiled, entry
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
-Number = Any  # np.float32: a Python float would make all of it float64
-Address = Any  # of a job
+Number = Any  # np.float32: a Python float would make all arithmetic float64
+Address = Any  # the address of a Job
 
-BLOCKS = 32  # of rows
-GRAIN = 1 << 15  # elements that are worth more than one thread
+BLOCKS = 32  # blocks of rows in a job
+GRAIN = 1 << 15  # elements from which several threads pay off
 PROCESS = os.getpid()
 
 
 class Job(ctypes.Structure):
-    """What a kernel is asked for: blocks of rows, sizes, the addresses of arrays, and a member's fields."""
+    """The arguments of a kernel: blocks of rows, sizes, the addresses of arrays, and a member's fields."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("taken", "blocks", "rows", "features", "across")),
@@ -50,16 +50,16 @@ class Job(ctypes.Structure):
 
 
 JOB = np.dtype(Job)
-inline: Any = intrinsic  # a call gives what its code does
+inline: Any = intrinsic  # a call has the result of the code that the function returns
 
 
 @inline
 def _next_block(_: Any, job: Any) -> Any:
-    """Return the number of the next block of a job that no thread has taken: a late one takes fewer."""
+    """Return the number of a job's next block that no thread has taken, so a late thread takes fewer."""
 
     def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         integer = ir.IntType(64)
-        taken = builder.bitcast(arguments[0], integer.as_pointer())  # which comes first in a job
+        taken = builder.bitcast(arguments[0], integer.as_pointer())  # the first field of a job
         return builder.atomic_rmw("add", taken, integer(1), "monotonic")
 
     return types.int64(job), code
@@ -82,27 +82,27 @@ def _mean(row: Row) -> Number:
 
 
 @compiled
-def _place(r: int, rows: int, across: int) -> int:
-    """Return where row r of x lies."""
+def _row_index(r: int, rows: int, across: int) -> int:
+    """Return the index in memory of row r of x."""
     return r if across == 0 else (r % across) * (rows // across) + r // across
 
 
 @compiled
 def _scales(variance: Number, features: int, eps: Number, released: bool) -> tuple[Number, Number]:
-    """Return 1/std and the factor of the variance's term.
+    """Return 1/std and the factor of the variance's term in the gradient.
 
-    With released numerics y = c/(s + eps) for c = x - mean and s the unbiased deviation; ds/dx =
-    c/((H-1) s) then brings the factor H/(H-1) * (s + eps)/s.
+    With released numerics y = c/(s + eps), where c = x - mean and s is the unbiased deviation. Then
+    ds/dx = c/((H-1) s), and the factor is H/(H-1) * (s + eps)/s.
     """
     if variance == np.inf:
-        variance -= variance  # NaN, as torch's LayerNorm has it, and not the zeros of 1/inf
+        variance -= variance  # NaN, like torch's LayerNorm, instead of the zeros of 1/inf
     one, unbiased = type(variance)(1), type(variance)(features) / type(variance)(features - 1)
     if not released:
         return one / np.sqrt(variance + eps), one
     std = np.sqrt(variance * unbiased)
     # A constant row has y = 0 and no variance term; its 0/0 must not reach the gradient.
-    share = type(variance)(0) if std == 0 else unbiased * (std + eps) / std
-    return one / (std + eps), share
+    variance_factor = type(variance)(0) if std == 0 else unbiased * (std + eps) / std
+    return one / (std + eps), variance_factor
 
 
 @compiled
@@ -112,7 +112,7 @@ def _forward_rows(
 ) -> None:  # fmt: skip
     features = x.shape[1]
     for r in range(first, last):
-        row, out = x[_place(r, x.shape[0], across)], z[r]
+        row, out = x[_row_index(r, x.shape[0], across)], z[r]
         mean, total = _mean(row), x.dtype.type(0)
         for i in range(features):
             total += (row[i] - mean) * (row[i] - mean)
@@ -130,9 +130,9 @@ def _backward_rows(
 ) -> None:  # fmt: skip
     features = x.shape[1]
     for r in range(first, last):
-        row, grad, out = x[_place(r, x.shape[0], across)], dz[r], dx[r]
-        mean = _mean(row)  # again: cheaper than a second statistic kept in memory
-        inverse_std, share = _scales(variance[r], features, eps, released)
+        row, grad, out = x[_row_index(r, x.shape[0], across)], dz[r], dx[r]
+        mean = _mean(row)  # computing it again is cheaper than saving a second statistic
+        inverse_std, variance_factor = _scales(variance[r], features, eps, released)
         sum_g, sum_gy = x.dtype.type(0), x.dtype.type(0)
         for i in range(features):
             y = (row[i] - mean) * inverse_std
@@ -140,7 +140,7 @@ def _backward_rows(
             sum_g += g
             sum_gy += g * y
         mean_g = x.dtype.type(0) if detach_mean else sum_g / x.dtype.type(features)
-        mean_gy = x.dtype.type(0) if detach_variance else share * sum_gy / x.dtype.type(features)
+        mean_gy = x.dtype.type(0) if detach_variance else variance_factor * sum_gy / x.dtype.type(features)
         for i in range(features):
             y = (row[i] - mean) * inverse_std
             g = (C - C * k * y) * grad[i]
@@ -151,21 +151,21 @@ def _backward_rows(
 def _scale_rows(
     first: int, last: int, dz: Rows, variance: Row, dx: Rows, C: Number, eps: Number, released: bool
 ) -> None:
-    """Write dl/dx = C/std * dl/dz: mean, variance and factor are constants, and x is not needed."""
+    """Write dl/dx = C/std * dl/dz, for constant mean, variance and factor; x is not needed."""
     for r in range(first, last):
         inverse_std, _ = _scales(variance[r], dz.shape[1], eps, released)
         for i in range(dz.shape[1]):
             dx[r, i] = C * inverse_std * dz[r, i]
 
 
-def _work(at: Address) -> None:
-    """Do blocks of a job: the forward pass without a grad, else the backward one, which may need no x."""
-    job = carray(at, 1, JOB)[0]
+def _work(address: Address) -> None:
+    """Compute blocks of a job: the forward pass if it has no grad, else the backward pass (x may be 0)."""
+    job = carray(address, 1, JOB)[0]
     rows, shape, across = job.rows, (job.rows, job.features), job.across
     x, dz = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.grad), shape, np.float32)
     out = carray(_pointer(job.out), shape, np.float32)
     variance = carray(_pointer(job.variance), rows, np.float32)
-    block = _next_block(at)
+    block = _next_block(address)
     while block < job.blocks:
         first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
         if job.grad == 0:
@@ -177,7 +177,7 @@ def _work(at: Address) -> None:
                 first, last, dz, x, across, variance, out,
                 job.k, job.C, job.detach_mean, job.detach_variance, job.eps, job.released,
             )  # fmt: skip
-        block = _next_block(at)
+        block = _next_block(address)
 
 
 def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
@@ -189,7 +189,7 @@ def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
 
 
 def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
-    """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where it is a multiple of dl/dz."""
+    """Return dl/dx (..., H) in the type of grad = dl/dz; x is None if dl/dx is a multiple of dl/dz."""
     dz = grad.float().contiguous()
     dx = torch.empty_like(dz)
     rows, across = (None, 0) if x is None else in_memory_order(x)
@@ -199,7 +199,7 @@ def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -
 
 
 def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
-    """Do a job over all rows of tensors (..., H), on as many threads as are worth it."""
+    """Run a job over all rows of tensors (..., H): on all of torch's threads, or on one for few elements."""
     elements, features = out.numel(), out.shape[-1]
     rows = elements // max(features, 1)
     k, C, detach_mean, detach_variance, eps, numerics = member
@@ -212,8 +212,8 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
         )
     )  # fmt: skip
     code, threads, team = entry(_work), torch.get_num_threads(), _team()
-    # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP ends the
-    # threads that a smaller team leaves out, so all of torch's do the work, or this one alone.
+    # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP would end the
+    # threads left out of a smaller team, so either all of torch's threads do the work or this one alone.
     if threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS:
         code(work)
     else:
@@ -222,7 +222,7 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
 
 @cache
 def _team() -> Callable[..., None] | None:
-    """Return OpenMP's function that calls another on every thread: the one that torch calls too."""
+    """Return OpenMP's function that calls another on every thread, as torch itself uses it, or None."""
     function = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if sys.platform == "linux" else None
     if function is not None:
         function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
@@ -231,7 +231,7 @@ def _team() -> Callable[..., None] | None:
 
 
 def in_memory_order(x: Tensor) -> tuple[Tensor, int]:
-    """Return x with its rows in an order that memory may have, and `across`."""
+    """Return x in float32 with contiguous rows, transposed rather than copied if it can be, and `across`."""
     rows = x.float()
     if rows.dim() == 3 and not rows.is_contiguous():
         batch_first = rows.transpose(0, 1)

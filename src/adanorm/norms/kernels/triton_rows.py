@@ -1,7 +1,7 @@
-"""The closed form on CUDA: a program takes whole rows into registers, by Triton.
+"""The closed form on CUDA, by Triton: each program loads whole rows into registers.
 
-Letters as in norms.closed_form; tensors are (R, H) and contiguous, variance (R,). Arithmetic and
-sums are in float32. Made for H up to 16,384; wider rows spill registers.
+Letters are those of norms.closed_form; tensors are (R, H) and contiguous, variance is (R,). Arithmetic and
+sums are in float32. It is made for H up to 16,384; wider rows spill registers.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from torch import Tensor
 
 from adanorm.norms.closed_form import Member
 
-ELEMENTS = 2048  # of narrow rows that a program takes together
-ELEMENTS_A_WARP = 512  # 16 a thread: two loads of 16 bytes in half precision
+ELEMENTS = 2048  # of the narrow rows that one program takes together
+ELEMENTS_A_WARP = 512  # 16 per thread: two loads of 16 bytes in half precision
 
 
 @triton.jit
-def _places(rows, features, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Return this program's rows (ROWS,), which elements exist and where they lie (ROWS, BLOCK)."""
+def _offsets(rows, features, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Return this program's rows (ROWS,), a mask of existing elements and their offsets (ROWS, BLOCK)."""
     r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     i = tl.arange(0, BLOCK)
     return r, (r < rows)[:, None] & (i < features)[None, :], r[:, None] * features + i[None, :]
 
 
 @triton.jit
-def _shifted(x, at, inside, features):
-    """Return x - mean, 0 where there is no element: two passes, so that nothing cancels."""
-    row = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+def _shifted(x, offsets, inside, features):
+    """Return x - mean, 0 where no element exists; its squares give the variance without cancellation."""
+    row = tl.load(x + offsets, mask=inside, other=0.0).to(tl.float32)
     return tl.where(inside, row - (tl.sum(row, 1) / features)[:, None], 0.0)
 
 
 @triton.jit
 def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
-    """Return 1/std and the factor of the variance's term: see numba_rows."""
-    variance = tl.where(variance == float("inf"), float("nan"), variance)  # see numba_rows
-    share = tl.full(variance.shape, 1.0, variance.dtype)
+    """Return 1/std and the factor of the variance's term in the gradient; numba_rows explains both."""
+    variance = tl.where(variance == float("inf"), float("nan"), variance)  # as in numba_rows
+    variance_factor = tl.full(variance.shape, 1.0, variance.dtype)
     std = tl.sqrt(variance + eps)
     if unbiased > 0:
         spread = tl.sqrt(variance * unbiased)
         std = spread + eps
         # A constant row has y = 0 and no variance term; its 0/0 must not reach the gradient.
-        share = tl.where(spread == 0.0, 0.0, unbiased * std / tl.where(spread == 0.0, 1.0, spread))
-    return 1.0 / std, share
+        variance_factor = tl.where(spread == 0.0, 0.0, unbiased * std / tl.where(spread == 0.0, 1.0, spread))
+    return 1.0 / std, variance_factor
 
 
 @triton.jit
@@ -54,13 +54,13 @@ def _forward(
     k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    r, inside, at = _places(rows, features, ROWS, BLOCK)
-    shifted = _shifted(x, at, inside, features)
-    of_rows = tl.sum(shifted * shifted, 1) / features
-    tl.store(variance + r, of_rows, mask=r < rows)
-    inverse_std, _ = _scales(of_rows, eps, unbiased)
+    r, inside, offsets = _offsets(rows, features, ROWS, BLOCK)
+    shifted = _shifted(x, offsets, inside, features)
+    row_variance = tl.sum(shifted * shifted, 1) / features
+    tl.store(variance + r, row_variance, mask=r < rows)
+    inverse_std, _ = _scales(row_variance, eps, unbiased)
     y = shifted * inverse_std[:, None]
-    tl.store(z + at, (C - C * k * y) * y, mask=inside)
+    tl.store(z + offsets, (C - C * k * y) * y, mask=inside)
 
 
 @triton.jit
@@ -70,20 +70,20 @@ def _backward(
     detach_mean: tl.constexpr, detach_variance: tl.constexpr, needs_x: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    r, inside, at = _places(rows, features, ROWS, BLOCK)
-    g = C * tl.load(dz + at, mask=inside, other=0.0).to(tl.float32)
-    of_rows = tl.load(variance + r, mask=r < rows, other=1.0)
-    inverse_std, share = _scales(of_rows, eps, unbiased)
+    r, inside, offsets = _offsets(rows, features, ROWS, BLOCK)
+    g = C * tl.load(dz + offsets, mask=inside, other=0.0).to(tl.float32)
+    row_variance = tl.load(variance + r, mask=r < rows, other=1.0)
+    inverse_std, variance_factor = _scales(row_variance, eps, unbiased)
     if needs_x:
-        y = _shifted(x, at, inside, features) * inverse_std[:, None]
+        y = _shifted(x, offsets, inside, features) * inverse_std[:, None]
         g = g - k * y * g
-        mean_gy = share * tl.sum(g * y, 1) / features
+        mean_gy = variance_factor * tl.sum(g * y, 1) / features
     result = g
     if not detach_mean:
         result = result - (tl.sum(g, 1) / features)[:, None]
     if not detach_variance:
         result = result - y * mean_gy[:, None]
-    tl.store(dx + at, inverse_std[:, None] * result, mask=inside)
+    tl.store(dx + offsets, inverse_std[:, None] * result, mask=inside)
 
 
 def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
 
 
 def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
-    """Return dl/dx (..., H) in the type of grad, dl/dz; x is None where it is a multiple of dl/dz."""
+    """Return dl/dx (..., H) in the type of grad = dl/dz; x is None if dl/dx is a multiple of dl/dz."""
     dz = grad.contiguous()
     dx = torch.empty_like(dz)
     tensors = (dz, dz if x is None else x.contiguous(), variance, dx)
@@ -105,7 +105,7 @@ def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -
 
 
 def _launch(kernel: Any, tensors: tuple[Tensor, ...], member: Member, **settings: bool) -> None:
-    """Run a kernel over all rows of tensors of the first one's shape, on its device."""
+    """Run a kernel on its tensors, over all rows of the first one and on that one's device."""
     like = tensors[0]
     features = like.shape[-1]
     if like.numel() == 0:
