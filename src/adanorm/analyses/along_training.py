@@ -1,4 +1,4 @@
-"""Making the records of analyses: of a run as it trains, every `every`-th of its first `steps` updates."""
+"""Makes the records of analyses; a run is observed at every `every`-th of its first `steps` updates."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from adanorm.training.loop import Trainer
 
 
 def observer(name: str) -> Any:
-    """Return the module of an analysis, which has `observe` or, where nothing is trained, `make`."""
+    """Return the module of an analysis; it defines `observe`, or `make` where nothing is trained."""
     return import_module(observers_module(name))
 
 
@@ -29,7 +29,7 @@ def make(record: AnalysisRecord) -> None:
 
 
 def along_training(observe: Observe, record: AnalysisRecord) -> None:
-    """Train a record's run from where it is; `observe(step, **options)` makes the updates that it sees."""
+    """Train, or resume, a record's run; `observe(step, **options)` makes the observed updates."""
     prepared = prepare(record.experiment)
     environment = describe_environment(record.experiment, prepared, processes=1)
     folder = RunFolder(record.folder(), rows="rows.jsonl")
@@ -54,12 +54,12 @@ def along_training(observe: Observe, record: AnalysisRecord) -> None:
 def updates(
     analysis: Analysis, trainer: Trainer, sites: Sequence[str], observe: Observe
 ) -> Iterator[dict[str, Any] | None]:
-    """Make the updates that a run still has, and yield after each a row if it was observed, else None."""
+    """Make a run's remaining updates; after each, yield a row if it was observed, else None."""
     assert analysis.steps is not None, "checked with the analysis"
     assert analysis.every is not None, "checked with the analysis"
     state, batches = trainer.state, trainer.batches()
     norms = {site: trainer.model.get_submodule(site) for site in sites}
-    # A run that is shorter ends where its own training does.
+    # A run with fewer updates ends with its own training.
     while state.update < analysis.steps and not trainer.finished():
         if (state.update + 1) % analysis.every:
             trainer.update(next(batches))
@@ -67,14 +67,14 @@ def updates(
             continue
         step = Step(trainer, next(batches), norms)
         values = observe(step, **analysis.options)
-        assert step.done is not None, "an observer makes the update"
-        loss = step.done.total.item() / step.done.units
+        assert step.loss is not None, "an observer makes the update"
+        loss = step.loss.total.item() / step.loss.units
         if not math.isfinite(loss):
             state.diverged = f"loss not finite at update {state.update}"
             return
         finite = {
-            place: {name: value if math.isfinite(value) else None for name, value in found.items()}
-            for place, found in values.items()
+            place: {name: value if math.isfinite(value) else None for name, value in by_name.items()}
+            for place, by_name in values.items()
         }
         yield {"update": state.update, "epoch": state.epoch, "loss": loss, "values": finite}
 
@@ -82,7 +82,7 @@ def updates(
 def _result(
     record: AnalysisRecord, trainer: Trainer, sites: list[str], rows: Sequence[dict[str, Any]]
 ) -> AnalysisResult:
-    """Return what the observations come to; raises ValueError where there are none."""
+    """Return the result of the observations; raises ValueError if there are none."""
     state, analysis = trainer.state, record.analysis
     if not rows and state.diverged is None:
         raise ValueError(f"every={analysis.every}: the run ends after {state.update} updates, none observed")

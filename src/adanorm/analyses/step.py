@@ -1,4 +1,4 @@
-"""One update of a run as an observer sees it, with what its norms are given and give, undisturbed."""
+"""One update of a run for an observer, with its norms' inputs, outputs and gradients."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,34 +15,34 @@ from adanorm.training.loop import Trainer
 from adanorm.training.state import rng_state, set_rng_state
 
 Values = dict[str, dict[str, float]]  # place (such as a norm's site) -> quantity -> number
-Observe = Callable[..., Values]  # of a Step, and of the analysis' options by name
-Tensors = dict[str, Tensor]  # by a parameter's name
+Observe = Callable[..., Values]  # called with a Step, and the analysis' options by name
+Tensors = dict[str, Tensor]  # by parameter name
 
 
 class Step:
-    """An update that is about to be made; an observer calls `update` exactly once.
+    """An update that an observer makes: it calls `update` exactly once.
 
-    What it does besides to weights, gradients and buffers stays inside `preserved_state`. `sites` are the
-    norms under study by their names in the model.
+    It makes other changes to weights, gradients or buffers only inside `preserved_state`. `sites` are the
+    norms under study, by their names in the model.
     """
 
     def __init__(self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task
-        self.done: Loss | None = None
+        self.loss: Loss | None = None
         self._random, self._carried = rng_state(trainer.context.device), trainer.carried
         self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
 
     def update(self) -> Loss:
-        """Make the update; return the sum of its losses in nats, detached, and its units."""
-        assert self.done is None, "an observer makes one update"
-        self.done = self.trainer.update(self.micro_batches)
-        return self.done
+        """Make the update; return its summed loss in nats, detached, and its units."""
+        assert self.loss is None, "an observer makes one update"
+        self.loss = self.trainer.update(self.micro_batches)
+        return self.loss
 
     def update_and_gradient(self) -> tuple[Tensors, Tensors]:
-        """Make the update; return the weights before it, and there the gradient of the mean loss.
+        """Make the update; return the weights before it, and the gradient of the mean loss at these weights.
 
-        It is not clipped, and of the parameters that it reaches. Where the update clips it, it costs a pass.
+        The gradient is unclipped, for the parameters it reaches. If the update clips, it costs one more pass.
         """
         weights = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
         if self.trainer.settings.clip_norm is None:
@@ -54,22 +54,22 @@ class Step:
         return weights, gradient
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
-        """Give parameters these values; within `preserved_state`."""
-        _put_back(dict(self.model.named_parameters()), values)
+        """Set parameters to these values; only inside `preserved_state`."""
+        _copy_into(dict(self.model.named_parameters()), values)
 
-    def loss_and_gradient(self, *, of: Collection[str] | None = None) -> tuple[float, Tensors]:
-        """Return these batches' mean loss at the weights as they are, and its gradient; in `preserved_state`.
+    def loss_and_gradient(self, *, names: Collection[str] | None = None) -> tuple[float, Tensors]:
+        """Return the batches' mean loss at the current weights, and its gradient; only in `preserved_state`.
 
-        Dropout, memory and running statistics are those that `update` starts from: the loss is a
-        function of the weights alone. With `of` the gradient is of these parameters alone: layers before them
-        need no backward pass.
+        Dropout, memory and running statistics are those that `update` starts from, so the loss is a
+        function of the weights alone. `names` limits the gradient to these parameters: then the layers
+        before them need no backward pass.
         """
         set_rng_state(self._random, self.trainer.context.device)
         self.trainer.carried = self._carried
-        _put_back(dict(self.model.named_buffers()), self._buffers)
+        _copy_into(dict(self.model.named_buffers()), self._buffers)
         self.model.zero_grad()
         parameters = dict(self.model.named_parameters())
-        left_out = [p for name, p in parameters.items() if p.requires_grad and name not in (of or parameters)]
+        left_out = [p for n, p in parameters.items() if p.requires_grad and n not in (names or parameters)]
         try:
             for parameter in left_out:
                 parameter.requires_grad_(False)
@@ -85,10 +85,10 @@ class Step:
 
     @contextmanager
     def preserved_state(self) -> Iterator[None]:
-        """Put weights, gradients, buffers, memory and random numbers back at the end of a block."""
+        """Restore weights, gradients, buffers, memory and random state at the end of a block."""
         parameters = dict(self.model.named_parameters())
         tensors = parameters | dict(self.model.named_buffers())
-        kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
         random, carried = rng_state(self.trainer.context.device), self.trainer.carried
         for parameter in parameters.values():
@@ -96,46 +96,46 @@ class Step:
         try:
             yield
         finally:
-            _put_back(tensors, kept)
+            _copy_into(tensors, copies)
             for name, parameter in parameters.items():
                 parameter.grad = gradients[name]
             set_rng_state(random, self.trainer.context.device)
             self.trainer.carried = carried
 
 
-def _put_back(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:
+def _copy_into(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, value in values.items():
             tensors[name].copy_(value)
 
 
 def l2_norm(tensors: Mapping[str, Tensor]) -> float:
-    """Return the Euclidean norm of all these numbers together."""
+    """Return the Euclidean norm of all tensors together."""
     squares = [tensor.double().square().sum() for tensor in tensors.values()]
     return torch.stack(squares).sum().sqrt().item()
 
 
 def difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> Tensors:
-    """Return one - other, each in float64: close gradients differ in their last digits."""
+    """Return one - other in float64, since close gradients differ only in their last digits."""
     return {name: one[name].double() - other[name].double() for name in one}
 
 
 @dataclass
 class Call:
-    """One call of a norm: x and z (..., H), and the loss's gradients dx and dz once they are there."""
+    """One call of a norm: input x and output z (..., H); dx and dz, the loss's gradients, come later."""
 
     norm: nn.Module
     x: Tensor
     z: Tensor | None = None
     dx: Tensor | None = None
     dz: Tensor | None = None
-    counted: Tensor | None = None  # (...): the rows that a norm over several rows was told to count
+    counted: Tensor | None = None  # (...): true for the rows that a norm over several rows counts
 
     def rows(self) -> list[Tensor]:
-        """Return x, z, dx and dz in float32 at least, as rows (N, H): those that a gradient reaches."""
-        known = [tensor for tensor in (self.x, self.z, self.dx, self.dz) if tensor is not None]
-        assert len(known) == 4, "asked once the gradients are known"
-        x, z, dx, dz = (upcast(tensor).reshape(-1, tensor.shape[-1]) for tensor in known)
+        """Return x, z, dx and dz as the N rows (N, H) that a gradient reaches, in float32 or float64."""
+        tensors = [tensor for tensor in (self.x, self.z, self.dx, self.dz) if tensor is not None]
+        assert len(tensors) == 4, "called only when the gradients are known"
+        x, z, dx, dz = (upcast(tensor).reshape(-1, tensor.shape[-1]) for tensor in tensors)
         reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
         return [x, z, dx, dz] if reached.all() else [rows[reached] for rows in (x, z, dx, dz)]
 
@@ -152,21 +152,21 @@ OnCall = Callable[[str, Call], None]
 
 
 @contextmanager
-def record_norm_calls(sites: Mapping[str, nn.Module], seen: OnCall, *, gradients: bool) -> Iterator[None]:
-    """Hand every call of the norms to `seen(site, call)` during a block, whose numbers stay what they are.
+def record_norm_calls(sites: Mapping[str, nn.Module], on_call: OnCall, *, gradients: bool) -> Iterator[None]:
+    """Pass every call of the norms in a block to `on_call(site, call)`; the block computes the same numbers.
 
-    With `gradients` when its gradients are known, in the backward pass, else when z is. dx is what
-    comes through the norm alone: a residual's gradient of the same x is none of it.
+    `on_call` runs as soon as z is known, or with `gradients` when dx is, in the backward pass. dx is only the
+    gradient through the norm: that of a residual connection from the same x does not count.
     """
     with ExitStack() as hooks:
         for site, norm in sites.items():
-            for hook in _hooks(site, norm, seen, gradients=gradients):
+            for hook in _hooks(site, norm, on_call, gradients=gradients):
                 hooks.enter_context(hook)
         yield
 
 
-def _hooks(site: str, norm: nn.Module, seen: OnCall, *, gradients: bool) -> tuple[Any, Any]:
-    """Register what hands on the calls of one norm, and return the hooks."""
+def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> tuple[Any, Any]:
+    """Register the two hooks that pass on the calls of one norm, and return them."""
     calls: list[Call] = []
 
     def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -176,23 +176,23 @@ def _hooks(site: str, norm: nn.Module, seen: OnCall, *, gradients: bool) -> tupl
         if not gradients or not x.requires_grad:
             return None
 
-        def arrived(gradient: Tensor) -> None:
+        def on_gradient(gradient: Tensor) -> None:
             call.dx = gradient.detach()
-            seen(site, call)
+            on_call(site, call)
 
-        alias = x.view_as(x)  # a name of its own for x as the norm's input
-        alias.register_hook(arrived)
+        alias = x.view_as(x)  # its gradient is the one through the norm alone
+        alias.register_hook(on_gradient)
         return (alias, *arguments[1:])
 
     def after(norm: nn.Module, arguments: tuple[Any, ...], z: Tensor) -> Tensor | None:
         call = calls.pop()
         call.z = z.detach()
         if not gradients:
-            seen(site, call)
+            on_call(site, call)
         if not (gradients and z.requires_grad):
             return None
         if z is arguments[0]:
-            z = z.view_as(z)  # w/o Norm: so that its hook is called before x's
+            z = z.view_as(z)  # with w/o Norm z is x: its hook must run before that of x
         z.register_hook(lambda gradient: setattr(call, "dz", gradient.detach()))  # type: ignore[no-untyped-call]
         return z
 
@@ -200,22 +200,22 @@ def _hooks(site: str, norm: nn.Module, seen: OnCall, *, gradients: bool) -> tupl
 
 
 def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple[int, Values]:
-    """Make the step's update and return its units and, for each site, means over rows.
+    """Make the step's update; return its units, and each site's means over rows.
 
-    `measure` returns numbers (N,) of a call's N rows; the mean is over all calls of the update. A
+    `measure` returns numbers (N,) for a call's N rows; means are over all calls in the update. A
     site that no gradient reaches is left out.
     """
     sums: dict[str, dict[str, Any]] = {site: {} for site in step.sites}
     counts = dict.fromkeys(step.sites, 0)
 
-    def seen(site: str, call: Call) -> None:
+    def on_call(site: str, call: Call) -> None:
         if call.dz is None:
             return
         for name, numbers in measure(call).items():
             sums[site][name] = sums[site].get(name, 0) + numbers.double().sum()
         counts[site] += len(numbers)
 
-    with record_norm_calls(step.sites, seen, gradients=True):
+    with record_norm_calls(step.sites, on_call, gradients=True):
         units = step.update().units
     reached = [(site, count) for site, count in counts.items() if count]
     return units, {s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached}

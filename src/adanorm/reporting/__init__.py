@@ -1,1 +1,1 @@
-"""Tables, figures and the report, from records alone and without torch."""
+"""Tables, figures and the report, made from records alone, without torch."""

@@ -1,6 +1,6 @@
-"""Test scores as other tools read them: Every Eval Ever's JSON, and model cards of the Hugging Face Hub.
+"""Test scores in other tools' formats: JSON of Every Eval Ever, and model cards of the Hugging Face Hub.
 
-Runs that differ in nothing but their seed are one model, and its score is their mean.
+Runs that differ only in their seed are one model; its score is the mean of theirs.
 """
 
 import json
@@ -33,24 +33,24 @@ KINDS: dict[str, Any] = {
 
 
 def schema_type(kind: Any) -> Any:
-    """Return the type that an entry of schemas.yaml means; of an object a pydantic model."""
+    """Return the type that an entry of schemas.yaml describes; an object becomes a pydantic model."""
     if isinstance(kind, str):
         return KINDS[kind]
     if isinstance(kind, list):
         return Literal[tuple(kind)]
     if "each" in kind:
         return list[schema_type(kind["each"])]  # type: ignore[misc]
-    fields = {key.rstrip("?"): (schema_type(of), None if "?" in key else ...) for key, of in kind.items()}
+    fields = {key.rstrip("?"): (schema_type(part), None if "?" in key else ...) for key, part in kind.items()}
     return create_model("Object", __base__=Config, **fields)  # type: ignore[call-overload]
 
 
 def export(runs: Runs, form: str, into: Path) -> list[Path]:
-    """Write the test scores of runs, by seed, into a folder, one file per model, and return the files.
+    """Write the test scores of runs into a folder, one file per model, and return the files.
 
-    Raises ValueError, before anything is written, where no run above scale smoke has a score, for what the
-    schema of the form does not allow, and where a model is there already.
+    Raises ValueError before anything is written: if no run above scale smoke has a score, if a model's values
+    do not fit the schema of `form`, and if the folder has the model already.
     """
-    models: dict[str, dict[int, tuple[Record, Result]]] = {}  # by seed: a run may be named twice
+    models: dict[str, dict[int, tuple[Record, Result]]] = {}  # by model and seed: a run may be named twice
     for record, result in runs:
         if result.is_complete and result.scale != "smoke":
             shared = {**record.identity, "seed": seed_series(result.seed), "files": result.data}
@@ -58,20 +58,20 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
             models.setdefault(f"adanorm-suite/{name}", {}).setdefault(result.seed, (record, result))
     files = {}
     for model, by_seed in models.items():
-        alike = [*by_seed.values()]
-        if any(result.test for _, result in alike):
-            values = _evaluations(model, alike)
-            path, content = Path("data", alike[0][1].task, model, f"{uuid.uuid4()}.json"), as_json(values)
+        seed_runs = [*by_seed.values()]
+        if any(result.test for _, result in seed_runs):
+            values = _evaluations(model, seed_runs)
+            path, content = Path("data", seed_runs[0][1].task, model, f"{uuid.uuid4()}.json"), as_json(values)
             if form == "model-card":
-                values = _card(values, alike[0][0].identity["data"]["reader"])
+                values = _card(values, seed_runs[0][0].identity["data"]["reader"])
                 front = yaml.safe_dump(values, sort_keys=False)
                 path, content = Path(model, "README.md"), f"---\n{front}---\n\n# {model}\n".encode()
             schema_type(SCHEMAS[form]).checked(values, f"{model}: ")
             files[into / path] = content
     if not files:
         raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
-    if there := next((path.parent for path in files if path.parent.exists()), None):
-        raise ValueError(f"{there}: is there already; name another folder with output=")
+    if existing := next((path.parent for path in files if path.parent.exists()), None):
+        raise ValueError(f"{existing}: is there already; name another folder with output=")
     for path, content in files.items():
         path.parent.mkdir(parents=True)
         write_whole(path, content)
@@ -79,7 +79,7 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
 
 
 def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
-    """Return the scores of a model as Every Eval Ever has them."""
+    """Return the scores of a model in the schema of Every Eval Ever."""
     (record, first), now = runs[0], str(time.time())
     name, packages = record.identity["data"]["source"], record.environment.get("packages", {})
     files = SOURCES[name].files if name in SOURCES else ()
@@ -89,7 +89,7 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
     source |= {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
     tests = [result.test for _, result in runs if result.test]
     shared = [metric for metric in tests[0] if all(metric in test for test in tests)]  # older ones lack some
-    pointed = [metric for metric in shared if METRICS[metric].higher_is_better is not None]
+    directed = [metric for metric in shared if METRICS[metric].higher_is_better is not None]
     return {
         "schema_version": "0.3.0",
         "evaluation_id": f"{first.task}/{model}/{now}",
@@ -97,7 +97,7 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
         "source_metadata": {
             "source_type": "evaluation_run",
             "source_organization_name": "The authors of the AdaNorm reproduction suite",
-            "evaluator_relationship": "first_party",  # who trained a model evaluated it
+            "evaluator_relationship": "first_party",  # the model's trainer evaluated it
         },
         "eval_library": {"name": "adanorm", "version": packages.get("adanorm", "unknown")},
         "model_info": {
@@ -107,16 +107,16 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
         },
         "evaluation_results": [
             {"evaluation_name": first.task, "source_data": source, **_score(runs, metric)}
-            for metric in pointed
+            for metric in directed
         ],
     }
 
 
 def _score(runs: Runs, name: str) -> dict[str, Any]:
-    """Return a test score: its metric, mean, uncertainty over seeds (of one seed none), and origin."""
+    """Return a test score: metric, mean, uncertainty over seeds (if there are several), and origin."""
     metric, done = METRICS[name], [result for _, result in runs if result.test]
     scores = [result.test_score(name) for result in done]
-    mean, n = min(fmean(scores), metric.largest), len(scores)  # sacrebleu's perfect score is above it
+    mean, n = min(fmean(scores), metric.largest), len(scores)  # sacrebleu's perfect score is slightly larger
     commits = {(record.environment.get("commit"), record.environment.get("dirty")) for record, _ in runs}
     details = {
         "n": n,
@@ -147,7 +147,7 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
 
 
 def _card(values: dict[str, Any], reader: str) -> dict[str, Any]:
-    """Return the front matter of a model card for what Every Eval Ever says of a model."""
+    """Return the front matter of a model card, given a model's scores in the schema of Every Eval Ever."""
     model, results = values["model_info"], values["evaluation_results"]
     scored = [one["metric_config"] | one["score_details"] for one in results]
     source = results[0]["source_data"]

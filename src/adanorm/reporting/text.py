@@ -1,4 +1,4 @@
-"""Text for each kind of file: names come from users' YAML, so they are escaped wherever they are printed."""
+"""Text for each kind of file; names come from users' YAML, so every printed name is escaped."""
 
 import csv
 import io
@@ -15,34 +15,34 @@ LATEX = str.maketrans({
 
 
 def markdown(text: str) -> str:
-    """Return a text as Markdown shows it: no mark-up, HTML, link or column of a table begins in it."""
+    """Return a text escaped for Markdown: it starts no mark-up, HTML, link or table column."""
     return re.sub(r"[\\`*|]|(?<=\])[(\[]", r"\\\g<0>", text).replace("<", "&lt;")
 
 
 def plain(text: str) -> str:
-    """Return the words of a Markdown text: `markdown` undone, and without its emphasis and code marks."""
+    """Return a Markdown text without escapes, emphasis and code marks; the reverse of `markdown`."""
     return re.sub(r"\\(.)|[*`]", r"\1", text).replace("&lt;", "<")
 
 
 def latex(text: str) -> str:
-    """Return a text as LaTeX shows it."""
+    """Return a text escaped for LaTeX."""
     return text.translate(LATEX)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table; its fields are Markdown."""
+    """Return the lines of a Markdown table; the fields must be Markdown already."""
     return [f"| {' | '.join(fields)} |" for fields in (header, ["---"] * len(header), *rows)]
 
 
 @cache
 def how_to_read(part: str) -> str:
-    """Return what how-to-read.md says of a part, such as `Claims`, in Markdown."""
+    """Return a section of how-to-read.md, such as `Claims`, as one paragraph of Markdown."""
     page = Path(__file__).with_name("how-to-read.md").read_text("utf-8")
     return " ".join(page.partition(f"## {part}\n")[2].partition("\n## ")[0].split())
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as CSV, in which a spreadsheet takes no field for a formula."""
+    """Return a table as CSV; no field can be taken for a formula by a spreadsheet."""
     file = io.StringIO()
     csv.writer(file, lineterminator="\n").writerows([header, *(map(_no_formula, row) for row in rows)])
     return file.getvalue()
@@ -55,13 +55,13 @@ def _no_formula(field: object) -> str:
 
 
 def seeds(by_row: Iterable[Iterable[int]]) -> str:
-    """Return which seeds the scores of several rows are of, such as `3 to 29 of the seeds 1 to 29`."""
-    rows = [some for row in by_row if (some := {*row})]
+    """Return the seeds of several rows of scores in words, such as `3 to 29 of the seeds 1 to 29`."""
+    rows = [row_seeds for row in by_row if (row_seeds := {*row})]
     counts, every = sorted({len(row) for row in rows}), sorted({seed for row in rows for seed in row})
     if not every:
         return "no seeds"
     is_range = len(every) > 2 and every == list(range(every[0], every[-1] + 1))
-    named = f"{every[0]} to {every[-1]}" if is_range else ", ".join(map(str, every))
+    names = f"{every[0]} to {every[-1]}" if is_range else ", ".join(map(str, every))
     if counts[0] < len(every):
-        return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} of the seeds {named}"
-    return f"seed {named}" if len(every) == 1 else f"seeds {named}"
+        return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} of the seeds {names}"
+    return f"seed {names}" if len(every) == 1 else f"seeds {names}"

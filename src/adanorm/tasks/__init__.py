@@ -1,4 +1,4 @@
-"""The tasks: one class a kind."""
+"""The kinds of tasks, one class per kind."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,13 +23,13 @@ KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
 def build(experiment: Experiment) -> TrainingTask:
     """Return the task of an experiment with its data loaded.
 
-    Raises ValueError where the data cannot be had or read, and where a file is not the one that named the
-    experiment: it was changed meanwhile.
+    Raises ValueError where data cannot be fetched or read, and where a file changed after its content had
+    identified the experiment.
     """
     task = KINDS[experiment.task.kind](experiment)
-    named = experiment.identity["data"].get("files", {})
-    lacking = Counter(named.values()) - Counter(task.checksums.values())
-    if changed := [role for role, checksum in named.items() if checksum in lacking]:
+    identified = experiment.identity["data"].get("files", {})
+    missing = Counter(identified.values()) - Counter(task.checksums.values())
+    if changed := [role for role, checksum in identified.items() if checksum in missing]:
         raise ValueError(
             f"data: the file for {changed[0]} was changed after the run was named by its content; start again"
         )

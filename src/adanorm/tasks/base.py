@@ -1,4 +1,4 @@
-"""What the training loop asks of a task: a model, its batches, their loss and a score."""
+"""What the training loop needs from a task: a model, batches, their loss and a score."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Sized
@@ -16,7 +16,7 @@ from adanorm.models.norm_sites import PlacedNorms
 
 
 class Loss(NamedTuple):
-    """A sum in nats, the units it is over, and what the next batch's loss starts from: a row per stream."""
+    """The summed loss in nats, the number of its units, and the next batch's state: one row per stream."""
 
     total: Tensor
     units: int
@@ -24,28 +24,28 @@ class Loss(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Metrics by name, and an output line for each example of the split, in its order."""
+    """Metrics by name, and one output line per example, in the order of the split."""
 
     metrics: dict[str, float]
     outputs: list[str]
-    signatures: dict[str, str] | None = None  # how a metric was counted, where one name has several meanings
+    signatures: dict[str, str] | None = None  # how a metric is computed, where its name is ambiguous
 
 
 class EpochBatches(Protocol):
-    """An epoch's batches; their number is known before they are made."""
+    """The batches of an epoch; their number is known before they are made."""
 
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> Any:
-        """Return a batch, or the part of it that one process computes, perhaps an empty one."""
+        """Return one batch, or the part of it that one process computes; the part may be empty."""
 
 
 class TrainingTask(ABC):
-    """A kind of task with its data loaded; it holds no state of a run."""
+    """A kind of task with its data loaded; the state of a run is kept elsewhere."""
 
-    carries: bool = False  # whether the loss of a batch starts from what that before it left
+    carries: bool = False  # whether a batch's loss starts from the state that the last batch left
 
     def __init__(
         self, experiment: Experiment, splits: Mapping[str, Sized], checksums: dict[str, str], **sizes: Any
@@ -53,49 +53,49 @@ class TrainingTask(ABC):
         self.checksums = checksums  # SHA-256 of the data files by name, for the record
         self.sizes = {split: len(part) for split, part in splits.items()}
         self._model, self._seed = experiment.model, experiment.seed
-        self._model_sizes = sizes  # which the data decide
+        self._model_sizes = sizes  # arguments of the model that depend on the data
 
     @cached_property
     def inspection(self) -> Inspection:
-        """What the data say of a score: counts for the record, and warnings. Asked before training alone."""
+        """Counts of the data for the record, and warnings; needed only before training."""
         return Inspection({})
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the model with the norms that make_norm makes, initialized from torch's generator."""
+        """Return the model with norms made by `make_norm`, initialized from torch's generator."""
         return build_model(self._model, make_norm, **self._model_sizes)
 
     def train_batches(self, epoch: int) -> EpochBatches:
-        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
+        """Return the shuffled batches of an epoch; their order depends only on seed and epoch."""
         train = self.examples["train"]
         return Batches(train.batch, train.order(np.random.default_rng((self._seed, epoch))))
 
     @cached_property
     def examples(self) -> Mapping[str, Examples]:
-        """The examples of each split, where batches are made of such."""
+        """The examples by split, for tasks whose batches are made of examples."""
         raise NotImplementedError
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return a batch's loss: a sum, its units, and what the next starts from: its `carried`."""
+        """Return a batch's summed loss, its units, and the state that the next batch gets as `carried`."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the metrics and outputs of a model, in evaluation mode, on `valid` or `test`.
+        """Return the metrics and outputs of a model on `valid` or `test`; the model is in evaluation mode.
 
-        On `valid` the metrics hold the task's selection metric; on `test` its own metric.
+        The metrics contain the task's selection metric on `valid`, and the task's own metric on `test`.
         """
 
     def derived(self, train_loss: float) -> dict[str, float]:
-        """Return the mean training loss, nats a unit, in units of the metrics, to log as `train_<name>`."""
+        """Return the mean training loss (nats per unit) in the metrics' units, logged as `train_<name>`."""
         return {}
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return, by name, the metrics on a split of what needs no training, such as the majority class."""
+        """Return the metrics of trivial baselines on a split, such as the majority class, by name."""
         return {}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
-        """Return what is counted of each test example by metric, (E, columns), given a run's test outputs.
+        """Return the counts (E, columns) of E test examples by metric, given a run's test outputs.
 
-        Of the metrics that `metrics.by_example` makes of it: paired comparisons of runs need it.
+        `metrics.by_example` computes metrics from these counts, to compare runs on the same test examples.
         """
         return {}

@@ -21,7 +21,7 @@ Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class CharLm(TrainingTask):
-    """The next byte; loss in nats a byte, score in bits a byte (bits per character)."""
+    """Predicts the next byte; loss in nats per byte, score in bits per byte (bits per character)."""
 
     carries = True
 
@@ -41,57 +41,57 @@ class CharLm(TrainingTask):
 
     @cached_property
     def inspection(self) -> Inspection:
-        """Long lines in two splits, copies of them."""
+        """Counts of long lines that are in two splits or are copies."""
         return self.corpus.inspection
 
     def train_batches(self, epoch: int) -> Segments:
-        """Return the training text from its start, a segment of every stream at a time."""
+        """Return the training text from its start; each batch has one segment of every stream."""
         text = self.corpus.splits["train"]
-        # Streams of one length; the few bytes that are left over are not trained on.
+        # Streams have equal lengths, so the few bytes that are left over are not trained on.
         whole = text[: len(text) // self._data.streams * self._data.streams]
         return Segments(whole, 0, self._data.streams, self._segments.train.length)
 
     def loss(self, model: nn.Module, batch: SegmentBatch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the cross-entropy summed over bytes in nats, their number, and the new memory."""
+        """Return the summed cross-entropy in nats, the number of bytes, and the new memory."""
         memory = [] if batch.first else carried
         logits, memory = model(batch.segment, memory, **segment_options(self._segments.train))
         return Loss(_cross_entropy(logits, batch.target), batch.units, memory)
 
     def derived(self, train_loss: float) -> dict[str, float]:
-        """Return the training loss in bits a byte."""
+        """Return the training loss in bits per byte."""
         return {"bpc": train_loss / math.log(2)}
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return bits a byte under the frequencies of bytes, and under 5-grams (Witten & Bell 1991)."""
+        """Return bits per byte of a unigram model and of a 5-gram model (Witten and Bell 1991)."""
         parts = {name: part.numpy().astype(np.int64) for name, part in self.corpus.splits.items()}
         before = np.concatenate([parts[name] for name in SPLITS[: SPLITS.index(split)]])
-        found = {}
+        metrics = {}
         for name, context in (("unigram", 0), ("5-gram", 4)):
             bits = bits_per_byte(parts["train"], parts[split], context=context, before=before)
-            found[name] = {"bpc": bits, "loss": bits * math.log(2)}
-        return found
+            metrics[name] = {"bpc": bits, "loss": bits * math.log(2)}
+        return metrics
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return bits and nats a byte, each byte scored once; every evaluation stream has its own memory."""
-        read: SegmentConfig = getattr(self._segments, split)
+        """Return bits and nats per byte; every byte is scored once, each stream has its own memory."""
+        reading: SegmentConfig = getattr(self._segments, split)
         text, before = self.corpus.splits[split], self.corpus.before(split)
         device = next(model.parameters()).device
         memory: list[Tensor] = []
         total = 0.0
         with torch.inference_mode():
-            for segment in Segments(text, before, self._data.evaluation_streams, read.length):
+            for segment in Segments(text, before, self._data.evaluation_streams, reading.length):
                 batch = segment.to(device)
-                logits, memory = model(batch.segment, memory, **segment_options(read))
+                logits, memory = model(batch.segment, memory, **segment_options(reading))
                 total += _cross_entropy(logits, batch.target).double().item()
         nats = total / len(text)
         return Evaluation({"bpc": nats / math.log(2), "loss": nats}, [])
 
 
-def segment_options(read: SegmentConfig) -> dict[str, Any]:
-    """Return what a model is told of how a text is read: nothing where it carries a state on."""
-    if read.memory is None:
+def segment_options(reading: SegmentConfig) -> dict[str, Any]:
+    """Return the model's options for reading segments; a model that carries a state (an LSTM) has none."""
+    if reading.memory is None:
         return {}
-    return {"remember": read.memory, "clamp": read.clamp, "same_length": read.same_length}
+    return {"remember": reading.memory, "clamp": reading.clamp, "same_length": reading.same_length}
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
@@ -100,34 +100,34 @@ def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> float:
-    """Return the bits a byte of a text under the n-gram model of `train` with so much context.
+    """Return the bits per byte of a text under an n-gram model of `train` with `context` bytes of context.
 
     Witten-Bell interpolation (Witten and Bell 1991) down to the uniform distribution over 256
     bytes: p(c | h) = (count(hc) + kinds(h) p(c | h')) / (count(h) + kinds(h)), h' without h's first
-    byte. `before` is what stands before the text.
+    byte. `before` is the text before `text`.
     """
     p = np.full(len(text), 1 / 256)
     for length in range(context + 1):
         grams, counts = np.unique(_grams(train, length), return_counts=True)
         histories, first = np.unique(grams // 256, return_index=True)
         totals, kinds = np.add.reduceat(counts, first), np.diff([*first, len(grams)])
-        wanted = _grams(np.concatenate([before[len(before) - length :], text]), length)
-        count = _looked_up(wanted, grams, counts)
-        total = _looked_up(wanted // 256, histories, totals)
-        kind = _looked_up(wanted // 256, histories, kinds)
+        text_grams = _grams(np.concatenate([before[len(before) - length :], text]), length)
+        count = _lookup(text_grams, grams, counts)
+        total = _lookup(text_grams // 256, histories, totals)
+        kind = _lookup(text_grams // 256, histories, kinds)
         p = np.where(total > 0, (count + kind * p) / np.maximum(total + kind, 1), p)
     return float(-np.log2(p).mean())
 
 
 def _grams(text: Bytes, length: int) -> Bytes:
-    """Return the number that each byte and the `length` bytes before it make together."""
-    made = np.zeros(len(text) - length, dtype=np.int64)
+    """Return one number per byte: the `length` bytes before it and the byte itself, in base 256."""
+    grams = np.zeros(len(text) - length, dtype=np.int64)
     for offset in range(length + 1):
-        made = made * 256 + text[offset : len(text) - length + offset]
-    return made
+        grams = grams * 256 + text[offset : len(text) - length + offset]
+    return grams
 
 
-def _looked_up(wanted: Bytes, keys: Bytes, values: Bytes) -> Bytes:
-    """Return the values of wanted keys, 0 where there is none."""
-    place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], 0)
+def _lookup(queries: Bytes, keys: Bytes, values: Bytes) -> Bytes:
+    """Return the value of each query, 0 where it is not among the sorted `keys`."""
+    index = np.searchsorted(keys, queries).clip(max=len(keys) - 1)
+    return np.where(keys[index] == queries, values[index], 0)

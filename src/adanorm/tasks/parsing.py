@@ -1,4 +1,4 @@
-"""Dependency parsing: greedy, transition by transition, scored by attachment."""
+"""Dependency parsing: greedy and transition-based, scored by attachment."""
 
 import hashlib
 import itertools
@@ -24,12 +24,12 @@ from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
-EVALUATED = 4096  # transitions at a time
-TOGETHER = 1024  # sentences parsed at a time
+EVALUATION_BATCH = 4096  # transitions
+PARSING_BATCH = 1024  # sentences
 
 
 class Parsing(TrainingTask):
-    """The next transition; loss in nats a transition, score in % of words with the right head."""
+    """Predicts the next transition; loss in nats per transition, score in % of words with the right head."""
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, TreebankConfig), "the configuration pairs models and readers"
@@ -56,43 +56,43 @@ class Parsing(TrainingTask):
                 )
 
     @cached_property
-    def _followed(self) -> dict[str, tuple[ArrayExamples, dict[str, int]]]:
-        """The oracle's transitions by split, and counts; made when asked for: parsing needs none."""
+    def _oracle_steps(self) -> dict[str, tuple[ArrayExamples, dict[str, int]]]:
+        """The oracle's transitions by split, and counts; computed on demand, as parsing needs none."""
         return {split: self._transitions_of(split) for split in ("train", "valid")}
 
     @cached_property
     def examples(self) -> dict[str, ArrayExamples]:
-        """The transitions of the oracle in training and validation."""
-        return {split: examples for split, (examples, _) in self._followed.items()}
+        """The oracle's transitions for training and validation."""
+        return {split: examples for split, (examples, _) in self._oracle_steps.items()}
 
     @cached_property
     def inspection(self) -> Inspection:
-        """Sentences in two splits, copies, labels that training lacks, trees without transitions."""
-        found = inspect_trees(self.trees)
-        counts = {split: counts for split, (_, counts) in self._followed.items()}
+        """Counts of shared and copied sentences, unknown labels, trees without transitions, known vectors."""
+        of_trees = inspect_trees(self.trees)
+        counts = {split: counts for split, (_, counts) in self._oracle_steps.items()}
         if self._vectors:
             counts["vectors"] = {"words": len(self.vocabulary.words), "found": len(self._vectors)}
-        return Inspection({**found.counts, **counts}, found.warnings)
+        return Inspection({**of_trees.counts, **counts}, of_trees.warnings)
 
     def _transitions_of(self, split: str) -> tuple[ArrayExamples, dict[str, int]]:
         trees = self.trees[split]
         projective = [is_projective(tree.heads) for tree in trees]
         lifts = split == "train" and self._data.non_projective == "projectivize"
-        both = zip(trees, projective, strict=True)
-        followed = [tree if good else projectivized(tree) for tree, good in both if good or lifts]
-        if not followed:
+        pairs = zip(trees, projective, strict=True)
+        learned = [tree if is_good else projectivized(tree) for tree, is_good in pairs if is_good or lifts]
+        if not learned:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
-        examples = transitions(followed, self.vocabulary, self._data.batch_size)
+        examples = transitions(learned, self.vocabulary, self._data.batch_size)
         return examples, {
             "sentences": len(trees),
             "words": sum(map(len, trees)),
             "non_projective": projective.count(False),
-            "without_transitions": len(trees) - len(followed),
+            "without_transitions": len(trees) - len(learned),
             "transitions": len(examples),
         }
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the classifier that the configuration describes, on given word vectors if there are."""
+        """Return the configured classifier; its embeddings start from word vectors if there are any."""
         model = super().build_model(make_norm)
         with torch.no_grad():
             for index, vector in self._vectors.items():
@@ -100,14 +100,14 @@ class Parsing(TrainingTask):
         return model
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the cross-entropy summed over transitions in nats, and their number."""
+        """Return the summed cross-entropy in nats, and the number of transitions."""
         logits = model(batch.inputs).float()
         return Loss(F.cross_entropy(logits, batch.targets.long(), reduction="sum"), len(batch.targets))
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return attachment scores (%), and the predicted heads of each sentence, `head` or `head:label`.
+        """Return attachment scores (%), and one line of `head` or `head:label` per sentence.
 
-        On validation also the loss in nats a transition, over the trees that have transitions.
+        On `valid` the metrics include the loss in nats per transition, over the trees that have transitions.
         """
         parsed = self.parse(model, self.trees[split])
         metrics, signatures = attachment(self.trees[split], parsed, self._data.scoring)
@@ -123,17 +123,17 @@ class Parsing(TrainingTask):
         device = next(model.parameters()).device
         total = 0.0
         with torch.inference_mode():
-            for batch in Batches(examples.batch, replace(examples, batch_size=EVALUATED).order(None)):
+            for batch in Batches(examples.batch, replace(examples, batch_size=EVALUATION_BATCH).order(None)):
                 total += self.loss(model, batch.to(device)).total.double().item()
         return total / len(examples)
 
     def parse(self, model: nn.Module, trees: Sequence[Tree]) -> list[tuple[list[int], list[str]]]:
-        """Return heads, counted from 1 with 0 for the root, and labels of sentences, `_` without any."""
+        """Return heads (words count from 1, 0 is the root) and labels of each sentence; `_` is no label."""
         names = ("", *(self.vocabulary.labels or ("_",)))
         parsed: list[tuple[list[int], list[str]]] = []
-        for start in range(0, len(trees), TOGETHER):
-            chosen = trees[start : start + TOGETHER]
-            states = greedy(model, self.vocabulary.encode(chosen), self.vocabulary)
+        for start in range(0, len(trees), PARSING_BATCH):
+            batch = trees[start : start + PARSING_BATCH]
+            states = greedy(model, self.vocabulary.encode(batch), self.vocabulary)
             for first, end in itertools.pairwise(states.starts.tolist()):
                 words = slice(first + FIRST_WORD, end)
                 labels = [names[label] for label in states.labels[words].tolist()]
@@ -141,7 +141,7 @@ class Parsing(TrainingTask):
         return parsed
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return attachment scores (%) of every word under its neighbor, the outermost under the root."""
+        """Return attachment scores (%) of two chains: every word under its left, or its right, neighbor."""
         trees = self.trees[split]
         left = [([*range(len(tree))], ["_"] * len(tree)) for tree in trees]
         right = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]
@@ -149,17 +149,17 @@ class Parsing(TrainingTask):
         return {name: attachment(trees, arcs, self._data.scoring)[0] for name, arcs in sides.items()}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
-        """Return the right heads of each test sentence and the words that count."""
+        """Return for each test sentence how many heads are right, and how many words are scored."""
         rows = []
         for tree, line in zip(self.trees["test"], outputs, strict=True):
             arcs = zip(tree.heads, line.split(" "), left_out(tree, self._data.scoring), strict=True)
-            right = [head == int(arc.partition(":")[0]) for head, arc, out in arcs if not out]
+            right = [head == int(arc.partition(":")[0]) for head, arc, is_out in arcs if not is_out]
             rows.append([sum(right), len(right)])
         return {"uas": rows}
 
 
 def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) -> ArrayExamples:
-    """Return features and action of every step of the static oracle over projective trees, in order."""
+    """Return the features and action of each step of the static oracle, for projective trees in order."""
     count = 2 * sum(map(len, trees))
     inputs, targets = np.empty((count, width(vocabulary)), np.int32), np.empty(count, np.int16)
     sentences = vocabulary.encode(trees)
@@ -171,19 +171,19 @@ def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) 
 
 
 def greedy(model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> States:
-    """Return the last states of sentences, all advanced together by the likeliest allowed action."""
+    """Return the final states of sentences parsed together, each step by the likeliest allowed action."""
     device = next(model.parameters()).device
     states = arc_standard.first_states(sentences.starts)
-    going: Numbers = np.arange(len(states.front))
+    unfinished: Numbers = np.arange(len(states.front))
     with torch.inference_mode():
-        while len(going):
-            ids = np.empty((len(going), width(vocabulary)), np.int32)
-            arc_standard.write_features_of(states, going, sentences, vocabulary.first_label, ids)
+        while len(unfinished):
+            ids = np.empty((len(unfinished), width(vocabulary)), np.int32)
+            arc_standard.write_features_of(states, unfinished, sentences, vocabulary.first_label, ids)
             scores = model(torch.from_numpy(ids).to(device)).float().cpu().numpy()
-            going = arc_standard.advance_best(states, going, scores, vocabulary.kinds)
+            unfinished = arc_standard.advance_best(states, unfinished, scores, vocabulary.kinds)
     return states
 
 
 def width(vocabulary: Vocabulary) -> int:
-    """Return the number of features: 48, or 36 where there are no labels."""
+    """Return the number of features: 48, or 36 for trees without labels."""
     return 2 * WORDS + (LABELLED if vocabulary.labels else 0)

@@ -22,7 +22,7 @@ from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 
 class Translation(TrainingTask):
-    """A sentence in another language; the loss is label-smoothed, in nats a target subword."""
+    """Translates sentences; the loss is label-smoothed, in nats per target subword."""
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.data, ParallelConfig)
@@ -31,33 +31,33 @@ class Translation(TrainingTask):
             raise ValueError("task.metric=compound_bleu: counts German compounds, so only into German")
         if experiment.decoding is None:
             raise ValueError("decoding: translation needs beam, length_penalty, max_ratio, max_extra")
-        fairseq()  # what lacks it says so before anything is downloaded
+        fairseq()  # without fairseq this fails before anything is downloaded
         self._decoding = experiment.decoding
         self._smoothing = experiment.training.label_smoothing or 0.0
         self.corpus = load_pairs(experiment.data)
-        files, both = self.corpus.checksums, self.corpus.dictionaries
-        super().__init__(experiment, self.corpus.splits, files, dictionaries=both)
+        files, dictionaries = self.corpus.checksums, self.corpus.dictionaries
+        super().__init__(experiment, self.corpus.splits, files, dictionaries=dictionaries)
 
     @cached_property
     def inspection(self) -> Inspection:
-        """Pairs in two splits, copies, pairs too long for a batch."""
+        """Counts of pairs that are in two splits, are copies, or are too long for a batch."""
         return self.corpus.inspection
 
     def train_batches(self, epoch: int) -> Batches[PairBatch]:
-        """Return the shuffled batches of an epoch; the order depends on seed and epoch alone."""
+        """Return the shuffled batches of an epoch; their order depends only on seed and epoch."""
         train = self.corpus.splits["train"]
         random = np.random.default_rng((self._seed, epoch))
         return Batches(train.batch, train.order(self._data.batch_tokens, random))
 
     def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the label-smoothed cross-entropy summed over target subwords in nats, and their number."""
+        """Return the summed label-smoothed cross-entropy in nats, and the number of target subwords."""
         logits = _logits(model, batch)
         return Loss(label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the loss on `valid`, or translations of `test` and their BLEU, chrF and length.
+        """Return the loss on `valid`, or the translations of `test` with their BLEU, chrF and length.
 
-        Of several length penalties it is the first with the best validation BLEU.
+        If several length penalties are configured, the test uses the first with the best validation BLEU.
         """
         if split == "valid":
             return self._losses(model)
@@ -69,11 +69,11 @@ class Translation(TrainingTask):
         return score._replace(signatures={**(score.signatures or {}), "length_penalty": f"{best:g}"})
 
     def _losses(self, model: nn.Module) -> Evaluation:
-        """Return label-smoothed and plain validation loss in nats a target subword."""
+        """Return the label-smoothed and the plain validation loss, in nats per target subword."""
         pairs = self.corpus.splits["valid"]
         device = next(model.parameters()).device
         smoothed, plain, units = 0.0, 0.0, 0
-        with torch.no_grad():  # fairseq keeps position encodings made here: no inference tensors
+        with torch.no_grad():  # no inference tensors: fairseq keeps the position encodings made here
             for batch in Batches(pairs.batch, pairs.order(self._data.batch_tokens, None)):
                 moved = batch.to(device)
                 logits = _logits(model, moved)
@@ -84,41 +84,41 @@ class Translation(TrainingTask):
         return Evaluation(loss | {"perplexity": math.exp(min(loss["nll"], 100))}, [])
 
     def score(self, model: nn.Module, split: str, *, length_penalty: float) -> Evaluation:
-        """Return the kinds of BLEU (%), chrF and the length of a split's translations, and these as words."""
+        """Return a split's translations, as words, and their kinds of BLEU (%), chrF and length ratio."""
         pairs = self.corpus.splits[split]
         outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
             translations = self.translate(model, pairs.sources(indices), length_penalty=length_penalty)
             for index, translation in zip(indices, translations, strict=True):
                 outputs[int(index)] = translation
-        compared, lowercase = self._compared(split, outputs), self._data.lowercase
-        scored = {kind: bleu(kind, *both, lowercase=lowercase) for kind, both in compared.items()}
-        scored["chrf"] = chrf(*compared["sacrebleu"], lowercase=lowercase)
+        texts, lowercase = self._texts(split, outputs), self._data.lowercase
+        scored = {kind: bleu(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()}
+        scored["chrf"] = chrf(*texts["sacrebleu"], lowercase=lowercase)
         metrics = {name: score for name, (score, _) in scored.items()}
         signatures = {name: signature for name, (_, signature) in scored.items()}
-        return Evaluation({**metrics, "length_ratio": length_ratio(*compared["bleu"])}, outputs, signatures)
+        return Evaluation({**metrics, "length_ratio": length_ratio(*texts["bleu"])}, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return the kinds of BLEU (%) of the source sentences taken for their translations."""
+        """Return the kinds of BLEU (%) of the source sentences, copied as their own translations."""
         dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
         copied = [Bpe.join(dictionary.string(source[i])) for i in range(len(source))]
-        compared, lowercase = self._compared(split, copied), self._data.lowercase
-        bleus = {kind: bleu(kind, *both, lowercase=lowercase)[0] for kind, both in compared.items()}
+        texts, lowercase = self._texts(split, copied), self._data.lowercase
+        bleus = {kind: bleu(kind, *lines, lowercase=lowercase)[0] for kind, lines in texts.items()}
         return {"copied source": bleus}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
-        """Return what each kind of BLEU counts of each test pair."""
-        compared, lowercase = self._compared("test", list(outputs)), self._data.lowercase
-        return {kind: ngram_counts(kind, *both, lowercase=lowercase) for kind, both in compared.items()}
+        """Return the n-gram counts of each test pair for each kind of BLEU."""
+        texts, lowercase = self._texts("test", list(outputs)), self._data.lowercase
+        return {kind: ngram_counts(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()}
 
-    def _compared(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
-        """Return what each kind of BLEU compares; only German writes compounds with hyphens."""
-        both = self.corpus.beside_references(split, outputs)
+    def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
+        """Return outputs and references for each kind of BLEU; compound BLEU is for German alone."""
+        texts = self.corpus.beside_references(split, outputs)
         into_german = self._data.languages[1] == "de"
-        return {kind: sides(kind, *both) for kind in KINDS if kind != "compound_bleu" or into_german}
+        return {kind: sides(kind, *texts) for kind in KINDS if kind != "compound_bleu" or into_german}
 
     def encode(self, line: str) -> Tensor:
-        """Return the source ids (S,) of a line of text, with their end."""
+        """Return the source ids (S,) of a line of text, with the end-of-sentence id."""
         subwords = self.corpus.subwords.split(self.corpus.words[0].split(line))
         ids: Tensor = self.corpus.dictionaries[0].encode_line(subwords, add_if_not_exist=False)
         return ids.long()
@@ -126,9 +126,9 @@ class Translation(TrainingTask):
     def translate(
         self, model: nn.Module, sources: list[Tensor], *, length_penalty: float | None = None
     ) -> list[str]:
-        """Return the best translation found by beam search, as words, of each row of source ids (S,).
+        """Return the best translation by beam search, as words, of each row of source ids (S,).
 
-        Under the task's own length penalty unless another is named.
+        The length penalty is the task's own by default.
         """
         device = next(model.parameters()).device
         dictionary = self.corpus.dictionaries[1]
@@ -138,12 +138,12 @@ class Translation(TrainingTask):
         longest = int(decoding.max_ratio * padded.shape[1] + decoding.max_extra)
         limit = min(longest, model.max_decoder_positions() - 1)  # type: ignore[operator]
         with torch.no_grad():
-            found = beam_search(model.eval(), padded, limit, beam=decoding.beam, length_penalty=penalty)
-        return [Bpe.join(dictionary.string(best.cpu())) for best in found]
+            best = beam_search(model.eval(), padded, limit, beam=decoding.beam, length_penalty=penalty)
+        return [Bpe.join(dictionary.string(ids.cpu())) for ids in best]
 
 
 def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
-    """Return logits (N, V) of the targets that count."""
+    """Return the logits (N, V) at the N target subwords, without padding."""
     logits: Tensor = model(batch.source, batch.previous, batch.counted, has_padding=batch.has_padding)
     return logits.float()
 
@@ -151,8 +151,8 @@ def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
 class _LabelSmoothedLoss(torch.autograd.Function):
     """The sum over rows of (1 - e) * -log p[target] + e/V * sum_v -log p[v]; e counts all V classes.
 
-    The log-probabilities become the gradient in place, p - e/V - (1 - e) at the target, where
-    plain autograd makes and adds several tensors of the vocabulary's size.
+    The log-probabilities become the gradient in place: p - e/V, less 1 - e at the target. Plain autograd
+    would make and add several tensors of the vocabulary's size.
     """
 
     @staticmethod
@@ -180,9 +180,9 @@ def label_smoothed_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> 
     """Return the label-smoothed cross-entropy summed over rows, in nats, as fairseq defines it.
 
     Logits (N, V), targets (N,). A share `smoothing` of the probability is spread over the other
-    V - 1 classes (Szegedy et al. 2016). The gradient can be taken once.
+    V - 1 classes (Szegedy et al. 2016). There are no second derivatives.
     """
     classes = logits.shape[1]
-    spread = smoothing * classes / (classes - 1)  # over all V classes instead
+    spread = smoothing * classes / (classes - 1)  # its counterpart over all V classes
     loss: Tensor = _LabelSmoothedLoss.apply(logits, target, spread)  # type: ignore[no-untyped-call]
     return loss

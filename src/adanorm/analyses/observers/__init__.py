@@ -1,1 +1,1 @@
-"""What the analyses observe, one file each; torch is needed here and not where records are shown."""
+"""One file per analysis says what it observes. These files need torch; showing the records does not."""

@@ -1,4 +1,4 @@
-"""How often AdaNorm's phi is negative, along training, against Chebyshev's bound, and its constraints.
+"""How often AdaNorm's phi is negative while a run trains, beside Chebyshev's bound; AdaNorm's constraints.
 
 Xu et al. 2019, section 4: phi(y) = C (1 - k y) is above 0 where y < 1/k, and at most k^2 of the
 features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features. AdaNorm is
@@ -18,14 +18,14 @@ def observe(step: Step, *, threshold: float) -> Values:
     """Return for each site the shares of features beyond 1/k, or beyond `threshold` for other norms.
 
     `above`: y >= 1/k, where phi is not positive; `outside`: |y| >= 1/k; `bound`: Chebyshev's k^2;
-    `largest`: a row's largest |y|, which cannot exceed sqrt(H - 1); `output_mean`: of z over features; of
-    AdaNorm `factor_mean`: of phi. Means over the rows that a gradient reaches.
+    `largest`: a row's largest |y|, at most sqrt(H - 1); `output_mean`: the mean of z over features;
+    `factor_mean`, for AdaNorm: the mean of phi. All are means over the rows that a gradient reaches.
     """
     return row_means(step, lambda call: shares(call, threshold))[1]
 
 
 def shares(call: Call, threshold: float) -> dict[str, Tensor]:
-    """Return the shares, the largest |y| and the means of each row (N,)."""
+    """Return the shares, the largest |y| and the means, each (N,) for N rows."""
     x, z, *_ = call.rows()
     limit = threshold
     means = {"output_mean": z.float().mean(-1)}

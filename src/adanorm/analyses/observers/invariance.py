@@ -1,8 +1,8 @@
-"""Which changes of weights and data a norm's output does not see: table 1 of Ba et al. 2016, for any norm.
+"""Which changes of weights and data leave a norm's output as it is: table 1 of Ba et al. 2016, for any norm.
 
-A layer without bias, x -> W x, and the norm behind it: x (B, T, D), W (H, D), z (B, T, H). Nothing
-is trained; what the norm learns is moved away from its first values, where a norm can be another one
-(SeeDNorm is RMSNorm). All in float64.
+A layer x -> W x without bias is followed by the norm: x (B, T, D), W (H, D), z (B, T, H). Nothing is
+trained. Learned parameters are moved away from their initial values, at which one norm can equal another
+(SeeDNorm then is RMSNorm). All is in float64.
 """
 
 import inspect
@@ -21,7 +21,7 @@ B, T, D, H = 16, 5, 12, 16
 ONE_VECTOR = torch.linspace(-1, 2, D, dtype=torch.float64)
 FACTORS = torch.linspace(0.5, 3, H, dtype=torch.float64)[:, None]
 
-# The columns of the table (Ba et al. 2016, section 5.1), the re-centering by a vector of inputs' size.
+# The table's columns (Ba et al. 2016, section 5.1); re-centering adds a vector of the inputs' width.
 CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "matrix_rescaled": lambda W, x: (2.5 * W, x),
     "matrix_recentered": lambda W, x: (W + ONE_VECTOR, x),
@@ -37,20 +37,20 @@ def make(record: AnalysisRecord) -> None:
     run = record.experiment
     backend = backends.describe(norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64)
     device, threads = torch.device("cpu"), torch.get_num_threads()
-    described = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
+    setup = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
     folder = RunFolder(record.folder())
-    with folder.recording(record.identity, described, run.norm.code) as recording:
+    with folder.recording(record.identity, setup, run.norm.code) as recording:
         if recording.is_complete:
             return
-        found = differences(run.norm, seed=run.seed, options=record.analysis.options)
-        recording.result = record.result(status="done", summary=found, places={"": found})
+        numbers = differences(run.norm, seed=run.seed, options=record.analysis.options)
+        recording.result = record.result(status="done", summary=numbers, places={"": numbers})
 
 
 def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) -> dict[str, float]:
     """Return for each change the largest difference of z, in units of the root mean square of z.
 
-    A norm that takes an eps is given that of `options` in place of its own, which would spoil exactness.
-    To its parameters' first values are added draws of N(0, learned^2).
+    A norm with an eps gets that of `options`, since its own would spoil exactness. Draws of N(0, learned^2)
+    are added to the initial values of its parameters.
     """
     eps, learned = float(options["eps"]), float(options["learned"])
     make_norm = norm_factory(norm.choice)
@@ -59,16 +59,16 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     torch.manual_seed(seed)
     W, x = torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64)
     before = _output(make_norm, W, x, W, seed, learned)
-    size, found = before.square().mean().sqrt(), {}
+    size, moved = before.square().mean().sqrt(), {}
     for name, change in CHANGES.items():
         after = _output(make_norm, *change(W, x), W, seed, learned)
-        found[name] = ((after - before).abs().max() / size).item()
-    return found
+        moved[name] = ((after - before).abs().max() / size).item()
+    return moved
 
 
 def _output(make_norm: MakeNorm, W: Tensor, x: Tensor, first: Tensor, seed: int, learned: float) -> Tensor:
-    """Return z (B, T, H); `first` are the weights that the layer was drawn with."""
-    torch.manual_seed(seed)  # what a norm draws for its parameters is the same in each case
+    """Return z (B, T, H); `first` are the layer's weights before the change."""
+    torch.manual_seed(seed)  # the norm's parameters are the same draws in each case
     module = make_norm(H, site="here").double()
     layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
     with torch.no_grad():
@@ -76,7 +76,7 @@ def _output(make_norm: MakeNorm, W: Tensor, x: Tensor, first: Tensor, seed: int,
             parameter.add_(torch.randn_like(parameter), alpha=learned)
         layer.weight.copy_(first)
         if module.lives_in_layer:
-            # A norm in the weights: its gain is of the first weights, and what changes is its vector v.
+            # A norm of the weights: its gain comes from the first weights, and the change is to its vector v.
             module.attach(layer)
             layer.parametrizations.weight.original1.copy_(W)  # type: ignore[union-attr,operator]
         else:

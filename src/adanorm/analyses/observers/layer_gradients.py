@@ -1,7 +1,7 @@
-"""How much of the gradient that enters the last norm of a network comes out of the first.
+"""How much of the gradient that enters a network's last norm comes out of its first norm.
 
-x goes into a norm and z comes out of it, rows (N, H). Xu et al. 2019 (section 3.2) say what one norm
-does to a gradient; here it is what all norms of a network and the layers between them do.
+A norm maps x to z, both rows (N, H). Xu et al. 2019 (section 3.2) say what one norm does to a gradient.
+This analysis measures what all norms of a network do, with the layers between them.
 """
 
 import math
@@ -12,23 +12,23 @@ from adanorm.analyses.step import Call, Step, Values, row_means, row_moments
 
 
 def observe(step: Step) -> Values:
-    """Return the gradient's size at both ends of the norms, in the order in which the model has them.
+    """Return the gradient's size at the last and the first norm, in the order in which the model has them.
 
-    `enters`: of dl/dz at the last norm, `leaves`: of dl/dx at the first, each the root of the variance
-    over H, averaged over the rows that a gradient reaches, of the update's mean loss l in nats;
-    `passed`: leaves / enters. Raises ValueError where a gradient reaches fewer than two norms.
+    `enters`: the size of dl/dz at the last norm; `leaves`: of dl/dx at the first; `passed`: leaves / enters.
+    A size is the root of the variance over H, averaged over the rows that a gradient reaches. l is the
+    update's mean loss in nats. Raises ValueError where a gradient reaches fewer than two norms.
     """
 
     def variances(call: Call) -> dict[str, Tensor]:
         _, _, dx, dz = call.rows()
         return {"before": row_moments(dx)[1], "after": row_moments(dz)[1]}
 
-    units, found = row_means(step, variances)
-    sites = [site for site in step.sites if site in found]
+    units, means = row_means(step, variances)
+    sites = [site for site in step.sites if site in means]
     if (count := len(sites)) < 2:
         raise ValueError(f"layer-gradients: a gradient reaches {count} norms of this model, two are needed")
-    first, last = found[sites[0]], found[sites[-1]]
-    # The loop's gradients are of the sum over units until it divides them.
+    first, last = means[sites[0]], means[sites[-1]]
+    # The loop's gradients are those of the summed loss until the loop divides them.
     leaves, enters = math.sqrt(first["before"]) / units, math.sqrt(last["after"]) / units
     passed = leaves / enters if enters else math.nan
     return {f"{sites[0]} to {sites[-1]}": {"passed": passed, "enters": enters, "leaves": leaves}}

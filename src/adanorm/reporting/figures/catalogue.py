@@ -1,4 +1,4 @@
-"""Every figure by name, and how it is drawn."""
+"""Every figure by name, with the function that draws it."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -20,21 +20,21 @@ from adanorm.verdicts.claims import SCALES, task_answers
 from adanorm.verdicts.preregistration import drawn_claim, preregistration
 from adanorm.verdicts.task_league import task_leagues
 
-Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # of the runs' folder
+Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # called with the folder of the runs
 
 
 @cache
 def figures() -> dict[str, Draw]:
-    """Return by name what draws each figure; it gives None where there are no records yet."""
+    """Return by name the function that draws each figure; it returns None if there are no records yet."""
     drawing: dict[str, Draw] = {
         "answer": lambda runs: answer_figure(task_answers(question(), runs=runs)),
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():
-        drawn = {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
+        tasks = {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
         if "curves" in study.roles:
-            drawn |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
-        drawing |= {figure: partial(_curves, figure, study, task) for figure, task in drawn.items()}
+            tasks |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
+        drawing |= {figure: partial(_curves, figure, study, task) for figure, task in tasks.items()}
         if study.shows != "curves" and (study.over or {"figure", "square"} & {*study.roles}):
             drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
     claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]

@@ -1,4 +1,4 @@
-"""Curves of training and validation: the norms of a task together, and beside them the paper's own."""
+"""Curves of training and validation: all norms of a task, with the paper's own curves beside them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -18,13 +18,13 @@ from adanorm.reporting.figures import style
 from adanorm.reporting.text import seeds
 
 PARTS = {"train": "training", "valid": "validation"}
-LONG = 10  # evaluations of a curve whose start may be left out
-PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where it may differ from ours
-SQUEEZED = 0.25  # share of a panel's range: above such a gap, norms squeeze those below it
+LONG = 10  # evaluations: the start of a longer curve may be left out
+PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where the paper's unit may differ from ours
+SQUEEZED = 0.25  # share of a panel's range: norms above a larger gap squeeze the others
 
 
 class Curve(NamedTuple):
-    """One run's, or one of the paper's; `diverged` says that it broke off."""
+    """The curve of one run, or one of the paper's; a `diverged` run ends early."""
 
     x: list[float]
     y: list[float]
@@ -33,27 +33,27 @@ class Curve(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """What x counts, and the curves by (norm, part), one per seed."""
+    """The unit of x (`over`), and the curves by (norm, part), one per seed."""
 
     over: str
     by_norm: dict[tuple[str, str], list[Curve]]
 
     def done(self, norm: str, part: str) -> dict[float, list[float]]:
-        """Return the values of the seeds that are done by x, where all have one."""
+        """Return by x the values of all seeds that did not diverge, where every one has a value."""
         curves = self.by_norm.get((norm, part), [])
         done = [dict(zip(curve.x, curve.y, strict=True)) for curve in curves if not curve.diverged]
         shared = sorted(set.intersection(*map(set, done))) if done else ()
         return {at: [curve[at] for curve in done] for at in shared}
 
     def means(self, part: str) -> dict[str, dict[float, float]]:
-        """Return each norm's mean over seeds by x."""
+        """Return each norm's mean over seeds, by x; only of norms that have one."""
         norms = dict.fromkeys(norm for norm, _ in self.by_norm)
         means = {norm: {at: fmean(ys) for at, ys in self.done(norm, part).items()} for norm in norms}
         return {norm: mean for norm, mean in means.items() if mean}
 
 
 def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
-    """Return the curves of each norm's runs that are done or diverged, over epochs or updates."""
+    """Return the curves of each norm's runs over epochs or updates; failed runs are left out."""
     (first, *_), *_ = cells.values()
     metrics = KIND_METRICS[first.task.kind]
     over = "epoch" if first.training.evaluate_every is None else "update"
@@ -72,7 +72,7 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
 
 @style.figure_style()
 def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedFigure | None:
-    """Return the curves of one task's norms, each given with its runs; None where none has ended."""
+    """Return the figure of a task's curves, given each norm's runs; None if none has ended."""
     ours = recorded_curves(cells)
     if not ours.by_norm:
         return None
@@ -88,18 +88,18 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     handles: dict[str, style.Handle] = {}
     cut: list[bool] = []
     for (source, part), axes in zip(product(sources, PARTS), grid, strict=True):
-        shown, label = sources[source]
+        of_source, label = sources[source]
         for norm in cells:
-            if of_norm := shown.by_norm.get((norm, part)):
-                handles[title(norm)] = style.seeds_line(axes, shown.done(norm, part), look[norm])
+            if of_norm := of_source.by_norm.get((norm, part)):
+                handles[title(norm)] = style.seeds_line(axes, of_source.done(norm, part), look[norm])
                 for curve in (curve for curve in of_norm if curve.diverged):
                     axes.plot(curve.x, curve.y, color=look[norm].color, linewidth=0.6)
                     axes.plot(curve.x[-1:], curve.y[-1:], color=look[norm].color, marker="x", markersize=6)
         heading = f"{PARTS[part]}, {source}" if theirs else PARTS[part]
-        axes.set(title=heading, xlabel=shown.over, ylabel=label if part == "train" else "")
+        axes.set(title=heading, xlabel=of_source.over, ylabel=label if part == "train" else "")
         cut.append(_scale(axes))
         if not cut[-1]:
-            _enlarge(axes, shown.means(part), look)
+            _enlarge(axes, of_source.means(part), look)
     handles["lowest to highest seed"] = style.BAND_HANDLE
     if any(curve.diverged for of_norm in ours.by_norm.values() for curve in of_norm):
         handles["diverged"] = {"linewidth": 0.6, "marker": "x", "markersize": 6}
@@ -110,20 +110,19 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
 
 
 def _message(task: str, ours: Curves) -> str:
-    """Return under which norm training ends lowest, and validation gets lowest, by the means."""
+    """Return the norms with the lowest final training mean and the lowest validation mean, in words."""
     trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
     validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
     ends = {"training": trained, "validation": validated}
-    best = {what: min(of, key=of.__getitem__) for what, of in ends.items() if of}
-    parts = [f"in {what} {title(norm)} ({ends[what][norm]:.3g})" for what, norm in best.items()]
+    best = {part: min(of, key=of.__getitem__) for part, of in ends.items() if of}
+    parts = [f"in {part} {title(norm)} ({ends[part][norm]:.3g})" for part, norm in best.items()]
     return f"{title(task)}: {'lowest ' + ', '.join(parts) if parts else 'every run diverges'}"
 
 
 def _scale(axes: Axes) -> bool:
-    """Make the scale logarithmic where values span more than a factor of ten, and ticks few.
+    """Make y logarithmic if values span more than a factor of ten, and ticks few; return whether y is cut.
 
-    Elsewhere the first fifth of a long curve is left out of the frame where it has most of the whole range;
-    return whether it was.
+    A linear y is cut if the first fifth of a long curve takes most of the range: that start is then left out.
     """
     style.count_axis(axes.xaxis, 4)
     low, high = axes.dataLim.intervaly
@@ -141,7 +140,7 @@ def _scale(axes: Axes) -> bool:
 
 
 def _enlarge(axes: Axes, means: dict[str, dict[float, float]], look: dict[str, style.NormStyle]) -> None:
-    """Draw the last values of most norms once more, larger, where a few norms far above squeeze them."""
+    """Draw an inset with the last values of most norms, if a few norms far above squeeze them."""
     last = sorted(mean[max(mean)] for mean in means.values())
     below = max(range(1, len(last)), key=lambda n: last[n] - last[n - 1], default=0)
     low, high = axes.get_ylim()

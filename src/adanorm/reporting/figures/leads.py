@@ -1,4 +1,4 @@
-"""One norm's lead over another: on each data set, and as it came about seed by seed."""
+"""One norm's lead over another: on each data set, and over the number of seeds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,18 +28,18 @@ INTERVALS = {"interval of the sign": {}, "interval of the size": SIZE, "within t
 
 @style.figure_style()
 def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
-    """Return one row per data set with an answer, each on an axis of its own; None where none has one."""
-    shown = [(one, one.comparison) for one in answers if one.comparison is not None]
-    if not shown:
+    """Return one row per data set with an answer, each on an axis of its own; None without answers."""
+    compared = [(one, one.comparison) for one in answers if one.comparison is not None]
+    if not compared:
         return None
     message = headline(answers).partition(";")[0]
-    figure, grid = style.panels(len(shown), 0.55, message, across=1)
-    for axes, (one, comparison) in zip(grid, shown, strict=True):
+    figure, grid = style.panels(len(compared), 0.55, message, across=1)
+    for axes, (one, comparison) in zip(grid, compared, strict=True):
         _draw_answer(axes, one, comparison)
     grid[0].set_title("◄ LayerNorm better", loc="left")
     grid[0].set_title("AdaNorm better ►", loc="right")
     style.legend_below(figure, {**INTERVALS, "the paper's lead": style.PAPER})
-    seeds = listed([f"{one.seeds} ({title(one.task)})" for one, _ in shown])
+    seeds = listed([f"{one.seeds} ({title(one.task)})" for one, _ in compared])
     caption = f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
     return style.NamedFigure("answer", caption, figure)
 
@@ -66,17 +66,17 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
 
 
 def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
-    """Return the comparison of a claim's norms at each number of their shared seeds that is looked at."""
+    """Return the comparisons of a claim's norms, one for each look at their shared seeds."""
     better, worse = claim.norms(evidence.task)
     seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
     first = [seeds[:count] for count in range(2, len(seeds) + 1)]
-    pairs = (pair(evidence.of_seeds({better: some, worse: some}), better, worse) for some in first)
+    pairs = (pair(evidence.of_seeds({better: subset, worse: subset}), better, worse) for subset in first)
     return [*{both.comparison.seeds: both for both in pairs if both.comparison}.values()]
 
 
 @style.figure_style()
 def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> style.NamedFigure | None:
-    """Return effect and interval over seeds, one panel per task; None where none has two of this scale."""
+    """Return effect and interval over seeds, one panel per task; None if none has two seeds at this scale."""
     evidence = claim_evidence(claim, scale, runs)
     by_task = {task: evidence_by_seeds(claim, of_task) for task, of_task in evidence.items()}
     looks = {task: pairs for task, pairs in by_task.items() if pairs}
@@ -85,8 +85,8 @@ def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> s
     better, worse = map(title, claim.norms(next(iter(looks))))
     now = {task: pairs[-1].answer for task, pairs in looks.items()}
     tasks = {answer: [title(task) for task, one in now.items() if one == answer] for answer in ANSWERS}
-    told = "; ".join(f"{answer} on {listed(of_answer)}" for answer, of_answer in tasks.items() if of_answer)
-    figure, grid = style.panels(len(looks), 1.75, f"{better} beside {worse}: {told}")
+    parts = "; ".join(f"{answer} on {listed(of_answer)}" for answer, of_answer in tasks.items() if of_answer)
+    figure, grid = style.panels(len(looks), 1.75, f"{better} beside {worse}: {parts}")
     for (task, pairs), axes in zip(looks.items(), grid, strict=True):
         metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
         _draw_looks(axes, pairs)
@@ -110,7 +110,7 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
     margin, reach, last, most = 0.0, 0.0, (0.0, 0.0), 4
     for both in pairs:
         comparison = both.comparison
-        assert comparison is not None, "only such are drawn"
+        assert comparison is not None, "only pairs with a comparison are drawn"
         color, margin, at = ANSWERS.get(both.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
         for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
             axes.plot(at, ends, color=color, **look)
@@ -119,7 +119,7 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
         if comparison.paper is not None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)
             reach = max(reach, abs(comparison.paper.value))
-    # The first looks beyond the plan have intervals ten times as long as the last, which is what counts.
+    # The first looks beyond the plan have intervals ten times as long as the last look, which counts.
     limit = 1.1 * max(reach, 2 * margin, *map(abs, last))
     axes.axhspan(-margin, margin, zorder=0, **MARGIN)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)

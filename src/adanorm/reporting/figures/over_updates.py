@@ -19,21 +19,21 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]  # the observations of a norm, ove
 
 @style.figure_style()
 def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.NamedFigure | None:
-    """Return each norm's means by update, or bands from `_low` to `_high`; None where no record has ended."""
+    """Return each norm's means by update, or bands from `_low` to `_high`; None if no record has ended."""
     ended = {norm: [r for r in grid[norm, task] if analysis_results([r])] for norm in analysis.norms}
     rows = {
         norm: [row for record in records for row in reader.record(record.folder()).rows("rows.jsonl")]
         for norm, records in ended.items()
     }
     values = [observed for of_norm in rows.values() for row in of_norm for observed in row["values"].values()]
-    known = {quantity for observed in values for quantity, value in observed.items() if value is not None}
-    shown = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & known]
-    if not shown:
+    names = {quantity for observed in values for quantity, value in observed.items() if value is not None}
+    quantities = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & names]
+    if not quantities:
         return None
-    figure, panels = style.panels(len(shown), 2.0, _message(analysis, task, rows, shown[0]))
+    figure, panels = style.panels(len(quantities), 2.0, _message(analysis, task, rows, quantities[0]))
     look = style.norm_styles(analysis.norms)
     handles: dict[str, style.Handle] = {}
-    for quantity, axes in zip(shown, panels, strict=True):
+    for quantity, axes in zip(quantities, panels, strict=True):
         for norm, of_norm in rows.items():
             if line := _draw(axes, of_norm, quantity, look[norm]):
                 handles.setdefault(title(norm), line)
@@ -44,7 +44,7 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
             axes.yaxis.set_major_formatter("{x:g}")
     if any(axes.collections for axes in panels):
         handles["lowest to highest"] = style.BAND_HANDLE
-    beside = [quantity.beside for quantity in shown]
+    beside = [quantity.beside for quantity in quantities]
     handles |= {quantity.label: BESIDE for quantity in analysis.shown if quantity.name in beside}
     style.legend_below(figure, handles)
     drawn = [[record.experiment.seed for record in records] for records in ended.values()]
@@ -58,7 +58,7 @@ BESIDE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
 
 
 def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: Quantity) -> str:
-    """Return under which norms the first quantity ends largest and smallest."""
+    """Return in words the norms under which the first quantity ends largest and smallest."""
     means = {
         norm: _means(of, quantity, quantity.name) or _means(of, quantity, f"{quantity.name}_high")
         for norm, of in rows.items()
@@ -71,7 +71,7 @@ def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: 
 
 
 def _draw(axes: Axes, rows: Rows, quantity: Quantity, look: style.NormStyle) -> Line2D | None:
-    """Draw a norm's line or band, and thin and grey what the quantity stands beside."""
+    """Draw a norm's line or band, and in thin grey the quantity that is shown beside it."""
     if quantity.beside and (beside := _means(rows, quantity, quantity.beside)):
         axes.plot([*beside], [*beside.values()], **BESIDE)
     low, high = (_means(rows, quantity, f"{quantity.name}_{end}") for end in ("low", "high"))
@@ -82,7 +82,7 @@ def _draw(axes: Axes, rows: Rows, quantity: Quantity, look: style.NormStyle) -> 
 
 
 def _means(rows: Rows, quantity: Quantity, name: str) -> dict[int, float]:
-    """Return the means over places and seeds by update of what is recorded by a name."""
+    """Return by update the means over places and seeds of the quantity recorded as `name`."""
     by_update: dict[int, list[float]] = {}
     for row in rows:
         values = (observed.get(name) for observed in row["values"].values())

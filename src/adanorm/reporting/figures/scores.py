@@ -1,4 +1,4 @@
-"""Test scores: one row per norm with its interval, or its league, or one line per norm over a setting."""
+"""Figures of test scores: rows with intervals, leagues, and lines over a setting."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 from adanorm.verdicts.variance import Spread
 
-Panel: TypeAlias = tuple[str, str | None, Quantity]  # a task, what its rows have in common, what is drawn
+Panel: TypeAlias = tuple[str, str | None, Quantity]  # a task, the label that its rows share, a quantity
 Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by line and value of the setting
 BAR: dict[str, Any] = {"color": "0.2", "marker": "o"}
 MARKS = {"undefined": "o", "a run diverges or fails": "x", "a run does not learn": "v"}
@@ -31,21 +31,21 @@ MARKS = {"undefined": "o", "a run diverges or fails": "x", "a run does not learn
 
 @style.figure_style()
 def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
-    """Return the scores of a study's rows, norms of one setting together; None where no task has runs."""
+    """Return the scores of a study's rows, grouped by setting; None if no task has runs."""
     study, tasks = table.study, tasks_with_runs(table)
     ended = {address: cell for address, cell in table.cells.items() if cell and cell.results}
     if not tasks:
         return None
-    places, labels = _places(study)
+    heights, labels = _row_heights(study)
     look = style.norm_styles(list(dict.fromkeys(row.norm for row in study.rows.values())))
     height, message = 0.6 + 0.17 * len(study.rows), _best(table, tasks)
     figure, grid = style.panels(len(tasks), height, message, across=3, sharey=True)
     for task, axes in zip(tasks, grid, strict=True):
         spread = table.variance(task).within
-        for row, place in places.items():
+        for row, y in heights.items():
             if cell := ended.get((row, task)):
                 paper = cell.paper.value if cell.paper and table.is_compared(row, task) else None
-                _draw(axes, place, cell, paper, look[study.rows[row].norm], spread)
+                _draw(axes, y, cell, paper, look[study.rows[row].norm], spread)
         _label(axes, table, task, labels)
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(study.rows):
@@ -57,50 +57,50 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     return style.NamedFigure(name, _caption(table, [(t, cell) for (_, t), cell in ended.items()]), figure)
 
 
-def _places(study: Study) -> tuple[dict[str, float], list[str]]:
-    """Return where each row stands, and the labels of the places 0, 1, ...
+def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
+    """Return the y of each row, and the labels of y = 0, 1, ...
 
-    Where each of several norms is run under each of several settings, a place is a setting.
+    If a study runs each of several norms under each of several settings, the labels are the settings.
     """
     settings = list(dict.fromkeys(row.overrides for row in study.rows.values()))
     norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
     if len(settings) == 1 or len(settings) * len(norms) != len(study.rows):
-        return {label: float(at) for at, label in enumerate(study.rows)}, [*map(title, study.rows)]
-    places, labels = {}, [""] * len(settings)
+        return {label: float(y) for y, label in enumerate(study.rows)}, [*map(title, study.rows)]
+    heights, labels = {}, [""] * len(settings)
     for label, row in study.rows.items():
-        at, turn = settings.index(row.overrides), norms.index(row.norm)
-        places[label] = at + 0.6 / len(norms) * (turn - (len(norms) - 1) / 2)
-        labels[at] = labels[at] or label.removeprefix(row.norm).removeprefix(title(row.norm)).lstrip(" ,")
-    return places, labels
+        y, turn = settings.index(row.overrides), norms.index(row.norm)
+        heights[label] = y + 0.6 / len(norms) * (turn - (len(norms) - 1) / 2)
+        labels[y] = labels[y] or label.removeprefix(row.norm).removeprefix(title(row.norm)).lstrip(" ,")
+    return heights, labels
 
 
 def _draw(
-    axes: Axes, at: float, cell: Cell, paper: float | None, look: style.NormStyle, spread: Spread | None
+    axes: Axes, y: float, cell: Cell, paper: float | None, look: style.NormStyle, spread: Spread | None
 ) -> None:
     if cell.setback:
-        axes.text(0.02, at, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
+        axes.text(0.02, y, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
     if scores := [*drawn_scores(cell).values()]:
         mean = fmean(scores)
-        if spread is not None and len(scores) > 1:  # none where no run of the column learned
+        if spread is not None and len(scores) > 1:  # None if no run of the column learned
             reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(scores))
-            axes.plot([mean - reach, mean + reach], [at, at], color=look.color)
-        axes.plot(mean, at, color=look.color, marker=look.marker, markersize=4)
-        axes.scatter(scores, [at + 0.17] * len(scores), s=5, color="0.45", linewidths=0)
-    if paper is not None:  # above, so that it hides no mean
-        axes.plot(paper, at - 0.25, **style.PAPER)
+            axes.plot([mean - reach, mean + reach], [y, y], color=look.color)
+        axes.plot(mean, y, color=look.color, marker=look.marker, markersize=4)
+        axes.scatter(scores, [y + 0.17] * len(scores), s=5, color="0.45", linewidths=0)
+    if paper is not None:  # drawn above the row, so that it hides no mean
+        axes.plot(paper, y - 0.25, **style.PAPER)
 
 
 def _label(axes: Axes, table: Table, task: str, labels: Sequence[str]) -> None:
     axes.set(title=table.column_title(task), xlabel=table.metric_of(task).axis)
     style.name_rows(axes, labels)
-    if axes.dataLim.width == 0:  # matplotlib would spread a lone score over a tenth of it, beyond 100 %
+    if axes.dataLim.width == 0:  # for one score matplotlib's axis would reach beyond 100 %
         axes.set_xlim(axes.dataLim.x0 - 1, axes.dataLim.x0 + 1)
     axes.xaxis.set_major_locator(ticker.MaxNLocator(4))
     axes.xaxis.set_major_formatter("{x:g}")
 
 
 def _best(table: Table, tasks: Sequence[str]) -> str:
-    """Return on which tasks a row is significantly better than every other, and on which none is."""
+    """Return in words the row that is significantly best on each task, and the tasks without one."""
     best = {task: table.best(task) for task in tasks}
     parts = [f"{title(row)} is the best on {title(task)}" for task, row in best.items() if row is not None]
     if none := [title(task) for task, row in best.items() if row is None]:
@@ -109,13 +109,13 @@ def _best(table: Table, tasks: Sequence[str]) -> str:
 
 
 def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str:
-    """Return the scale and the seeds of the cells that are drawn, each with its task, and more sentences."""
+    """Return the caption for the drawn cells, each with its task: scale, seeds and `more` sentences."""
     study, tasks = table.study, [task for task, _ in drawn]
     about = seeds(drawn_scores(cell, quantity) for _, cell in drawn for quantity in study.draws)
     missing = [title(task) for task in study.columns if task not in tasks]
-    what = listed([METRICS[one].label if one in METRICS else "test scores" for one in study.draws])
+    names = listed([METRICS[one].label if one in METRICS else "test scores" for one in study.draws])
     sentences = [
-        f"{study.title}: {what} at {study.scale} scale, {about}.",
+        f"{study.title}: {names} at {study.scale} scale, {about}.",
         *more,
         f"Not run yet: {', '.join(missing)}." if missing else "",
         "" if table.comparable else "These runs do not have the paper's data and settings.",
@@ -125,14 +125,14 @@ def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], *more: str) -> str
 
 @style.figure_style()
 def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure | None:
-    """Return one panel per task, the best mean on top, one bar per group; None without a league."""
+    """Return one panel per task, best mean on top, one bar per group not told apart; None without leagues."""
     if not leagues:
         return None
-    told = [
+    counts = [
         f"{len(one.league.told_apart)} of {counted(len(one.league.pairs), 'pair')} on {title(one.task)}"
         for one in leagues
     ]
-    height, message = 0.75 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(told)
+    height, message = 0.75 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(counts)
     figure, grid = style.panels(len(leagues), height, f"Norms that are told apart: {message}", across=3)
     for one, axes in zip(leagues, grid, strict=True):
         _draw_league(axes, one)
@@ -147,48 +147,48 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
 
 def _draw_league(axes: Axes, one: TaskLeague) -> None:
     names, metric = list(one.league.scores), task_metric(one.task)
-    for place, (norm, look) in enumerate(style.norm_styles(names).items()):
+    for y, (norm, look) in enumerate(style.norm_styles(names).items()):
         scores = [metric.sign * score for score in one.league.scores[norm].values()]
-        axes.plot(scores, [place + 0.2] * len(scores), **style.SEED)
-        axes.plot(fmean(scores), place, color=look.color, marker=look.marker, markersize=4)
+        axes.plot(scores, [y + 0.2] * len(scores), **style.SEED)
+        axes.plot(fmean(scores), y, color=look.color, marker=look.marker, markersize=4)
     for index, group in enumerate(one.league.groups):
-        places, beside = [names.index(norm) for norm in group], axes.get_yaxis_transform()
-        axes.plot([1.04 + 0.06 * index] * len(group), places, **BAR, clip_on=False, transform=beside)
+        ys, beside = [names.index(norm) for norm in group], axes.get_yaxis_transform()
+        axes.plot([1.04 + 0.06 * index] * len(group), ys, **BAR, clip_on=False, transform=beside)
     axes.set(title=f"{title(one.task)}\n{SIZES[one.scale]}", xlabel=metric.axis)
     style.name_rows(axes, map(title, names))
 
 
 @style.figure_style()
 def over_setting(name: str, table: Table) -> style.NamedFigure | None:
-    """Return the mean test scores of a study's norms over what its rows are at; None where none has run.
+    """Return the mean test scores of a study's norms over its setting; None if none has run.
 
-    What has no mean, or one that runs that did not learn are part of, has a mark of MARKS on the lower edge.
+    A point without a mean, or with runs that did not learn, has one of MARKS on the lower edge.
     """
-    shown = _panels(table)
-    if not shown:
+    panels = _panels(table)
+    if not panels:
         return None
-    look = style.norm_styles(list(dict.fromkeys(line for of in shown.values() for line in of)))
-    message = _course(table, shown) if "test" in table.study.draws else table.study.title
-    figure, grid = style.panels(len(shown), 2.0, message, across=2)
+    look = style.norm_styles(list(dict.fromkeys(line for of in panels.values() for line in of)))
+    message = _course(table, panels) if "test" in table.study.draws else table.study.title
+    figure, grid = style.panels(len(panels), 2.0, message, across=2)
     handles: dict[str, style.Handle] = {}
-    alike: dict[tuple[str, Quantity], Axes] = {}  # panels of one quantity on a task are compared by eye
-    for (panel, by_norm), axes in zip(shown.items(), grid, strict=True):
+    alike: dict[tuple[str, Quantity], Axes] = {}  # panels of one quantity on a task share their y axis
+    for (panel, by_norm), axes in zip(panels.items(), grid, strict=True):
         task, _, quantity = panel
         if (first := alike.setdefault((task, quantity), axes)) is not axes:
             axes.sharey(first)
         for norm, points in by_norm.items():
-            known = {at: drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
+            scores = {at: drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
             handles[title(norm)] = style.seeds_line(
-                axes, {at: [*of.values()] for at, of in known.items() if of}, look[norm]
+                axes, {at: [*of.values()] for at, of in scores.items() if of}, look[norm]
             )
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
-                if why := _setback(row, cell):
-                    handles[why] = mark = {**style.OPEN, "marker": MARKS[why], "clip_on": False}
+                if setback := _setback(row, cell):
+                    handles[setback] = mark = {**style.OPEN, "marker": MARKS[setback], "clip_on": False}
                     edge, height = axes.get_xaxis_transform(), 0.03 + 0.05 * index
                     axes.plot(at, height, color=look[norm].color, transform=edge, **mark)
         _label_setting(axes, table, panel)
-    points_of = [(task, points) for (task, *_), by_norm in shown.items() for points in by_norm.values()]
+    points_of = [(task, points) for (task, *_), by_norm in panels.items() for points in by_norm.values()]
     drawn = [(task, cell) for task, points in points_of for _, cell in points.values() if cell]
     if any(len(cell.scores) > 1 for _, cell in drawn):
         handles["lowest to highest seed"] = style.BAND_HANDLE
@@ -199,7 +199,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 
 
 def _panels(table: Table) -> dict[Panel, Points]:
-    """Return the rows of each panel by norm with ended runs, the lowest value first."""
+    """Return each panel's rows by line, lowest value of the setting first; only lines with an ended run."""
     study, panels = table.study, dict[Panel, Points]()
     labels: list[str | None] = [*dict.fromkeys(row.panel for row in study.rows.values() if row.panel)]
     for quantity, task, label in product(study.draws, study.columns, labels or [None]):
@@ -226,17 +226,17 @@ def _setback(row: StudyRow, cell: Cell | None) -> str:
 
 
 def drawn_scores(cell: Cell, quantity: Quantity = "test") -> dict[int, float]:
-    """Return a cell's test scores by seed, or its shares of another quantity; none where one diverged."""
+    """Return a cell's test scores, or another quantity, by seed; empty if a run diverged."""
     runs = zip(cell.runs, cell.results, strict=True) if not cell.count("diverged") else ()
     values = {run[0].seed: value_of(*run, quantity, cell.metric) for run in runs if run[1].status == "done"}
     return {seed: value for seed, value in values.items() if value is not None}
 
 
-def _course(table: Table, shown: Mapping[Panel, Points]) -> str:
-    """Return which norm is ahead at every value of the setting, if one is, and whose mean moves the most."""
+def _course(table: Table, panels: Mapping[Panel, Points]) -> str:
+    """Return in words the norm that is ahead at every value, if any, and the norm whose mean moves most."""
     leaders: set[str] = set()
     moves: dict[tuple[str, str], tuple[float, float]] = {}
-    for (task, *_), by_norm in shown.items():
+    for (task, *_), by_norm in panels.items():
         sign = table.metric_of(task).sign
         means: dict[float, dict[str, float]] = {}
         for norm, points in by_norm.items():
@@ -260,8 +260,8 @@ def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:
     values = sorted({row.at for row in table.study.rows.values() if row.at is not None})
     task, rows, quantity = panel
     name = f"{table.column_title(task)}: {rows}" if rows else table.column_title(task)
-    drawn = f"{METRICS[quantity].label} (%)" if quantity in METRICS else table.metric_of(task).axis
-    axes.set(title=name, ylabel=drawn, xlabel=table.study.over or "")
+    label = f"{METRICS[quantity].label} (%)" if quantity in METRICS else table.metric_of(task).axis
+    axes.set(title=name, ylabel=label, xlabel=table.study.over or "")
     steps = {after - before for before, after in pairwise(values)}
     if values[0] > 0 and len(steps) > 1:
         axes.set_xscale("log", base=2)

@@ -1,4 +1,4 @@
-"""The square: scores by which of value and gradient is normalized, and the gradients through the layers."""
+"""The square: scores by how value and gradient are normalized, and the gradients through the layers."""
 
 import math
 from statistics import fmean
@@ -13,8 +13,8 @@ from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 
-GRADIENTS = ("neither", "mean", "variance", "both")  # which derivatives a gradient has; all divide it by std
-ARMS = {  # the norm of each gradient, by the value
+GRADIENTS = ("neither", "mean", "variance", "both")  # derivatives in a gradient; each is divided by std
+ARMS = {  # the norm for each gradient, by how the value is normalized
     "as it is": ("grad-scale", "grad-mean", "grad-variance", "grad-only"),
     "normalized": ("detachnorm", "detach-var", "detach-mean", "layernorm-simple"),
 }
@@ -24,7 +24,7 @@ DRAWN = [*CORNERS, "none"]
 
 @style.figure_style()
 def square(name: str, table: Table) -> style.NamedFigure | None:
-    """Return each task's map of mean scores, and dl/dx at each norm; None where no corner has run."""
+    """Return each task's map of mean scores, and dl/dx at each norm; None if no corner has runs."""
     cells = {task: {arm: table.cells.get((arm, task)) for arm in DRAWN} for task in tasks_with_runs(table)}
     drawn = {task: {a: drawn_scores(c) for a, c in of.items() if c} for task, of in cells.items()}
     scores = {task: {arm: of_arm for arm, of_arm in of.items() if of_arm} for task, of in drawn.items()}
@@ -46,7 +46,7 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
 
 
 def _map(axes: Axes, scores: dict[str, dict[int, float]], marks: dict[str, str]) -> None:
-    """Draw the map of a task, darker where a mean is higher; write each mean, its mark and lead over none."""
+    """Draw a task's map, darker for a higher mean, with each mean, its mark and its lead over no norm."""
     means, none = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}, scores.get("none", {})
     axes.imshow([[means.get(arm, math.nan) for arm in row] for row in ARMS.values()], cmap="Greys", alpha=0.5)
     for index, arm in enumerate(CORNERS):
@@ -62,7 +62,7 @@ def _map(axes: Axes, scores: dict[str, dict[int, float]], marks: dict[str, str])
 
 
 def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
-    """Draw the size of dl/dx at RT's norms from the first to the last, and return the lines by norm."""
+    """Draw the size of dl/dx from RT's first norm to its last; return the lines by norm."""
     analysis, handles = load_analysis("gradients"), dict[str, style.Handle]()
     grid = analysis_grid(analysis, runs=table.folder)
     for arm, look in style.norm_styles(DRAWN).items():

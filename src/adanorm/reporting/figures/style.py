@@ -1,4 +1,4 @@
-"""How figures look, and how they become files: the same records give the same bytes on any machine."""
+"""The style of figures, and writing them: the same records give the same bytes on any machine."""
 
 import io
 import math
@@ -39,21 +39,21 @@ STYLE = {
     "axes.axisbelow": True,
     "figure.constrained_layout.use": True,
     "svg.hashsalt": "adanorm",
-    "svg.fonttype": "none",  # words, which are found, read aloud and small, in place of outlines
+    "svg.fonttype": "none",  # text, not outlines: searchable, readable aloud, small
     "pdf.fonttype": 42,  # TrueType: journals refuse type 3
 }
 
 
 class NormStyle(NamedTuple):
-    """How a norm is drawn, everywhere."""
+    """How a norm is drawn in every figure."""
 
     color: str
     marker: str
-    dashes: tuple[float, ...]  # on, off, ... in line widths; none: solid
+    dashes: tuple[float, ...]  # on, off, ... in line widths; empty: solid
 
 
-# The paper's norms have the colors of Okabe and Ito, told apart by the colour-blind; dashes and markers tell
-# all apart in grey.
+# The paper's norms have the colors of Okabe and Ito, which the color-blind can tell apart; in grey, dashes
+# and markers tell all norms apart.
 NORM_STYLES = {
     "none": NormStyle("#000000", "X", (1, 1.2)),
     "layernorm": NormStyle("#0072B2", "o", ()),
@@ -82,13 +82,13 @@ BAND_HANDLE: dict[str, Any] = {"color": "0.3", **BAND}  # in a legend
 
 
 def norm_styles(norms: Sequence[str]) -> dict[str, NormStyle]:
-    """Return the look of each norm; those without one of their own get a grey one in turn."""
+    """Return the style of each norm; norms without their own style take the grey ones in turn."""
     others = cycle(NormStyle(*grey) for grey in GREYS)
     return {norm: NORM_STYLES[norm] if norm in NORM_STYLES else next(others) for norm in norms}
 
 
 class NamedFigure(NamedTuple):
-    """A figure with its name and what its reader must know."""
+    """A figure with its name and caption."""
 
     name: str
     caption: str
@@ -97,7 +97,7 @@ class NamedFigure(NamedTuple):
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Draw and write in the project's style during a block, whatever the user's own settings."""
+    """Use the project's style for drawing and writing in a block, whatever the user's own settings."""
     with style.context(["default", STYLE]):
         yield
 
@@ -105,7 +105,7 @@ def figure_style() -> Iterator[None]:
 def panels(
     count: int, height: float, message: str, *, across: int = 4, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure under its message, and its panels, `height` inches each and so many abreast."""
+    """Return a figure with a title, and its `count` panels: `height` inches each, `across` per row."""
     across = min(across, count)
     rows, title = math.ceil(count / across), textwrap.wrap(message, TITLE_LINE)
     figure = Figure(figsize=(WIDTH, 0.5 + 0.14 * len(title) + height * rows))
@@ -117,7 +117,7 @@ def panels(
 
 
 def norm_line(axes: Axes, points: Mapping[Any, float], look: NormStyle) -> Line2D:
-    """Draw a norm's line through y by x, with some five markers, and return it."""
+    """Draw and return a norm's line through points (y by x), with about five markers."""
     every = max(1, len(points) // 5)
     (line,) = axes.plot([*points], [*points.values()], color=look.color, marker=look.marker, markevery=every)
     line.set(linestyle=(0, look.dashes) if look.dashes else "-")
@@ -125,20 +125,20 @@ def norm_line(axes: Axes, points: Mapping[Any, float], look: NormStyle) -> Line2
 
 
 def seeds_line(axes: Axes, seeds: Mapping[float, Sequence[float]], look: NormStyle) -> Line2D:
-    """Draw the mean over seeds by x in a band from the lowest to the highest, and return its line."""
+    """Draw the mean over seeds by x, in a band from the lowest to the highest seed; return the line."""
     lows, highs = ([*map(end, seeds.values())] for end in (min, max))
     axes.fill_between([*seeds], lows, highs, color=look.color, **BAND)
     return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, look)
 
 
 def count_axis(axis: Axis, most: int) -> None:
-    """Label an axis of updates or epochs with a few whole numbers, such as 400k."""
+    """Label an axis of updates or epochs with about `most` whole numbers, such as 400k."""
     axis.set_major_locator(ticker.MaxNLocator(most, integer=True))
     axis.set_major_formatter(ticker.EngFormatter(sep=""))
 
 
 def name_rows(axes: Axes, names: Iterable[str]) -> None:
-    """Give the rows 0, 1, ... of a panel, the first on top, their names in place of ticks."""
+    """Label the rows 0, 1, ... of a panel with names instead of ticks, the first row on top."""
     labels = [*names]
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -146,7 +146,7 @@ def name_rows(axes: Axes, names: Iterable[str]) -> None:
 
 
 def log_axis(axes: Axes) -> bool:
-    """Make the axis of y logarithmic, with a few labels, where values span more than a factor of ten."""
+    """Make y logarithmic with a few labels if values span more than a factor of ten; return whether it is."""
     low, high = axes.dataLim.intervaly
     if not 0 < 10 * low < high:
         return False
@@ -159,7 +159,7 @@ def log_axis(axes: Axes) -> bool:
 
 
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
-    """Put a legend below the panels: of artists, or of how a line looks or, with an alpha, an area."""
+    """Put a legend below the panels; a handle is an artist, or the look of a line or (with alpha) an area."""
     columns = math.ceil(len(handles) / math.ceil(len(handles) / 4))
     artists = [one if isinstance(one, Artist) else _drawn_as(one) for one in handles.values()]
     figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
@@ -169,7 +169,7 @@ def _drawn_as(look: dict[str, Any]) -> Artist:
     return Patch(**look) if "alpha" in look else Line2D([], [], **{"color": "0.35", **look})
 
 
-# No dates, and no versions: a file changes when what it shows does.
+# No dates and no versions: a file changes only when the figure does.
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -178,10 +178,10 @@ METADATA: dict[str, dict[str, None]] = {
 
 
 def rendered(drawing: NamedFigure, kind: str) -> bytes:
-    """Return a drawing as a file of a kind; the words of an SVG are text, in a font that the reader has."""
+    """Return the bytes of a drawing as svg, pdf or png; an SVG's words are text, in a font its reader has."""
     file, figure = io.BytesIO(), drawing.figure
     with figure_style():
-        if layout := figure.get_layout_engine():  # once: savefig would draw all for it alone
+        if layout := figure.get_layout_engine():  # here once: savefig would draw everything twice for it
             layout.execute(figure)
             figure.set_layout_engine("none")
         metadata = {"Title": drawing.name, **METADATA[kind]}
@@ -191,7 +191,7 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
 
 
 def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
-    """Write a drawing in each format, and a page with its caption, and return the files."""
+    """Write a drawing in each format, with a page for its caption; return the files."""
     name = drawing.name
     page = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"
     images = {f"{name}.{kind}": rendered(drawing, kind) for kind in formats}

@@ -1,4 +1,4 @@
-"""Analyses as text, from their records alone."""
+"""The tables of analyses as text, from their records alone."""
 
 from pathlib import Path
 
@@ -22,10 +22,10 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
         about = [f"## {title(task)}", f"{analysis.scale} scale", *analysis.task_overrides.get(task, ())]
         lines += [", ".join(about), ""] if task and rows else []
         lines += [*markdown_table(header, rows), ""] if rows else []
-    return "\n".join([*lines, analysis.caption, "", _how(analysis, grid), ""])
+    return "\n".join([*lines, analysis.caption, "", _about_means(analysis, grid), ""])
 
 
-def _how(analysis: Analysis, grid: AnalysisGrid) -> str:
+def _about_means(analysis: Analysis, grid: AnalysisGrid) -> str:
     settings = [f"{k} {value}" for k, value in analysis.settings().items() if k not in ("name", "evaluate")]
     geometric = [markdown(quantity.label) for quantity in analysis.shown if quantity.geometric]
     of = f" (geometric means for: {'; '.join(geometric)})" if geometric else ""
@@ -35,7 +35,7 @@ def _how(analysis: Analysis, grid: AnalysisGrid) -> str:
 
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
-    """Return the observations as CSV, unrounded: one line per record, place and quantity."""
+    """Return an analysis as CSV, to six digits: one line per record, place and quantity."""
     header = ["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"]
     rows: list[list[object]] = []
     for (norm, task), cell in grid.items():
@@ -48,7 +48,7 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
 
 
 def write_analysis(analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None) -> list[Path]:
-    """Write an analysis' table in its two formats and return the files."""
+    """Write an analysis' table as Markdown and CSV, and return the files."""
     texts = {"md": analysis_markdown(analysis, grid), "csv": analysis_csv(analysis, grid)}
     files = {f"analysis-{analysis.name}.{ending}": text for ending, text in texts.items()}
     return write_files(folder or PROJECT / "results" / "tables", files)

@@ -1,4 +1,4 @@
-"""The paper's claims, tested, as text; of the question also the answer, data set by data set."""
+"""The verdicts on the paper's claims as text, and the answer to the main question on each data set."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -25,7 +25,7 @@ CLAIM_COLUMNS = (
 
 
 def registered_note() -> str:
-    """Return which file says what is claimed, which difference matters and when runs stop."""
+    """Return the note on registration: where claims, margins and the stopping rule were written down."""
     registered = preregistration()
     plan = registered.stopping
     return (
@@ -37,7 +37,7 @@ def registered_note() -> str:
 
 
 def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
-    """Return the claims in Markdown: all verdicts first, then one table per claim with its comparisons."""
+    """Return the claims in Markdown: first all verdicts, then one table of comparisons per claim."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     lines += [line for text in origin_note(reader.records(RUNS)) for line in (text, "")]
     rows = (
@@ -58,7 +58,7 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
 
 
 def claim_row(task: TaskResult) -> list[str]:
-    """Return the comparison of a claim's norms on a task, with one text for each of CLAIM_COLUMNS."""
+    """Return a claim's comparison on a task as a row, one text for each of CLAIM_COLUMNS."""
     pair, quantity = task.pair, task.claim.quantity
     comparison = pair.comparison
     metric = task_metric(task.task).label if quantity == "test" else QUANTITIES[quantity]
@@ -84,32 +84,32 @@ def claim_row(task: TaskResult) -> list[str]:
         str(comparison.seeds),
         f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}" if paper else "-",
         f"{excluded} ({shown_p(comparison.paper_p)})" if paper else "-",
-        _seeds(pair, prospect.to_find) if paper else "-",
-        _seeds(pair, prospect.to_equate),
-        _half(task.best_epoch),
-        _half(task.level),
+        _seeds_text(pair, prospect.to_find) if paper else "-",
+        _seeds_text(pair, prospect.to_equate),
+        _effect_and_half(task.best_epoch),
+        _effect_and_half(task.level),
     ]
 
 
-def _seeds(pair: Pair, seeds: int | None) -> str:
+def _seeds_text(pair: Pair, seeds: int | None) -> str:
     if seeds is None:
         return "no number"
     return f"{seeds}: {more(pair, seeds)}" if seeds > len(pair.seeds) else str(seeds)
 
 
-def _half(pair: Pair | None) -> str:
-    """Return an effect with half its interval."""
+def _effect_and_half(pair: Pair | None) -> str:
+    """Return an effect ± half the width of its interval."""
     comparison = pair.comparison if pair else None
     return f"{comparison.gap:+.3f} ± {comparison.interval.high - comparison.gap:.3f}" if comparison else "-"
 
 
 def shown_p(p: float | None) -> str:
-    """Return a p as it is shown; none is shown as 0."""
+    """Return a p as text, `< .001` if it is smaller than that."""
     return "-" if p is None else "< .001" if p < 0.001 else f"{p:.3f}"
 
 
 def over_tasks(result: ClaimResult) -> str:
-    """Return the tests of a claim over all its tasks, in a paragraph."""
+    """Return a paragraph with the tests of a claim over all its tasks."""
     holds, contrary, no_gain = result.family or result.ps
     return (
         f"Over all data sets, p corrected for the claims of the scale: {shown_p(holds)} for the claim,"
@@ -124,19 +124,19 @@ def question() -> Claim:
 
 
 def headline(answers: Sequence[TaskAnswer]) -> str:
-    """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and what is missing."""
-    known = {title(one.task): one.comparison for one in answers if one.comparison is not None}
-    ahead, behind = ([task for task, c in known.items() if c.sign == sign] for sign in ("ahead", "behind"))
-    excluded, earlier = (
-        [title(one.task) for one in some if one.comparison and one.comparison.papers_gap == "excluded"]
-        for some in (answers, [one.before for one in answers if one.before])
+    """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and missing answers."""
+    compared = {title(one.task): one.comparison for one in answers if one.comparison is not None}
+    ahead, behind = ([task for task, c in compared.items() if c.sign == sign] for sign in ("ahead", "behind"))
+    excluded, first_plan = (
+        [title(one.task) for one in group if one.comparison and one.comparison.papers_gap == "excluded"]
+        for group in (answers, [one.before for one in answers if one.before])
     )
-    where = {"on": excluded, "by the first plan on": [task for task in earlier if task not in excluded]}
+    where = {"on": excluded, "by the first plan on": [task for task in first_plan if task not in excluded]}
     papers = ", and ".join(f"{how} {listed(tasks)}" for how, tasks in where.items() if tasks)
     lacking = [one for one in answers if one.comparison is None]
     missing = [title(one.task) for one in lacking if not one.setback]
     uncompared = [f"{title(one.task)} ({one.setback})" for one in lacking if one.setback]
-    of = f"the {data_sets(len(known))} with an answer" if known and lacking else data_sets(len(answers))
+    of = f"the {data_sets(len(compared))} with an answer" if compared and lacking else data_sets(len(answers))
     claimed = count(question().needed("paper")), count(len(question().tasks_at("paper")))
     sentences = [
         f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {of}"
@@ -150,9 +150,9 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
 
 
 def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
-    """Return one row per data set, with the columns of ANSWER_COLUMNS; those without an answer come last.
+    """Return one row per data set, with one text for each of ANSWER_COLUMNS; rows without an answer are last.
 
-    Under an answer by a later plan stands what the first plan had decided, by its own rule, marked so.
+    Below an answer by a later plan is a second row with the first plan's answer by its own rule.
     """
     rows = []
     for one in sorted(answers, key=lambda one: one.comparison is None):
@@ -178,12 +178,12 @@ def _answer_row(one: TaskAnswer, mark: str = "") -> list[str]:
 
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:
-    """Return what is left of the answers when they are corrected for their number, and translation pooled."""
-    known = [(one, one.comparison) for one in answers if one.comparison is not None]
-    told = [title(one.task) for one, _ in known if one.family_p < preregistration().level]
-    left = listed(told) if told else "none of them"
-    text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is ahead or behind on {left}."
-    translations = [comparison for one, comparison in known if task_metric(one.task).label == "BLEU"]
+    """Return the answers corrected for the number of data sets, and the pooled lead on translation."""
+    compared = [(one, one.comparison) for one in answers if one.comparison is not None]
+    significant = [title(one.task) for one, _ in compared if one.family_p < preregistration().level]
+    names = listed(significant) if significant else "none of them"
+    text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is ahead or behind on {names}."
+    translations = [comparison for one, comparison in compared if task_metric(one.task).label == "BLEU"]
     if len(translations) < 2:
         return text
     whole = pooled(translations)

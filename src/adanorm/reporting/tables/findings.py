@@ -1,4 +1,4 @@
-"""What other papers report and predict, each with what records say of it, as text."""
+"""Findings and predictions of other papers as text, each with the verdict from our records."""
 
 import math
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ PREDICTION_COLUMNS = (
 
 
 def findings_markdown(runs: str | None = None) -> str:
-    """Return every finding with its verdicts, in Markdown; `runs` is the folder of the records."""
+    """Return all findings with their verdicts in Markdown; `runs` is the folder of the records."""
     lines = ["# Findings of older papers, tested", "", how_to_read("Findings")]
     for finding in findings.load_findings():
         analysis = spec.load_analysis(finding.analysis)
@@ -40,18 +40,18 @@ def findings_markdown(runs: str | None = None) -> str:
 
 
 def _row(finding: Finding, row: FindingRow) -> list[str]:
-    both = zip(finding.norms or (), row.means, strict=True)
-    sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in both]
+    norm_means = zip(finding.norms or (), row.means, strict=True)
+    sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in norm_means]
     p, gap = shown_p(row.comparison.family_p if row.comparison else None), fmean(row.gaps)
-    shown = (
+    difference = (
         f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + spec.number(abs(gap))
     )
     about = [title(row.task), markdown(row.quantity.label), *sides]
-    return [*about, shown, p, str(len(row.gaps)), row.verdict]
+    return [*about, difference, p, str(len(row.gaps)), row.verdict]
 
 
 def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid) -> list[list[str]]:
-    """Return the rows of a published table of yes and no, one per norm."""
+    """Return the rows that compare ours with a published table of yes and no, one per norm."""
     cells = {norm: cell for (norm, _), cell in grid.items() if spec.analysis_results(cell)}
     rows = []
     for norm, published in finding.table.items():
@@ -63,7 +63,7 @@ def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid)
 
 
 def predictions_markdown(runs: str | None = None) -> str:
-    """Return every prediction with its outcome on each data set; `runs` is the folder of the records."""
+    """Return all predictions with their outcomes in Markdown; `runs` is the folder of the records."""
     predictions, digest = findings.load_predictions()
 
     @cache
@@ -76,8 +76,8 @@ def predictions_markdown(runs: str | None = None) -> str:
     for one in predictions:
         rows = [row for name in one.studies for row in _outcomes(one, name, families(name))]
         leads = ", less ".join(map(" over ".join, zip(one.rows[::2], one.rows[1::2], strict=True)))
-        asked = f"Expected of {markdown(leads)}: {one.expected} ({markdown(one.source)})."
-        lines += ["", f"## {one.text}", "", asked, ""]
+        expectation = f"Expected of {markdown(leads)}: {one.expected} ({markdown(one.source)})."
+        lines += ["", f"## {one.text}", "", expectation, ""]
         lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [f"Not run: {', '.join(one.studies)}."]
     return "\n".join([*lines, ""])
 

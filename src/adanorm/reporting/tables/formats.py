@@ -1,4 +1,4 @@
-"""A study's table as text: Markdown, CSV, LaTeX, the terminal."""
+"""A study's table as Markdown, CSV, LaTeX, and text for a terminal."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import csv_text, latex, markdown, markdown_table
 from adanorm.verdicts.cell import Quantity
 
-WIDTH, LABEL = 80, 18  # columns of a terminal, of them for a row's label
+WIDTH, LABEL = 80, 18  # characters: of a terminal's line, and of a row's label in it
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
-BESIDE: dict[str, tuple[Quantity, Quantity]] = {  # what a table below the scores shows, by its heading
+BESIDE: dict[str, tuple[Quantity, Quantity]] = {  # the quantities of a table below the scores, by its heading
     "Validation scores: the best evaluation, and the level": ("valid_best", "valid_level"),
     "Wrong labels at the last evaluation, in percent: learned, and recovered": ("memorized", "recovered"),
 }
@@ -26,40 +26,40 @@ TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test sco
 
 
 def write_table(table: Table, name: str, to: Path | None = None, formats: Sequence[str] = ()) -> list[Path]:
-    """Write a table in its formats and return the files: by default those of the study's committed ones."""
+    """Write a table in `formats`, by default those of the study's committed table; return the files."""
     standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
     texts = {f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
     return write_files(to or PROJECT / "results" / "tables", texts)
 
 
-def _grid(table: Table, escaped: Callable[[str], str], *, bold: str) -> list[list[str]]:
-    """Return the rows of the wide table, the paper's layout; the best norm of a task is printed `bold`."""
+def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list[str]]:
+    """Return the rows of the table in the paper's layout; the best row of a task gets the format `bold`."""
     columns, rows = table.study.columns, list[list[str]]()
     for norm in table.study.rows:
         scores = [
-            (bold if table.best(t) == norm else "{}").format(escaped(table.ours(norm, t))) for t in columns
+            (bold if table.best(t) == norm else "{}").format(escape(table.ours(norm, t))) for t in columns
         ]
-        rows.append([escaped(title(norm)), *scores])
+        rows.append([escape(title(norm)), *scores])
         for label, text in (("· paper", table.paper), ("· verdict", table.verdict)):
             if any(fields := [text(norm, task) for task in columns]):
-                rows.append([*map(escaped, [label, *fields])])
+                rows.append([*map(escape, [label, *fields])])
     for before, after in table.study.improvements:
         ours, theirs = zip(*(table.improvement(before, after, task) for task in columns), strict=True)
-        rows.append([*map(escaped, [f"{title(after)} over {title(before)}", *ours])])
-        rows += [[*map(escaped, ["· paper", *theirs])]] if table.shows_paper else []
+        rows.append([*map(escape, [f"{title(after)} over {title(before)}", *ours])])
+        rows += [[*map(escape, ["· paper", *theirs])]] if table.shows_paper else []
     if any(baselines := [baseline_text(table, task) for task in columns]):
-        rows.append([*map(escaped, ["Trivial baseline", *baselines])])
+        rows.append([*map(escape, ["Trivial baseline", *baselines])])
     return rows
 
 
 def baseline_text(table: Table, task: str) -> str:
-    """Return the best trivial baseline of a column; nothing where none is recorded."""
+    """Return the best trivial baseline of a column as text; empty if none is recorded."""
     baseline = table.baseline(task)
     return f"{table.metric_of(task).text(baseline.score)} ({baseline.name})" if baseline else ""
 
 
 def tasks_with_runs(table: Table) -> list[str]:
-    """Return the tasks on which some run has ended."""
+    """Return the tasks that have an ended run."""
     return [task for task in table.study.columns if any(c.results for c in table.column(task).values())]
 
 
@@ -69,34 +69,34 @@ def column_label(table: Table, task: str) -> str:
 
 
 def validation_label(table: Table, task: str) -> str:
-    """Return a column's title with the metric of its validation."""
+    """Return a column's title with the metric of its validation scores."""
     run = table.first_run(task)
-    assert run is not None, "of columns with runs"
+    assert run is not None, "only columns with runs have this label"
     return f"{table.column_title(task)} ({METRICS[run.task.selection_metric].label})"
 
 
 def tables_beside(table: Table) -> dict[str, list[list[str]]]:
-    """Return tables of two means a cell, below their header, by heading; of wrong labels where a rule is."""
-    compared = {*table.study.rule.quantities.values()} if table.study.rule else {*()}
-    asked = {heading: two for heading, two in BESIDE.items() if "valid_best" in two or {*two} & compared}
-    return {heading: rows for heading, two in asked.items() if (rows := _beside(table, two))}
+    """Return by heading tables with two means per cell; wrong labels only if the study's rule reads them."""
+    of_rule = {*table.study.rule.quantities.values()} if table.study.rule else {*()}
+    pairs = {heading: pair for heading, pair in BESIDE.items() if "valid_best" in pair or {*pair} & of_rule}
+    return {heading: rows for heading, pair in pairs.items() if (rows := _means_beside(table, pair))}
 
 
-def _beside(table: Table, two: tuple[Quantity, Quantity]) -> list[list[str]]:
-    shown: dict[str, dict[str, str]] = {}
+def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[str]]:
+    texts: dict[str, dict[str, str]] = {}
     for task in tasks_with_runs(table):
         for norm, cell in table.column(task).items():
-            if means := table.means(norm, task, *two):
-                metric = METRICS[two[0] if two[0] in METRICS else cell.runs[0].task.selection_metric]
-                shown.setdefault(task, {})[norm] = ", ".join(map(metric.text, means))
-    norms = [norm for norm in table.study.rows if any(norm in of for of in shown.values())]
-    body = [[title(norm), *(of.get(norm, "-") for of in shown.values())] for norm in norms]
-    label = table.column_title if two[0] in METRICS else partial(validation_label, table)
-    return [["Model", *map(label, shown)], *body] if body else []
+            if means := table.means(norm, task, *pair):
+                metric = METRICS[pair[0] if pair[0] in METRICS else cell.runs[0].task.selection_metric]
+                texts.setdefault(task, {})[norm] = ", ".join(map(metric.text, means))
+    norms = [norm for norm in table.study.rows if any(norm in of for of in texts.values())]
+    body = [[title(norm), *(of.get(norm, "-") for of in texts.values())] for norm in norms]
+    label = table.column_title if pair[0] in METRICS else partial(validation_label, table)
+    return [["Model", *map(label, texts)], *body] if body else []
 
 
 def _tries(table: Table) -> list[str]:
-    """Return the validation scores of a budget's settings in Markdown."""
+    """Return the table of validation scores of a budget's settings in Markdown."""
     tasks, rows = tasks_with_runs(table), []
     for (row, setting), by_task in table.tries().items():
         texts = {
@@ -127,14 +127,14 @@ CSV_HEADER = (
 
 
 def table_csv(table: Table) -> str:
-    """Return the table as CSV: one line per cell, unrounded."""
+    """Return the table as CSV, to four decimals: one line per cell."""
     header = [*CSV_HEADER, "chosen"] if table.study.tries else CSV_HEADER
     rows = ([*_csv_row(table, *address), table.chosen.get(address, "")] for address in table.cells)
     return csv_text(header, (row[: len(header)] for row in rows))
 
 
 def _csv_row(table: Table, norm: str, task: str) -> list[str]:
-    """Return a cell, with one text for each of CSV_HEADER."""
+    """Return a cell as a row, one text for each of CSV_HEADER."""
     cell, number = table.cells[norm, task], table.published(norm, task)
     scores, results = (cell.scores, cell.results) if cell else ([], [])
     baseline, valid = table.baseline(task), table.means(norm, task, "valid_best", "valid_level")
@@ -156,7 +156,7 @@ def _csv_row(table: Table, norm: str, task: str) -> list[str]:
 
 
 def table_latex(table: Table) -> str:
-    """Return the table as a LaTeX tabular, in the paper's layout; it needs the package booktabs."""
+    """Return the table as a LaTeX tabular in the paper's layout; LaTeX needs the package booktabs."""
     columns = table.study.columns
     rows = [["Model", *map(latex, map(title, columns))], *_grid(table, latex, bold=r"\textbf{{{}}}")]
     head, *body = (" & ".join(row) + r" \\" for row in rows)
@@ -165,20 +165,20 @@ def table_latex(table: Table) -> str:
 
 
 def table_text(table: Table) -> str:
-    """Return the table for a terminal of 80 columns: one line per cell, tasks without any run left out."""
-    study, shown = table.study, tasks_with_runs(table)
+    """Return the table for a terminal 80 characters wide: one line per cell, no tasks without runs."""
+    study, tasks = table.study, tasks_with_runs(table)
     lines = [study.title]
-    for task in shown:
+    for task in tasks:
         lines.append(f"{table.column_title(task)}, test {table.metric_of(task).label}, {study.scale}")
         for norm in study.rows:
             paper, label = table.paper(norm, task), title(norm)
             quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""
-            if len(label) > LABEL:  # on lines of its own
+            if len(label) > LABEL:  # gets lines of its own
                 lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
                 label = ""
             line = f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}"
             lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
-    if empty := [title(task) for task in study.columns if task not in shown]:
+    if empty := [title(task) for task in study.columns if task not in tasks]:
         lines.append(f"no runs yet: {', '.join(empty)}")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The norms of each task held against each other, as text."""
+"""The comparisons of all pairs of norms on each task, as text."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ HEADER = ("Model", "score", "seeds", "group", "lead over LayerNorm", "95 % inter
 
 
 def league_markdown(leagues: Sequence[TaskLeague]) -> str:
-    """Return the leagues in Markdown: of a task one row per norm, and P(A > B) of every two."""
+    """Return the leagues in Markdown: for each task one row per norm, and P(row > column) of each pair."""
     lines = ["# Which norms can be told apart", "", how_to_read("League")]
     for one in leagues:
         names, left_out = [*one.league.scores], [f"{title(n)} ({why})" for n, why in one.left_out.items()]
@@ -42,21 +42,21 @@ def _chances(league: League, name: str) -> list[str]:
     return [markdown(title(name)), *("-" if p is None or n == name else f"{p:.2f}" for n, p in chances)]
 
 
-def outlook(league: League, named: Callable[[str], str] = str) -> str:
-    """Return how many pairs are told apart, and which one more seed of each name would tell apart too."""
-    told = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
+def outlook(league: League, label: Callable[[str], str] = str) -> str:
+    """Return how many pairs are told apart, and which pairs the next look, or one more seed, would add."""
+    count = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
     when = "the next look" if league.looks else "one more seed of each"
-    later = listed([f"{named(first)} from {named(second)}" for first, second in league.next_told_apart])
+    pairs = listed([f"{label(first)} from {label(second)}" for first, second in league.next_told_apart])
     with_these = "with these means and deviations, would tell apart"
-    return f"Told apart: {told}; {when}, {with_these} {later or 'no more'}."
+    return f"Told apart: {count}; {when}, {with_these} {pairs or 'no more'}."
 
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:
-    """Return the scores as CSV, unrounded, as `adanorm verdict` reads them."""
+    """Return the unrounded scores as CSV in the format of `adanorm verdict`."""
     rows = [
         [one.task, norm, seed, task_metric(one.task).sign * score]
         for one in leagues
-        for norm, of in one.league.scores.items()
-        for seed, score in of.items()
+        for norm, by_seed in one.league.scores.items()
+        for seed, score in by_seed.items()
     ]
     return csv_text(["task", "name", "seed", "score"], rows)

@@ -1,4 +1,4 @@
-"""What the reader of a table must know, a paragraph each: its scores, its settings, its study's rule."""
+"""The notes below a table, one paragraph each: its scores, its settings, its study's rule."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -17,11 +17,11 @@ from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.cell import Cell, cell_of, last_fall
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 
-STILL_FALLING = 0.01  # of the validation loss, over a run's last tenth
+STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last tenth
 
 
 def notes(table: Table) -> list[str]:
-    """Return what a reader of the table must know beside what docs/tables.md says of every table."""
+    """Return the notes of a table; docs/tables.md has those that hold for every table."""
     scale = f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"
     parts = (_settings, _differences, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
     folders = (folder for cell in table.cells.values() if cell for folder in cell.folders)
@@ -30,17 +30,17 @@ def notes(table: Table) -> list[str]:
 
 
 def _seeds(table: Table) -> str:
-    """Return the planned seeds, and which cells have more of them."""
+    """Return the planned seeds, and the cells that have more."""
     planned = table.study.seeds
     cells = ((_name(row), _name(task), len(c.scores)) for (row, task), c in table.cells.items() if c)
     more = [f"{row} on {task} {count}" for row, task, count in cells if count > len(planned)]
     beyond = f" These cells have more: {', '.join(more)}." if more else ""
-    read = " The study's rule reads only the planned ones." if more and table.study.rule else ""
-    return f"{', '.join(map(str, planned))}.{beyond}{read}"
+    planned_only = " The study's rule reads only the planned ones." if more and table.study.rule else ""
+    return f"{', '.join(map(str, planned))}.{beyond}{planned_only}"
 
 
 def _converged(table: Table) -> list[str]:
-    """Return how far the runs of scale small had converged, and which had not."""
+    """Return how far runs at scale small have converged, and the cells that have not."""
     largest: dict[str, float] = {}
     for (label, task), cell in table.cells.items() if table.study.scale == "small" else ():
         runs = cell.runs if cell and not cell.count("diverged") else ()
@@ -57,13 +57,13 @@ def _name(name: str) -> str:
 
 
 def _settings(table: Table) -> list[str]:
-    """Return the settings that a column alone has, and where a norm is undefined."""
+    """Return why norms are undefined, and the settings of single columns."""
     rows = table.study.rows
     reasons = dict.fromkeys(row.undefined for row in rows.values() if row.undefined)
     lines = [f"*undefined*: {markdown(reason)}." for reason in reasons]
     for task, changes in table.study.column_overrides.items():
         of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
-        own = [f"{_name(label)} {markdown(', '.join(given))}" for label, given in of_rows.items() if given]
+        own = [f"{_name(label)} {markdown(', '.join(extra))}" for label, extra in of_rows.items() if extra]
         changed = ", ".join([markdown(", ".join(changes)), *own])
         lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers do not stand there.")
     return lines
@@ -77,7 +77,7 @@ def _differences(table: Table) -> list[str]:
 
 
 def _paper(table: Table) -> list[str]:
-    """Return why the paper's numbers are no measure of the runs, and which of them nobody confirms."""
+    """Return why the paper's numbers do not apply to the runs, and what the mark for unconfirmed means."""
     quote = table.study.quote
     lines = [f"Not the paper's data or settings: {markdown(quote)}"] if quote and not table.comparable else []
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
@@ -86,7 +86,7 @@ def _paper(table: Table) -> list[str]:
 
 
 def _arithmetics(table: Table) -> list[str]:
-    """Return how many kinds of arithmetic computed the runs of a column, where it is more than one."""
+    """Return the columns whose runs differ in arithmetic, each with the number of kinds."""
     kinds = {
         task: {reader.record(folder).arithmetic for c in table.column(task).values() for folder in c.folders}
         for task in table.study.columns
@@ -96,7 +96,7 @@ def _arithmetics(table: Table) -> list[str]:
 
 
 def _tuned(table: Table) -> list[str]:
-    """Return the settings that a norm has on one task alone, unless the rows try settings of their own."""
+    """Return the settings chosen for a norm on one task; nothing if the study itself tries settings."""
     chosen: dict[str, dict[str, None]] = {"task_norm": {}, "task_norm_scale": {}}
     for (label, task), plan in table.grid.items() if not table.study.tries else ():
         norm = table.study.rows[label].norm
@@ -112,7 +112,7 @@ def _tuned(table: Table) -> list[str]:
 
 
 def _choice(table: Table) -> list[str]:
-    """Return what a study with a budget chooses by."""
+    """Return the settings that a study with a budget tries, and how it chooses."""
     study = table.study
     own = [f"{_name(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
     tried = "; ".join(own) or ", ".join(study.budget)
@@ -121,7 +121,7 @@ def _choice(table: Table) -> list[str]:
 
 
 def rule_notes(table: Table) -> list[str]:
-    """Return what the study's rule is and what it says of every comparison; nothing without a rule."""
+    """Return the study's rule and its result for every comparison; nothing without a rule."""
     rule = table.study.rule
     if rule is None:
         return []
@@ -135,9 +135,9 @@ def rule_notes(table: Table) -> list[str]:
 
 
 def decided(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
-    """Return what the study's rule compares and says, nothing without a rule.
+    """Return the columns by quantity and the decisions by family of the study's rule; empty without a rule.
 
-    Its columns by quantity, also those that it takes from other studies, and its decisions by family.
+    The columns include those that the rule takes from other studies.
     """
     rule = table.study.rule
     if rule is None:
@@ -152,7 +152,7 @@ def decided(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[
 
 
 def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
-    """Return what the study's rule has of its own: its margins, and how it differs from the usual one."""
+    """Return the margins of the study's rule, and how it differs from the usual rule."""
     margins = ", ".join(
         f"{_name(column.task)} {column.margin:g}"
         + ("" if quantity == "test" else f" of the {QUANTITIES[quantity]}")
@@ -174,9 +174,9 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
 
 
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
-    """Return a column's scores over its planned seeds, or by fold, and the rows that are not compared.
+    """Return a column's scores by planned seed, or by fold, and the rows that are not compared.
 
-    A rule without looks reads once, when all planned seeds are on record: in folds, all of every fold.
+    A rule without looks reads once, when all planned seeds are on record; with folds, those of every fold.
     """
     study, cells = table.study, dict[str, Cell]()
     for row, cell in table.column(task).items():
@@ -186,7 +186,7 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
     scores = {row: {**cell.by_seed} for row, cell in cells.items() if not cell.setback}
     looks = rule.looks or (len(study.seeds),)
-    if rule.folds_overlap is not None:  # a norm that lost a fold is not compared by the others
+    if rule.folds_overlap is not None:  # a norm with a setback in one fold is not compared by its other folds
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
         by_row, scores, looks = scores, {}, (len({row.at for row in study.rows.values()}),)
         for label, of_label in by_row.items():
@@ -200,12 +200,12 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
 
 
 def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
-    """Return what a family's comparisons say, each with its columns."""
+    """Return the result of each comparison of a family on each of its columns, as one paragraph."""
     texts = []
     for rows, group in groupby(decisions, key=lambda decision: decision.compared):
         of_rows = list(group)
         names = [_name(row) for row in rows]
-        leads = [f"{names[at]} over {names[at + 1]}" for at in range(0, len(names), 2)]
+        leads = [f"{names[i]} over {names[i + 1]}" for i in range(0, len(names), 2)]
         text = f"{', less '.join(leads)}: {', '.join(map(_decision, of_rows))}"
         if rule.improves_on is not None:
             verdict = {True: "an improvement", False: "no improvement shown", None: "undecided"}
@@ -232,12 +232,12 @@ def _replicated(first: str, second: str, columns: list[Column]) -> str:
 
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
-    """Return on which columns the sentence is borne out, on which not, and which say nothing."""
+    """Return where a conclusion is borne out, where it is not, and where nothing was compared."""
     tasks: dict[str, list[str]] = {"borne out": [], "not shown": [], "not compared": [], "not run": []}
     for decision in decisions:
         if decision.compared == conclusion.where:
-            told = "borne out" if decision.answer == conclusion.found else "not shown"
-            untold = "not compared" if decision.not_compared else "not run"
-            tasks[told if decision.answer else untold].append(_name(decision.column.task))
+            state = "borne out" if decision.answer == conclusion.found else "not shown"
+            missing = "not compared" if decision.not_compared else "not run"
+            tasks[state if decision.answer else missing].append(_name(decision.column.task))
     states = [f"{state} on {', '.join(of_state)}" for state, of_state in tasks.items() if of_state]
     return f"By the rule, \u201c{markdown(conclusion.says)}\u201d: {'; '.join(states)}."

@@ -21,7 +21,7 @@ def reproducibility_markdown(columns: Sequence[Agreement]) -> str:
 
 
 def row(column: Agreement) -> list[str]:
-    """Return the measures of a column, with one text for each of COLUMNS."""
+    """Return a column's measures as a row, one text for each of COLUMNS."""
     own, share = column.own_upheld, 100 * column.upheld / max(1, column.ordered)
     return [
         title(column.task) if column.task else "all",
@@ -36,10 +36,10 @@ def row(column: Agreement) -> list[str]:
 
 
 def reproducibility_csv(columns: Sequence[Agreement]) -> str:
-    """Return the measures as CSV, unrounded."""
+    """Return the measures as CSV, to four decimals."""
     names = "norms upheld ordered p_upheld spearman pearson variation"
     rows = []
     for column in columns:
-        shown = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in column[:8])
-        rows.append([column.task or "all", "yes" if column.confirmed else "no", *shown])
+        texts = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in column[:8])
+        rows.append([column.task or "all", "yes" if column.confirmed else "no", *texts])
     return csv_text(["task", "confirmed", *names.split(), "own_upheld"], rows)

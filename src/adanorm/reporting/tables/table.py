@@ -1,4 +1,4 @@
-"""A study's cells in their grid, with the paper's numbers and differences between rows, and their origins."""
+"""The grid of a study's cells, the paper's numbers, differences between rows, and where runs come from."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,25 +24,25 @@ from adanorm.verdicts.variance import TaskVariance
 
 
 class Table:
-    """The cells of a study, by (row, task); a row is named by its norm unless it has a label.
+    """The cells of a study by (row, task); a row's name is its label, or else its norm.
 
-    Of a budget's overrides a cell shows the best by validation, and `chosen` says which it is.
-    With a metric, that one is shown where runs have it, such as another kind of BLEU. Raises
-    ValueError where none has it.
+    If the study has a budget of settings, a cell shows the best by validation, named in `chosen`. `metric`,
+    such as another kind of BLEU, replaces the task's own metric where runs have it. Raises
+    ValueError if no run has it.
     """
 
     def __init__(self, study: Study, grid: StudyGrid, *, metric: str | None = None) -> None:
         self.study, self.grid, self.metric = study, grid, metric
         for name in ("baseline", "best", "evidence", "means", "tries", "variance"):
-            setattr(self, name, cache(getattr(self, name)))  # asked for by many cells and by every format
+            setattr(self, name, cache(getattr(self, name)))  # used by many cells and every format
         self.comparable = study.scale == "paper" and not study.varies and metric is None
-        self.folder = next((plan.runs[0].runs for plan in grid.values() if plan.runs), None)  # of records
-        # The paper's numbers may be shown without being compared with.
+        self.folder = next((plan.runs[0].runs for plan in grid.values() if plan.runs), None)  # of the records
+        # The paper's numbers may be shown but not compared with ours.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
         self.cells: dict[tuple[str, str], Cell | None] = dict.fromkeys(grid)
         self.tried = {address: [*map(Tried, plan.candidates)] for address, plan in grid.items()}
         self.chosen: dict[tuple[str, str], str] = {}
-        self.lines: dict[tuple[str, str], Sequence[str]] = {}  # what makes a cell's runs, but for the seed
+        self.lines: dict[tuple[str, str], Sequence[str]] = {}  # the overrides of a cell's runs, without seed
         for address, tried in self.tried.items():
             if tried:
                 candidate, ended = max(tried, key=Tried.rank).candidate, sum(one.has_ended for one in tried)
@@ -57,19 +57,19 @@ class Table:
 
     @property
     def lacks_runs(self) -> bool:
-        """Whether a cell that has runs planned has fewer results than the study has seeds."""
+        """Whether any cell with planned runs has fewer results than the study has seeds."""
         return any(cell and len(cell.results) < len(self.study.seeds) for cell in self.cells.values())
 
     def column(self, task: str) -> dict[str, Cell]:
-        """Return the cells of a column that have runs planned, by row."""
+        """Return by row the cells of a column that have planned runs."""
         return {row: cell for (row, column), cell in self.cells.items() if column == task and cell}
 
     def first_run(self, task: str) -> Experiment | None:
-        """Return a run of a column, whose task and data all its runs share; None where it has no rows."""
+        """Return the first run of a column, whose runs share task and data; None if it has no runs."""
         return next((p.runs[0] for (_, column), p in self.grid.items() if column == task and p.runs), None)
 
     def tries(self) -> dict[tuple[str, str], dict[str, Tried]]:
-        """Return what was tried, by row and setting and then by task, where a run has ended."""
+        """Return the tried settings that have ended runs: by (row, setting), then by task."""
         tries: dict[tuple[str, str], dict[str, Tried]] = {}
         for row, task in product(self.study.rows, self.study.columns if self.study.tries else ()):
             for one in self.tried[row, task]:
@@ -77,35 +77,35 @@ class Table:
         return {address: of for address, of in tries.items() if any(any(one.results) for one in of.values())}
 
     def is_shown(self, norm: str, task: str, tried: Tried) -> bool:
-        """Return whether a setting of the budget is the one whose test score a cell shows."""
+        """Return whether a cell shows the test score of this setting of the budget."""
         return bool(tried.valid) and self.lines.get((norm, task)) == tried.candidate.overrides
 
     def metric_of(self, task: str) -> Metric:
-        """Return the metric of a column's scores, as its cells have it; the task's own without cells."""
-        shown = [cell.metric for cell in self.column(task).values()]
-        return METRICS[self.metric if self.metric in shown else shown[0]] if shown else task_metric(task)
+        """Return the metric of a column's cells, or the task's own if it has no cells."""
+        names = [cell.metric for cell in self.column(task).values()]
+        return METRICS[self.metric if self.metric in names else names[0]] if names else task_metric(task)
 
     def column_title(self, task: str) -> str:
-        """Return what a column is called: its task, and the settings that no row names but its runs have."""
+        """Return a column's title: its task, and the settings of its runs that no row names."""
         of_column = self.study.column_overrides.get(task, ())
         return ", ".join([title(task), *self.study.overrides, *of_column])
 
     def ours(self, norm: str, task: str) -> str:
-        """Return the text of a cell; `-` where no run has ended."""
+        """Return the text of a cell; `-` if no run has ended."""
         if self.study.rows[norm].undefined:
             return "undefined"
         cell = self.cells[norm, task]
         if cell is None:
             return "-"
         chosen = f" [{self.chosen[norm, task]}]" if (norm, task) in self.chosen else ""
-        own = METRICS[cell.metric].label
-        unlike = "" if own == self.metric_of(task).label else f" [{own}]"
+        metric = METRICS[cell.metric].label
+        other_metric = "" if metric == self.metric_of(task).label else f" [{metric}]"
         precisions = {run.precision for run in self.grid[norm, task].runs} - {"fp32"}
-        computed = f" [{', '.join(sorted(precisions))}]" if precisions else ""
-        return cell.text + unlike + chosen + self._over(norm, task) + computed + mark(cell.folders)
+        precision = f" [{', '.join(sorted(precisions))}]" if precisions else ""
+        return cell.text + other_metric + chosen + self._over(norm, task) + precision + mark(cell.folders)
 
     def _over(self, norm: str, task: str) -> str:
-        """Return what a norm of images is over where the norms of its column are of two kinds."""
+        """Return ` [over channels]` for a norm over channels if its column also has norms over other axes."""
         models = {row: p.runs[0].model for (row, column), p in self.grid.items() if column == task and p.runs}
         kinds = {row: getattr(model, "norm_axes", "") for row, model in models.items()}
         is_over_channels = kinds.get(norm) == "channels" and len({*kinds.values()}) > 1
@@ -118,56 +118,56 @@ class Table:
         return self.comparable and is_own and row.compared
 
     def published(self, norm: str, task: str) -> Published | None:
-        """Return the paper's number where it is shown: beside scores in its metric alone."""
+        """Return the paper's number where it is shown, which is only beside scores in the same metric."""
         is_shown = self.is_compared(norm, task) if self.comparable else self.shows_paper
         cell, number = self.cells[norm, task], published(task, self.study.rows[norm].norm)
         is_alike = number is None or cell is None or METRICS[cell.metric].label == number.metric
         return number if is_shown and is_alike else None
 
     def paper(self, norm: str, task: str) -> str:
-        """Return the paper's number, marked where no public source confirms it."""
+        """Return the paper's number as text, marked if no public source confirms it."""
         number = self.published(norm, task)
         return "" if number is None else number.text + ("" if number.confirmed else UNCONFIRMED)
 
     def verdict(self, norm: str, task: str) -> str:
-        """Return the verdict of a cell; none at another scale than the paper's."""
+        """Return a cell's verdict on the paper's number; empty if the two are not compared."""
         if not self.is_compared(norm, task):
             return ""
         cell = self.cells[norm, task]
         return cell.verdict(self.evidence(task).variance.within) if cell else "not run"
 
     def evidence(self, task: str) -> Evidence:
-        """Return what the records of the table's folder say of a task under the registered norms."""
+        """Return the evidence on a task under the registered norms, from the table's folder of records."""
         return evidence(task, self.study.scale, runs=self.folder)
 
     def variance(self, task: str) -> TaskVariance:
-        """Return the variance over seeds of a column's cells whose runs all learned; larger is better."""
+        """Return the variance over seeds of a column, from cells whose runs all learned; larger is better."""
         scores = {row: cell.by_seed for row, cell in self.column(task).items() if not cell.setback}
         return TaskVariance(scores, preregistration().prior_df_at_most)
 
     def best(self, task: str) -> str | None:
-        """Return the norm that is significantly better on a task than every other; None where none is."""
+        """Return the row that is significantly better on a task than every other row; None if none is."""
         cells = [self.cells[norm, task] for norm in self.study.rows]
         if any(c is None or len(c.by_seed) < len(c.results) or not c.scores for c in cells):
             return None
         return significantly_best(self.variance(task), preregistration().level)
 
     def baseline(self, task: str) -> Baseline | None:
-        """Return the best trivial baseline of a column's data; None where none is recorded."""
+        """Return the best trivial baseline on a column's data; None if none is recorded."""
         run = self.first_run(task)
         return best_baseline(run, self.metric or run.task.metric) if run else None
 
     def means(self, norm: str, task: str, *quantities: Quantity) -> list[float]:
-        """Return a cell's means of quantities over its runs that have them all; nothing where none has."""
+        """Return the means of quantities over those runs of a cell that have them all; empty if none has."""
         rows, cell = [], self.cells[norm, task]
         for run, result in zip(cell.runs, cell.results, strict=True) if cell else ():
             values = [value_of(run, result, one) for one in quantities if result.status == "done"]
-            known = [value for value in values if value is not None]
-            rows += [known] if len(known) == len(quantities) else []
+            present = [value for value in values if value is not None]
+            rows += [present] if len(present) == len(quantities) else []
         return [fmean(of_one) for of_one in zip(*rows, strict=True)]
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
-        """Return by how much `after` is better than `before`: ours, then the paper's."""
+        """Return by how much row `after` is better than row `before`, as text: ours, then the paper's."""
         cells = [self.cells[row, task] for row in (before, after)]
         means = [fmean(cell.scores) for cell in cells if cell and cell.scores]
         metric, ours, theirs = self.metric_of(task), "-", "-"
@@ -181,21 +181,21 @@ class Table:
 
 
 def origins(one: reader.Record) -> list[str]:
-    """Return where else than here a run that counts was made; nothing of most."""
-    given = [f"contributed, {one.environment['device']}, {one.contribution}"] if one.contribution else []
+    """Return the other places where a run was made, in words; most runs have none."""
+    texts = [f"contributed, {one.environment['device']}, {one.contribution}"] if one.contribution else []
     others = [other for other in reader.contributed(one.folder) if other is not one]
-    return given + [f"repeated elsewhere, {elsewhere(one, other)}" for other in others]
+    return texts + [f"repeated elsewhere, {elsewhere(one, other)}" for other in others]
 
 
 def mark(folders: Iterable[Path]) -> str:
-    """Return how many runs of a cell were contributed, and how many repeated elsewhere, in brackets."""
+    """Return in brackets how many runs of a cell were contributed, and how many repeated elsewhere."""
     texts = (text for folder in folders for text in origins(reader.record(folder)))
     kinds = Counter(text.partition(",")[0] for text in texts)
     return f" [{', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}]" if kinds else ""
 
 
 def origin_note(records: Iterable[reader.Record]) -> list[str]:
-    """Return in Markdown which of the records that count were made elsewhere; nothing where none was."""
+    """Return a note in Markdown on the records made elsewhere; empty if there are none."""
     texts = [
         f"{' '.join(map(title, one.folder.parts[-3:-1]))} seed {one.identity['seed']} {text}"
         for one in records
