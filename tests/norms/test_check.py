@@ -73,6 +73,7 @@ def test_what_a_norm_has_seen_in_training_does_not_tell_its_shapes_apart() -> No
         (contract.gradient_is_right, Declared, wrong_gradient),
         (contract.gradient_is_right, Broken, undeclared_stop),
         (contract.gradient_is_right, Broken, lambda x: (x, x)),  # finite differences take a tuple
+        (contract.runs_under_autocast, Broken, lambda x: x + x.detach() / 0),
         (contract.rows_are_independent, Broken, lambda x: x - x.mean(0, keepdim=True)),
         (contract.constant_rows_are_finite, Broken, lambda x: x / x.std(-1, keepdim=True)),
         (contract.constant_rows_are_finite, Broken, lambda x: x / x.square().sum(-1, keepdim=True).sqrt()),

@@ -82,11 +82,13 @@ def keeps_dtype(make_norm: MakeNorm) -> None:
 
 
 def runs_under_autocast(make_norm: MakeNorm) -> None:
-    """Between layers in half precision the gradient is finite."""
+    """Between layers in half precision value and gradient are finite."""
     norm, linear = make_norm(H, site="check"), nn.Linear(H, H)
     x = _rows(norm, 4, torch.float32).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        linear(norm(linear(x))).float().sum().backward()
+        z = linear(norm(linear(x))).float()
+        z.sum().backward()
+    assert z.isfinite().all(), "the value under autocast is not finite"
     assert x.grad is not None
     assert x.grad.isfinite().all(), "the gradient under autocast is not finite"
 
