@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, polygamma
 
-from adanorm.verdicts.variance import Components, Spread, TaskVariance, components, place, seed_split
+from adanorm.verdicts.variance import Components, Spread, TaskVariance, components, prediction, seed_split
 from scripts.benchmarks.verdicts import NOISES, fixed_plan
 from tests.verdicts import known
 
@@ -53,7 +53,7 @@ def test_a_run_more_spreads_as_a_norm_does_over_its_seeds_and_a_number_lies_some
     scores = np.random.default_rng(5).normal(75, 1, (4, 3))
     within = TaskVariance(table(scores), 8).within
     assert within == pytest.approx((math.sqrt(scores.var(1, ddof=1).mean()), 8))
-    one = place(number, rounding=0.005, mean=75.0, count=3, spread=Spread(1.0, 12))
+    one = prediction(number, rounding=0.005, mean=75.0, count=3, spread=Spread(1.0, 12))
     assert one.verdict == verdict
     distance = (number - 75.0) / math.sqrt(1 + 1 / 3)
     assert one.percentile == pytest.approx(100 * stats.t.cdf(distance, 12))

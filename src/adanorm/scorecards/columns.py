@@ -1,4 +1,4 @@
-"""Which tasks, at which scale, a budget of time has room for."""
+"""The tasks, each at a scale, that a budget of time has room for."""
 
 import re
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from adanorm.runs.duration import on_cuda
 from adanorm.verdicts.preregistration import preregistration
 
 Scale: TypeAlias = Literal["paper", "mini", "smoke"]
-START_SECONDS = 5.0  # of a run's process, before its first update
-SHARE = 0.8  # of the budget, for the planned seeds: the rest is for seeds that decide a comparison
+START_SECONDS = 5.0  # from the start of a run's process to its first update
+SHARE = 0.8  # share of the budget for the planned seeds; the rest is for more seeds, to decide comparisons
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 # A task is run at the first of these that the budget has room for.
 REAL: tuple[Scale, ...] = ("paper", "mini")
@@ -31,34 +31,34 @@ class Column(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What texts call it, such as RT, scale mini."""
+        """Its name in texts, such as `RT, scale mini`."""
         return f"{title(self.task)}, scale {self.scale}"
 
     def planned_seconds(self, norms: int, workers: int) -> float:
-        """Return about how long the planned seeds of so many norms take."""
+        """Return about how many seconds the planned seeds of `norms` norms take."""
         return preregistration().stopping.planned * norms * (3600 * self.hours + START_SECONDS) / workers
 
 
 def budget_seconds(text: str) -> float:
-    """Return the seconds of a budget such as 90s, 10min, 2h or 1d; raises ValueError for another."""
-    written = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
-    seconds = float(written[1]) * UNITS[written[2]] if written else 0.0
+    """Return the seconds of a budget such as 90s, 10min, 2h or 1d; raises ValueError for any other text."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
+    seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
     if seconds <= 0:
         raise ValueError(f"budget={text}: write a time above zero such as 90s, 10min, 2h or 1d")
     return seconds
 
 
 def span(seconds: float) -> str:
-    """Return a time in words."""
+    """Return a time as text, such as `90 s`, `10 min` or `3 hours`."""
     return f"{seconds:.0f} s" if seconds < 100 else in_words(seconds / 3600)
 
 
 def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tuple[list[Column], list[str]]:
-    """Return the columns whose planned seeds fit, the cheapest first, and a line on each that is left out.
+    """Return the columns whose planned seeds fit, the cheapest first, and one line per task left out.
 
-    A task is chosen at the paper's scale if that fits, or else mini. Only tasks with a registered margin,
-    whose data lie here, and at whose sites the norms are defined. Where none fits, it is the cheapest alone,
-    at smoke, the scale for tests. Raises ValueError where the budget has no room for that.
+    A task is chosen at scale paper if that fits, otherwise at mini. It needs a registered margin, its data on
+    this machine, and sites at which the norms are defined. If none fits, the only column is the cheapest task
+    at smoke, the scale for tests. Raises ValueError if that does not fit, or no task has such sites.
     """
     chosen: dict[str, Column] = {}
     left_out: dict[str, str] = {}
@@ -87,7 +87,7 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
 
 
 def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
-    """Return the tasks that a norm can be judged on, the cheapest first, with what they lack here."""
+    """Return a column per task that can judge a norm, the cheapest first, with what it lacks here."""
     columns = {}
     for task in [task for task in preregistration().margins if task in choices("task")]:
         runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
@@ -97,7 +97,7 @@ def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
 
 
 def _lacking(runs: Sequence[Experiment]) -> str:
-    """Return why the runs of a column cannot be made here; nothing where they can."""
+    """Return why the runs of a column cannot be made here; '' if they can."""
     try:
         for run in runs:
             compatible_norm(run)

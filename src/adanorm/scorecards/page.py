@@ -1,4 +1,4 @@
-"""A scorecard as one HTML page that needs no other file, and as Markdown for the terminal and to paste."""
+"""A scorecard as one HTML page that needs no other file, and as Markdown for the terminal and for pasting."""
 
 import re
 import textwrap
@@ -20,8 +20,8 @@ from adanorm.verdicts.sentences import lacking, listed
 
 FOLDER = Path(__file__).parent
 WIDTH = 80  # columns of the summary
-NEARLY = 1e-2  # what is not invariant moves by a tenth and more; an eps of its own, by less
-SAME = "the same"  # in place of an answer, where norms compute the same
+NEARLY = 1e-2  # an output that is not invariant moves by 0.1 or more; an eps moves it by less than this
+SAME = "the same"  # the answer for norms that compute the same
 ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
 
@@ -36,12 +36,12 @@ def summary(card: Card) -> str:
 
 
 def card_page(card: Card, template: str = "page.html") -> str:
-    """Return a scorecard as a page, or in another template."""
+    """Return a scorecard as a page, or rendered with another template of this folder."""
     trial, observed, scores = card.trial, card.observed, [*map(_score, card.scores)]
     norms, machine = [*map(_name, trial.norms)], observed.environment
     changes = {
-        change: [_blind(moved[norm], observed.tolerance) for norm in trial.norms]
-        for change, moved in observed.changes.items()
+        change: [_invariance(moves[norm], observed.tolerance) for norm in trial.norms]
+        for change, moves in observed.changes.items()
     }
     pairs = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
     undecided = [f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in pairs if v["closing"]]
@@ -66,13 +66,13 @@ def card_page(card: Card, template: str = "page.html") -> str:
 
 
 def _name(norm: str) -> str:
-    """Return what a norm is called in a text; one from outside by its whole path if ours has that name."""
+    """Return a norm's name in texts; for one from outside, its whole path if ours has the short name."""
     taken = ":" in norm and short(norm).lower() in choices("norm")
     return norm if taken else title(short(norm))
 
 
 def _headline(scores: Sequence[dict[str, Any]]) -> str:
-    """Return the answers beside each other norm, and on which tasks."""
+    """Return one sentence per other norm: each answer, and the tasks that have it."""
     answers: dict[str, dict[str, list[str]]] = {}
     for score in scores:
         for verdict in score["verdicts"]:
@@ -85,9 +85,9 @@ def _headline(scores: Sequence[dict[str, Any]]) -> str:
     return " ".join(sentences) or "Nothing is judged yet."
 
 
-def _blind(moved: float, tolerance: float) -> str:
-    """Return whether an output that moves so far stays the same: yes, nearly, or no."""
-    return "yes" if moved <= tolerance else f"nearly ({moved:.0e})" if moved <= NEARLY else "no"
+def _invariance(move: float, tolerance: float) -> str:
+    """Return whether an output that moves so far counts as invariant: yes, nearly or no."""
+    return "yes" if move <= tolerance else f"nearly ({move:.0e})" if move <= NEARLY else "no"
 
 
 def _cost(cost: Cost) -> dict[str, str]:
@@ -111,7 +111,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
-    """Return the answer beside another norm with the interval that decides it, and what would close it."""
+    """Return the answer beside another norm, the interval that decides it, and what would close it."""
     if is_same:
         return {"other": _name(other), "answer": SAME, "why": ALIKE, "closing": ""}
     digits = pair.comparison.digits if pair.comparison else 2

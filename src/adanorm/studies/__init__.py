@@ -1,1 +1,1 @@
-"""Grids of runs: what they are, and handing them to a launcher."""
+"""Studies: grids of runs, and the rules by which their rows are compared."""

@@ -21,7 +21,7 @@ def _pairs(rows: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a family; ValueError for a comparison that is there twice: p would be corrected for too many."""
+    """Return a family; ValueError for a comparison that occurs twice: p would be corrected for too many."""
     seen = set()
     for rows in family:
         one = frozenset(frozenset(pair) for pair in _pairs(rows))
@@ -39,14 +39,14 @@ def _rise(looks: tuple[int, ...]) -> tuple[int, ...]:
 
 Look = Annotated[int, Field(ge=2)]  # a number of seeds
 RisingLooks = Annotated[tuple[Look, ...], AfterValidator(_rise)]
-# [a, b]: a's lead over b. [a, b, c, d]: by how much a's lead over b is above c's lead over d.
+# [a, b]: a's lead over b. [a, b, c, d]: a's lead over b, less c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 Family = Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]
 Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_loss", "memorized", "recovered"]
 
 
 class Margin(Config):
-    """The smallest difference that matters on a task: of its test score, a loss in nats, or wrong labels."""
+    """The smallest difference that matters on a task: in its test score, a loss in nats, or wrong labels."""
 
     test: Annotated[float, Field(gt=0)]
     loss: Annotated[float, Field(gt=0)] | None = None
@@ -54,14 +54,14 @@ class Margin(Config):
     reason: str
 
     def of(self, quantity: str) -> float | None:
-        """Return that of a quantity: of a loss, of wrong labels, or of scores, those of validation too."""
+        """Return the margin of a quantity: a loss, wrong labels, or a score (of validation too); or None."""
         if quantity in ("memorized", "recovered"):
             return self.wrong_labels
         return self.loss if quantity.startswith("last_") else self.test
 
 
 class Conclusion(Config):
-    """A sentence that the runs bear out on a column where a comparison has that answer there."""
+    """A sentence that the runs support on each column where the comparison `where` has the answer `found`."""
 
     says: str
     where: Compared
@@ -69,37 +69,37 @@ class Conclusion(Config):
 
 
 class Rule(Config):
-    """What is compared, and what counts: see verdicts.rule."""
+    """Which rows are compared, and which answers count; verdicts.rule applies it."""
 
     families: dict[str, Family]  # comparisons whose p-values are corrected together, over all columns
-    quantities: dict[str, Compares] = Field(default_factory=dict)  # of families that compare no test score
-    margins: dict[str, Margin] = Field(default_factory=dict)  # of tasks without one in conf/claims/paper.yaml
+    quantities: dict[str, Compares] = Field(default_factory=dict)  # for families of other than test scores
+    margins: dict[str, Margin] = Field(default_factory=dict)  # for tasks that lack one in conf/claims
     beyond_margin: bool = False  # better and worse need an estimate beyond the margin
     with_columns_of: tuple[str, ...] = ()  # studies whose columns are part of the families
-    improves_on: Positive | None = None  # columns on which a row is better, and worse on none: an improvement
+    improves_on: Positive | None = None  # an improvement is better on so many columns, worse on none
     not_worse: tuple[tuple[str, str], ...] = ()  # pairs: the first must be worse by the margin in no column
     conclusions: tuple[Conclusion, ...] = ()
-    # Rows are folds of a data set, one a place `at`, named and paired by fold; the variance is that of folds
-    # that share training data, this many tested examples an example trained on.
+    # If set, a row is the fold `at` of a data set, and norms are compared fold by fold. The value counts test
+    # examples per training example: folds share training data, which raises the variance.
     folds_overlap: Annotated[float, Field(gt=0)] | None = None
-    # Rows are read after so many seeds that they share; all looks together err as one (verdicts.sequential).
+    # Numbers of shared seeds after which rows are read; all looks share one error (verdicts.sequential).
     looks: RisingLooks = ()
 
     @model_validator(mode="after")
-    def _speak_of_families(self) -> Self:
+    def _names_its_families(self) -> Self:
         if unknown := {*self.quantities} - {*self.families}:
             raise ValueError(f"quantities: no family {', '.join(map(repr, sorted(unknown)))}")
-        compared = {rows for family in self.families.values() for rows in family}
+        comparisons = {rows for family in self.families.values() for rows in family}
         for conclusion in self.conclusions:
-            if conclusion.where not in compared:
+            if conclusion.where not in comparisons:
                 raise ValueError(f"conclusion {conclusion.says!r}: none compares {list(conclusion.where)}")
         return self
 
     def quantity_of(self, family: str) -> Compares:
-        """Return what the comparisons of a family are of."""
+        """Return the quantity that a family compares."""
         return self.quantities.get(family, "test")
 
     def rows(self) -> Iterator[str]:
-        """Yield every row that is named."""
-        for compared in (*(c for family in self.families.values() for c in family), *self.not_worse):
-            yield from compared
+        """Yield the name of every compared row, as often as it occurs."""
+        for comparison in (*(c for family in self.families.values() for c in family), *self.not_worse):
+            yield from comparison

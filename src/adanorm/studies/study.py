@@ -1,4 +1,4 @@
-"""Studies: grids of runs, written once in conf/study, that say what to run and what to print; their runs."""
+"""Studies: grids in conf/study that say which runs to make and what to print, and the runs of a grid."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _in_one_line(text: str) -> str:
 
 
 Line = Annotated[str, AfterValidator(_in_one_line)]
-# In Hydra's syntax; none may make a cell's runs another cell's.
+# Overrides in Hydra's syntax; one that could turn a run into another cell's is refused.
 Changes = Annotated[tuple[str, ...], AfterValidator(check_fixed)]
 Overrides = Annotated[Changes, AfterValidator(check_each_once)]
-Budget = Annotated[Changes, EachOnce]  # one is tried at a time
+Budget = Annotated[Changes, EachOnce]  # each is tried alone
 
-# README's table; the figures of curves of every task at the study's scale; the scores in the guide of norms.
+# readme: README's table; curves: of every task at this scale; norm-guide: its scores; latex: TeX, too.
 Role = Literal["readme", "curves", "figure", "norm-guide", "latex", "square"]
 
 
@@ -44,35 +44,35 @@ class StudyRow(Config):
 
     norm: str
     overrides: Overrides = ()
-    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # of its runs of a column
+    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # for its runs of one column
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
-    line: str | None = None  # what its line there is called, where it is not its norm's
-    panel: str | None = None  # what the rows of its panel there have in common; null: it is in every panel
-    undefined: str | None = None  # why there can be no runs of it
-    budget: Budget = ()  # overrides tried in its cells, as many as in every row that has its own
-    compared: bool = True  # with the paper's numbers; false: only shown in a table of them
+    line: str | None = None  # the label of its line in the figure; null: its norm's
+    panel: str | None = None  # its panel in the figure, named for what its rows share; null: every panel
+    undefined: str | None = None  # why it can have no runs
+    budget: Budget = ()  # overrides tried in its cells; every row tries the same number
+    compared: bool = True  # whether with the paper's numbers; false: only shown beside them
 
 
 class Study(Config):
     """Rows x tasks (columns) x seeds at one scale."""
 
     title: Line
-    rows: Annotated[dict[Line, StudyRow], Field(min_length=1)]  # in YAML perhaps a list of norms
+    rows: Annotated[dict[Line, StudyRow], Field(min_length=1)]  # in YAML also a list of norms
     columns: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Scale
     seeds: Seeds
-    improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a row of differences
-    quote: str | None = None  # the paper's numbers stand beside runs they are no measure of: why
-    overrides: Overrides = ()  # of every run
-    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # of every run of a column
+    improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a table row with their difference
+    quote: str | None = None  # why the paper's numbers stand beside runs that are not comparable
+    overrides: Overrides = ()  # for every run
+    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # for every run of one column
     budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
-    over: str | None = None  # what the rows' `at` counts: the figure then has it along its axis
-    draws: tuple[Literal["test", "memorized", "recovered"], ...] = ("test",)  # against that setting
-    shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one a column
+    over: str | None = None  # what the rows' `at` counts; the figure has it on its x-axis
+    draws: tuple[Literal["test", "memorized", "recovered"], ...] = ("test",)  # what the figure draws over it
+    shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one figure per column
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table
     rule: Rule | None = None  # how its rows are compared, written before any run
-    order: int = 100  # its place in the report; studies of one order by name
+    order: int = 100  # its position in the report; studies with the same order by name
 
     @field_validator("rows", mode="before")
     @classmethod
@@ -84,12 +84,12 @@ class Study(Config):
         return rows
 
     @model_validator(mode="after")
-    def _rows_are_told_apart_and_tried_alike(self) -> Study:
-        places: dict[object, str] = {}
+    def _rows_differ_and_try_as_many_settings(self) -> Study:
+        labels: dict[object, str] = {}
         for label, row in self.rows.items() if self.over is not None else ():
             if row.at is None:
                 raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
-            if (other := places.setdefault((row.line or row.norm, row.at, row.panel), label)) != label:
+            if (other := labels.setdefault((row.line or row.norm, row.at, row.panel), label)) != label:
                 at = f"{self.over} {row.at:g}"
                 raise ValueError(f"rows {other!r} and {label!r}: one norm at {at}: give each a panel")
         for task in self.columns if self.shows == "curves" else ():
@@ -102,7 +102,7 @@ class Study(Config):
         return self
 
     def budget_of(self, label: str) -> tuple[str, ...]:
-        """Return the overrides tried in the cells of a row; none without a budget."""
+        """Return the overrides tried in the cells of a row; () without a budget."""
         return self.rows[label].budget or self.budget
 
     @property
@@ -112,21 +112,21 @@ class Study(Config):
 
     @property
     def varies(self) -> bool:
-        """Whether a run that is compared has other settings than its task's and norm's, or its column's."""
+        """Whether a compared run has overrides or a budget, apart from the overrides of its column."""
         rows = self.rows.values()
         return bool(self.overrides or self.tries or any(row.overrides and row.compared for row in rows))
 
 
 def load_study(name: str) -> Study:
-    """Return the study of conf/study or of a .yaml file; ValueError for a key, value or name that is none."""
+    """Return a study from conf/study or a .yaml file; raises ValueError for an unknown name, key or value."""
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
         if name.endswith(".yaml"):
             raise ValueError(f"{name}: no such file")
         check_known("study", [name], choices("study"), ", or name a .yaml file of your own")
-    written = read_yaml_file(file)
+    content = read_yaml_file(file)
     try:
-        study = Study.checked(written)
+        study = Study.checked(content)
         _check_names(study)
     except ValueError as error:
         raise ValueError(f"study {name}: {error}") from None
@@ -134,28 +134,28 @@ def load_study(name: str) -> Study:
 
 
 def _check_names(study: Study) -> None:
-    """Raise ValueError where a study names what there is not."""
+    """Raise ValueError if a study names a task, norm, row, column or study that does not exist."""
     rows = study.rows.values()
-    norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is looked for later
+    norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is imported later
     known_norms = {*choices("norm")}
-    if not known_norms.issuperset(norms):  # what is installed is looked through only then
+    if not known_norms.issuperset(norms):  # installed packages are searched only if needed
         known_norms |= {*outside_norms()}
     columns = [task for row in rows for task in (*(row.only or ()), *row.column_overrides)]
     check_known("task", study.columns, sorted({*choices("task"), *published_tasks()}))
     check_known("norm", norms, sorted(known_norms))
     check_known("column", [*columns, *study.column_overrides], sorted(study.columns))
     if study.rule is not None:
-        known = study.rows if study.rule.folds_overlap is None else norms
-        check_known("row of the rule", study.rule.rows(), sorted({*known}))
+        row_names = study.rows if study.rule.folds_overlap is None else norms
+        check_known("row of the rule", study.rule.rows(), sorted({*row_names}))
         check_known("study of the rule", study.rule.with_columns_of, choices("study"))
         compared = study.rule.rows()
-        if none := [label for label, row in study.rows.items() if row.undefined and label in compared]:
-            raise ValueError(f"row {none[0]!r} of the rule has no runs: it is undefined")
-    called = {title(norm): norm for norm in choices("norm")}
+        if undefined := [label for label, row in study.rows.items() if row.undefined and label in compared]:
+            raise ValueError(f"row {undefined[0]!r} of the rule has no runs: it is undefined")
+    norm_by_title = {title(norm): norm for norm in choices("norm")}
     for label, row in study.rows.items():
         if "|" in label:
             raise ValueError(f"{label!r}: | ends a column of a table; write another character")
-        if (norm := called.get(title(label), row.norm)) != row.norm:
+        if (norm := norm_by_title.get(title(label), row.norm)) != row.norm:
             raise ValueError(f"row {label!r}: tables call {norm} so, and its norm is {row.norm}: rename it")
     each_once([title(label) for label in study.rows])
     for pair in study.improvements:
@@ -172,18 +172,18 @@ def load_studies() -> dict[str, Study]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings tried in a cell: runs that differ in nothing but their seed."""
+    """One setting of a cell: runs that differ only in their seed."""
 
-    overrides: tuple[str, ...]  # the command line of its runs, but for the seed
+    overrides: tuple[str, ...]  # the command line of its runs without the seed
     runs: list[Experiment]  # in the order of the study's seeds
     setting: str | None = None  # the override of the budget that it tries; None without a budget
 
 
 @dataclass(frozen=True)
 class CellPlan:
-    """What is run for a cell."""
+    """The runs of a cell."""
 
-    candidates: tuple[Candidate, ...]  # one, or one an override of the budget; none: there are no runs
+    candidates: tuple[Candidate, ...]  # one, or one per override of the budget; empty: no runs
 
     @property
     def runs(self) -> list[Experiment]:
@@ -195,22 +195,22 @@ StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by the row's label and
 
 
 def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> StudyGrid:
-    """Return what is run for every cell; `settings` are of every run. ValueError names a wrong row."""
+    """Return the runs of every cell, each with `settings`; raises ValueError with the name of a wrong row."""
     grid: StudyGrid = {}
     for task, (label, row) in product(study.columns, study.rows.items()):
         is_run = task in choices("task") and not row.undefined and (row.only is None or task in row.only)
-        of_column, of_both = (one.column_overrides.get(task, ()) for one in (study, row))
-        changes = (*study.overrides, *of_column, *row.overrides, *of_both)
-        chosen = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)
+        column_changes, cell_changes = (one.column_overrides.get(task, ()) for one in (study, row))
+        changes = (*study.overrides, *column_changes, *row.overrides, *cell_changes)
+        base = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)
         candidates: dict[str, Candidate] = {}
         try:
             for setting in (study.budget_of(label) or (None,)) if is_run else ():
-                overrides = (*chosen, setting) if setting else chosen
+                overrides = (*base, setting) if setting else base
                 first = cached_experiment((*overrides, *settings), runs=runs)
-                of_seeds = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
-                if same := candidates.get(of_seeds[0].digest):
+                seed_runs = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
+                if same := candidates.get(seed_runs[0].digest):
                     raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
-                candidates[of_seeds[0].digest] = Candidate(overrides, of_seeds, setting)
+                candidates[seed_runs[0].digest] = Candidate(overrides, seed_runs, setting)
         except ValueError as error:
             raise ValueError(f"row {label!r}: {error}") from None
         grid[label, task] = CellPlan(tuple(candidates.values()))
@@ -218,7 +218,7 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
 
 
 class Planned(NamedTuple):
-    """A run of a study, with the command line that makes it."""
+    """A run of a study and the command line that makes it."""
 
     row: str
     experiment: Experiment
@@ -226,17 +226,17 @@ class Planned(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Its name in messages, such as 'rt adanorm seed 1'."""
         return f"{self.experiment.task.name} {self.row} seed {self.experiment.seed}"
 
 
 def plan_runs(grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
-    """Return a study's runs, those that rows share once: every cell's first seed comes first."""
+    """Return a study's runs, first seeds of all cells first; a run that rows share occurs once."""
     planned: dict[Path, tuple[int, Planned]] = {}
     for (label, _), plan in grid.items():
         for candidate in plan.candidates:
             for turn, run in enumerate(candidate.runs):
-                place = [f"runs={run.runs}"] if run.runs else []
-                arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *place]
+                folder = [f"runs={run.runs}"] if run.runs else []
+                arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *folder]
                 planned.setdefault(run.folder(), (turn, Planned(label, run, arguments)))
     return [run for _, run in sorted(planned.values(), key=lambda entry: entry[0])]

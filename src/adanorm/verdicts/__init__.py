@@ -1,4 +1,4 @@
-"""What scores over seeds say of two norms or more, for anybody's numbers; what records say of the claims."""
+"""Compare norms by their scores over seeds, on record or your own, and judge the paper's claims."""
 
 from adanorm.verdicts.comparison import Comparison, compare
 from adanorm.verdicts.conjunction import League, in_family, league, pooled

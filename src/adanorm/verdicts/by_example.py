@@ -1,4 +1,4 @@
-"""Two norms compared on the same test examples: a function of what the records of their runs count."""
+"""Two norms compared on the same test examples, by the counts per example in their runs' records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from adanorm.verdicts.variance import Components, Values, components, seed_split
 
 @dataclass(frozen=True)
 class ByExample:
-    """A comparison of two norms: by how much the second is better, and the noise of seeds and of examples."""
+    """A comparison of two norms: by how much the second is better, and the noise of seeds and examples."""
 
-    seeds: tuple[int, ...]  # of one series
-    outputs: str  # eight digits that identify the test outputs compared
-    gaps: tuple[float, ...]  # in the order of the seeds
+    seeds: tuple[int, ...]  # all of one series
+    outputs: str  # digest of the test outputs compared: eight hexadecimal digits
+    gaps: tuple[float, ...]  # one per seed, in that order; positive where the second norm is better
     noise: Components
-    parts: Mapping[str, float]  # how much of the mean gap each factor of the metric makes up
-    # Each norm's deviations over five seeds or more: on this test set and on its distribution.
+    parts: Mapping[str, float]  # the part of the mean gap that each factor of the metric makes up
+    # Each norm's standard deviation over seeds, on this test set and on its distribution; None below 5 seeds.
     spreads: tuple[tuple[float, float] | None, ...]
 
 
 def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
-    """Return two norms' comparison, seed by seed; None without counts of two examples or more.
+    """Return the comparison of two norms, seed by seed; None without counts of the same two or more examples.
 
-    Raises ValueError for seeds of several series.
+    Raises ValueError if the seeds belong to several series.
     """
     seeds = tuple(run.seed for run in sides[0])
     if len({reader.seed_series(seed) for seed in seeds}) > 1:
@@ -54,7 +54,7 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
 
 
 def runs_of(run: Experiment, seeds: Sequence[int]) -> list[Experiment]:
-    """Return the runs of some seeds; raises ValueError for one that is not done or counted no examples."""
+    """Return the run with each seed; raises ValueError if one is not done or has not counted its examples."""
     runs = [run.model_copy(update={"seed": seed}) for seed in seeds]
     for one in runs:
         result = reader.result(one.folder())
@@ -71,9 +71,9 @@ def _scores(record: reader.Record, metric: str) -> Values:
 
 
 def _factor_gaps(sides: Sequence[Sequence[reader.Record]], metric: str) -> dict[str, float]:
-    """Return how much of the mean gap each of two factors makes up; {} of a metric without factors.
+    """Return the part of the mean gap that each of two factors makes up; {} for a metric without factors.
 
-    Its own gap times the mean of the other, so that the parts sum to the gap of the products.
+    A part is the factor's own gap times the other factor's mean, so the parts sum to the product's gap.
     """
     parts: dict[str, float] = {}
     for pair in zip(*sides, strict=True):

@@ -1,4 +1,4 @@
-"""The runs of a task under a norm, over seeds, and of all its norms; of their scores the larger is better."""
+"""The runs of one norm on a task over seeds (`Cell`), and of all norms on it (`Evidence`)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from adanorm.records.result import Result, Status
 from adanorm.studies.rule import Compares
 from adanorm.studies.study import Candidate
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.variance import Spread, TaskVariance, place
+from adanorm.verdicts.variance import Spread, TaskVariance, prediction
 
 Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The runs of a task under a norm that have ended, and their results, in the same order."""
+    """The runs of one norm on a task that have ended, and their results in the same order."""
 
     metric: str
-    wanted: int = 0  # seeds asked for
+    planned: int = 0  # number of seeds that the study asks for
     runs: tuple[Experiment, ...] = ()
     results: tuple[Result, ...] = ()
     by_seed: Mapping[int, float] = field(default_factory=dict)  # of runs that learned; larger is better
-    unlearned: tuple[int, ...] = ()  # seeds of runs that are no better than a trivial baseline
+    unlearned: tuple[int, ...] = ()  # seeds of the runs that are no better than a trivial baseline
     paper: Published | None = None
 
     @property
@@ -54,9 +54,9 @@ class Cell:
 
     @property
     def setback(self) -> str:
-        """How many runs diverged, or did not learn: what is left is the better. Nothing where none did."""
+        """How many runs diverged or, if none did, did not learn, such as 'diverged 1/3'; perhaps ''."""
         counts = {"diverged": self.count("diverged"), "did not learn": len(self.unlearned)}
-        return next((f"{what} {count}/{len(self.results)}" for what, count in counts.items() if count), "")
+        return next((f"{fate} {count}/{len(self.results)}" for fate, count in counts.items() if count), "")
 
     @property
     def recorded(self) -> set[int]:
@@ -65,14 +65,14 @@ class Cell:
 
     @property
     def seconds(self) -> float | None:
-        """The median of the seconds of a run that learned; None where no run says its own."""
+        """The median seconds of the runs that learned; None if no run has its time on record."""
         learned = (r for r in self.results if r.status == "done" and r.seed not in self.unlearned)
         seconds = [result.seconds_alone for result in learned if result.seconds_alone]
         return median(seconds) if seconds else None
 
     @property
     def example(self) -> float:
-        """How much one test example is of a score in percent; 0 of other scores, and without outputs."""
+        """By how much one test example changes a score in percent; 0 for other scores and without outputs."""
         return _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
 
     def count(self, status: Status) -> int:
@@ -81,21 +81,21 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """`mean ± standard deviation`, `Diverge (k/n)`, `failed`, or `-`; and how many seeds lack."""
+        """`mean ± standard deviation` (k/n seeds if some are missing), `Diverge (k/n)`, `failed` or `-`."""
         ended = len(self.results)
         if diverged := self.count("diverged"):
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
             return "failed" if ended else "-"
         mean = mean_text(self.scores, METRICS[self.metric].decimals(fmean(self.scores)))
-        lacking = f" ({len(self.scores)}/{self.wanted} seeds)" if len(self.scores) < self.wanted else ""
-        nothing = f", did not learn ({len(self.unlearned)}/{ended})" if self.unlearned else ""
-        return f"{mean}{lacking}{nothing}"
+        seeds = f" ({len(self.scores)}/{self.planned} seeds)" if len(self.scores) < self.planned else ""
+        unlearned = f", did not learn ({len(self.unlearned)}/{ended})" if self.unlearned else ""
+        return f"{mean}{seeds}{unlearned}"
 
     def verdict(self, spread: Spread | None) -> str:
-        """Return whether the paper's number may be one more run's, whose `spread` is given.
+        """Return whether the paper's number could be the score of one more run, given the runs' `spread`.
 
-        *consistent*, *inconclusive* or *differs*, and its percentile; none of a number that is recollected.
+        *consistent*, *inconclusive* or *differs*, with its percentile; no verdict on an unconfirmed number.
         """
         number, ended, diverged = self.paper, len(self.results), self.count("diverged")
         if not ended or number is None:
@@ -110,41 +110,41 @@ class Cell:
         if not self.scores or spread is None or spread.sd == 0:
             return "inconclusive"
         mean, count = fmean(self.scores), len(self.scores)
-        prediction = place(number.value, rounding=number.rounding, mean=mean, count=count, spread=spread)
-        return f"{prediction.verdict} ({prediction.percentile:.0f} %)"
+        position = prediction(number.value, rounding=number.rounding, mean=mean, count=count, spread=spread)
+        return f"{position.verdict} ({position.percentile:.0f} %)"
 
 
 def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cell:
-    """Return the cell of runs that differ in nothing but their seed, and of all such on record.
+    """Return the cell of runs that differ only in their seed, with all other seeds on record.
 
-    Another `metric` than the task's is shown where the runs have it, and is not compared with the paper.
+    If `metric` is not the task's own, the cell shows it where runs have it, and has no number of the paper.
     """
-    first, asked = experiments[0], {experiment.seed for experiment in experiments}
-    runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in asked)]
-    shown = cell_of(first, runs)
-    if metric and any(metric in (result.test or {}) for result in shown.results):
-        shown = cell_of(first, runs, metric=metric)
-    is_compared = shown.metric == first.task.metric and unlike_the_papers(first) is None
+    first, seeds = experiments[0], {experiment.seed for experiment in experiments}
+    runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in seeds)]
+    full_cell = cell_of(first, runs)
+    if metric and any(metric in (result.test or {}) for result in full_cell.results):
+        full_cell = cell_of(first, runs, metric=metric)
+    is_compared = full_cell.metric == first.task.metric and unlike_the_papers(first) is None
     paper = published(first.task.name, first.norm.name) if is_compared else None
-    return replace(shown, wanted=len(experiments), paper=paper)
+    return replace(full_cell, planned=len(experiments), paper=paper)
 
 
 def cell_on_record(first: Experiment, quantity: Quantity = "test") -> Cell:
-    """Return the cell of all runs on record that differ from a run in nothing but their seed."""
+    """Return the cell of all runs on record that differ from `first` only in their seed."""
     return cell_of(first, reader.runs_on_record(first), quantity)
 
 
 def cell_of(
     first: Experiment, runs: Iterable[Experiment], quantity: Quantity = "test", *, metric: str | None = None
 ) -> Cell:
-    """Return the cell of runs, which differ from the first in nothing but their seed."""
+    """Return the cell of `runs`, which differ from `first` only in their seed."""
     own = first.task.metric
     metric = metric or own
     ended = [(run, result) for run in runs if (result := reader.result(run.folder())) is not None]
     done = [(run, result) for run, result in ended if result.status == "done"]
     unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
-    of = metric if quantity in ("test", "top3") else first.task.selection_metric
-    sign = METRICS[quantity if quantity in METRICS else "loss" if quantity.startswith("last_") else of].sign
+    name = metric if quantity in ("test", "top3") else first.task.selection_metric
+    sign = METRICS[quantity if quantity in METRICS else "loss" if quantity.startswith("last_") else name].sign
     learned = [(run, result) for run, result in done if run.seed not in unlearned]
     values = {run.seed: value_of(run, result, quantity, metric) for run, result in learned}
     return Cell(
@@ -157,7 +157,7 @@ def cell_of(
 
 
 def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> float | None:
-    """Return a quantity of a run that is done, of test scores in a metric; None where its curve has none."""
+    """Return a completed run's value of a quantity (a test score in `metric`); None if it has none."""
     if quantity == "test" or (quantity == "top3" and result.averaged):
         return (result.test or {}).get(metric)  # averaged weights are a mean over evaluations already
     if quantity == "valid_best":
@@ -169,16 +169,16 @@ def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = 
     if quantity.startswith("last_"):
         return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
     tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
-    if quantity != "top3":  # of wrong labels, at the end
+    if quantity != "top3":  # memorized or recovered: a score of wrong labels, at the last evaluation
         return tracked[-1].get(f"test_{quantity}") if tracked else None
     tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
     sign = METRICS[run.task.selection_metric].sign
-    both = (row for row in rows if valid in row and row["update"] in tests)
-    return top3([(sign * row[valid], tests[row["update"]]) for row in both])
+    scored = (row for row in rows if valid in row and row["update"] in tests)
+    return top3([(sign * row[valid], tests[row["update"]]) for row in scored])
 
 
 def level(curve: Sequence[float]) -> float | None:
-    """Return the mean of the last third of a run's evaluations, at least one; None of no evaluation."""
+    """Return the mean of the last third of a run's evaluations (at least one); None without evaluations."""
     return fmean(curve[-max(1, len(curve) // 3) :]) if curve else None
 
 
@@ -189,7 +189,7 @@ def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
 
 
 def unlike_the_papers(run: Experiment) -> str | None:
-    """Return in which settings a run is unlike the paper's and its presets; None where it is compared."""
+    """Return the settings in which a run differs from the paper (its nearest preset); None if comparable."""
     if run.norm.path is not None:
         return "a norm from outside"
     if run.own_data:
@@ -198,8 +198,8 @@ def unlike_the_papers(run: Experiment) -> str | None:
         return f"{run.scale} scale"
     own = _settings(run)
     by_preset = (
-        sorted(key for key in {*own, *papers} if own.get(key) != papers.get(key))
-        for papers in _papers_settings(run.task.name, run.norm.name)
+        sorted(key for key in {*own, *preset} if own.get(key) != preset.get(key))
+        for preset in _papers_settings(run.task.name, run.norm.name)
     )
     unlike = [f"{key}={own.get(key, 'null')}" for key in min(by_preset, key=len)]
     return ", ".join([*unlike[:3], *(["..."] if len(unlike) > 3 else [])]) or None
@@ -207,10 +207,10 @@ def unlike_the_papers(run: Experiment) -> str | None:
 
 @cache
 def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
-    """Return the settings of the paper's size by the presets that a task has, its own first."""
+    """Return a task's settings at scale paper, one entry per preset with its scoring, its own first."""
     settings = []
     for preset in sorted(choices("preset"), key=lambda name: name != "none"):
-        with suppress(ValueError):  # a preset of another kind of task
+        with suppress(ValueError):  # raised by a preset for another kind of task
             run = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper", f"preset={preset}"])
             settings.append(_settings(run))
     return [one for one in settings if one.get("data.scoring") == settings[0].get("data.scoring")]
@@ -222,21 +222,21 @@ def _settings(run: Experiment) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The runs of a task at a scale by norm, and the variance of scores: of norms whose runs all learned."""
+    """The cells of a task at a scale by norm, and the variance of scores of norms whose runs all learned."""
 
     task: str
     scale: str
     quantity: Quantity
     norms: dict[str, Cell]
     variance: TaskVariance
-    plan: str | None = None  # that reads the runs; None: the first
-    overrides: Sequence[str] = ()  # what the runs differ in from the scale's own settings
+    plan: str | None = None  # the plan that reads the runs; None: the first
+    overrides: Sequence[str] = ()  # settings in which the runs differ from the scale's own
 
     def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
-        """Return the same with the norms that are named held to some of their seeds."""
+        """Return the same evidence, with some norms restricted to the given seeds."""
         norms = self.norms | {
-            norm: cell_of(runs[0], [run for run in runs if run.seed in some], self.quantity)
-            for norm, some in seeds.items()
+            norm: cell_of(runs[0], [run for run in runs if run.seed in chosen], self.quantity)
+            for norm, chosen in seeds.items()
             if (runs := self.norms[norm].runs)
         }
         return replace(self, norms=norms, variance=variance_of(norms, self.quantity))
@@ -252,17 +252,17 @@ def evidence(
     overrides: Sequence[str] = (),
     plan: str | None = None,
 ) -> Evidence:
-    """Return what the records of a folder say of a task at a scale, under the registered norms and more."""
-    chosen = dict.fromkeys([*preregistration().norms, *norms]) if task in choices("task") else {}
+    """Return the evidence on a task at a scale, for the registered norms and `norms`; `runs` is a folder."""
+    names = dict.fromkeys([*preregistration().norms, *norms]) if task in choices("task") else {}
     first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []
     settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]
-    firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in chosen}
+    firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in names}
     cells = {norm: cell_on_record(first, quantity) for norm, first in firsts.items()}
     return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan, overrides)
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
-    """Return the variance of the scores of norms that share a task and a scale and whose runs all learned."""
+    """Return the variance of scores on one task and scale, over the norms whose runs all learned."""
     learned = {norm: cell for norm, cell in norms.items() if cell.by_seed and not cell.setback}
     first = next(iter(learned.values()), None)
     step = first.example if first and quantity == "test" and first.metric == "accuracy" else 0.0
@@ -272,13 +272,13 @@ def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskV
 
 @cache
 def _step(folder: Path) -> float:
-    """Return the step of an accuracy in percent: a hundred over the test examples; 0 without outputs."""
+    """Return the step of an accuracy in percent: 100 / the number of test examples; 0 without outputs."""
     record = reader.record(folder)
     return 100 / len(record.outputs()) if record.has(OUTPUTS) else 0.0
 
 
 class Tried:
-    """What validation says of a setting that was tried: `valid` are best scores of runs that ended well."""
+    """A setting that was tried, judged by validation; `valid` has the best score of each run that is done."""
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate, self._metric = candidate, candidate.runs[0].task.selection_metric
@@ -288,22 +288,22 @@ class Tried:
 
     @property
     def text(self) -> str:
-        """The mean validation score, with the runs that lack it; `-` where no run has ended."""
-        ends = Counter(result.status for result in self.results if result)
+        """The mean validation score, and which runs diverged, failed or are missing; `-` if none ended."""
+        statuses = Counter(result.status for result in self.results if result)
         facts = [METRICS[self._metric].text(fmean(self.valid))] if self.valid else []
-        facts += [f"{ends[status]} {status}" for status in ("diverged", "failed") if status in ends]
+        facts += [f"{statuses[s]} {s}" for s in ("diverged", "failed") if s in statuses]
         if facts and not self.has_ended:
-            facts.append(f"{ends.total()}/{len(self.results)} seeds")
+            facts.append(f"{statuses.total()}/{len(self.results)} seeds")
         return ", ".join(facts) or "-"
 
     def rank(self) -> tuple[bool, bool, float]:
-        """Return what the better candidate has more of: an end, runs that all ended well, its score."""
+        """Return a sort key, largest for the best: all runs ended, all are done, mean signed score."""
         mean = METRICS[self._metric].sign * fmean(self.valid) if self.valid else -math.inf
         return self.has_ended, len(self.valid) == len(self.results), mean
 
 
 def last_fall(run: Experiment) -> float | None:
-    """Return the share by which a run's validation loss fell over its last tenth; None of one evaluation."""
+    """Return the share by which validation loss fell over a run's last tenth; None below two losses."""
     losses = reader.curve(run.folder(), "valid_loss")
     before = losses[-1 - max(1, round(len(losses) / 10))] if len(losses) > 1 else None
     return None if before is None else (before - losses[-1]) / before

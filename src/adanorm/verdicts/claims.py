@@ -1,4 +1,4 @@
-"""The paper's claims, tested as what they are: on so many data sets one norm does better than another."""
+"""Tests of the paper's claims: one norm does better than another on so many data sets."""
 
 import math
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import last_look
 
 SCALES = ("paper", "small")
-SEEN: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores that stand beside a claim
-TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: holds, contrary, no gain
+BESIDE: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores shown beside a claim
+TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: claim, contrary, no gain
     "better": ("better", "worse", "not superior"),
     "no_worse": ("not inferior", "inferior", "inferior"),
 }
@@ -26,13 +26,13 @@ Verdict = Literal["supported", "contradicted", "no such gain", "open", "not run"
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A claim on one task: the two norms, and their validation scores, the best epoch's and the level."""
+    """A claim on one task: its two norms compared by its quantity and, beside it, by validation scores."""
 
     claim: Claim
     task: str
     pair: Pair
-    best_epoch: Pair | None = None
-    level: Pair | None = None
+    best_epoch: Pair | None = None  # by the best validation score
+    level: Pair | None = None  # by the mean over the last third of evaluations
 
     @property
     def holds(self) -> bool:
@@ -41,13 +41,13 @@ class TaskResult:
 
     @property
     def ps(self) -> tuple[float, ...]:
-        """The p against the claim's holding here, against its contrary, and against no gain that matters."""
+        """The p for the claim to hold here, for its contrary, and for no gain that matters. Small: shown."""
         return tuple(self.pair.p_of(one) for one in TESTED[self.claim.bound])
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim at a scale with the results of its tasks; `family` are `ps` corrected over all its claims."""
+    """A claim at a scale, with one result per task; `family` is `ps` corrected over the scale's claims."""
 
     claim: Claim
     scale: str
@@ -56,9 +56,9 @@ class ClaimResult:
 
     @cached_property
     def ps(self) -> tuple[float, float, float]:
-        """The p of the claim, of its contrary, and of no gain that matters, by partial conjunction.
+        """The p for the claim, for its contrary, and for no gain that matters, by partial conjunction.
 
-        A claim on at least u of n tasks is contradicted where its contrary is true on n - u + 1.
+        A claim on at least u of n tasks is contradicted if its contrary is true on n - u + 1.
         """
         needed = self.claim.needed(self.scale)
         contrary = len(self.tasks) - needed + 1
@@ -68,12 +68,12 @@ class ClaimResult:
 
     @property
     def run(self) -> list[TaskResult]:
-        """The tasks on which both norms have runs."""
+        """The results of the tasks on which both norms have runs."""
         return [task for task in self.tasks if task.pair.answer != "not run"]
 
     @property
     def verdict(self) -> Verdict:
-        """What is shown of the claim, at the registered level over all claims of the scale."""
+        """The verdict on the claim, at the registered level over all claims of the scale."""
         level = preregistration().level
         holds, contrary, no_gain = self.family or self.ps
         if not self.run:
@@ -86,17 +86,17 @@ class ClaimResult:
 
     @property
     def shown_on(self) -> int:
-        """On how many tasks at least the claim is shown to hold."""
+        """The claim is shown to hold on at least this number of tasks."""
         return count_shown([task.ps[0] for task in self.tasks], preregistration().level)
 
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:
-    """Return what the records say of every claim of the paper, at each of SCALES."""
+    """Return the result of every claim of the paper at each of SCALES."""
     return [result for scale in SCALES for result in evaluated(preregistration().claims, scale, runs=runs)]
 
 
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
-    """Return what the records of a scale say of claims, each corrected for their number."""
+    """Return the results of claims at a scale, corrected for the number of claims with runs."""
     results = [
         ClaimResult(claim, scale, tuple(_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)))
         for claim in claims
@@ -107,34 +107,34 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
 
 
 def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult:
-    records, both = _decided(claim, task, scale, runs)
-    beside = SEEN if claim.quantity == "test" else ()
-    seen = (_evidence(claim, task, scale, runs, records.plan, quantity) for quantity in beside)
-    return TaskResult(claim, task, both, *(pair(one, *claim.norms(task)) for one in seen))
+    records, claimed_pair = _decided(claim, task, scale, runs)
+    quantities = BESIDE if claim.quantity == "test" else ()
+    validation = (_evidence(claim, task, scale, runs, records.plan, quantity) for quantity in quantities)
+    return TaskResult(claim, task, claimed_pair, *(pair(one, *claim.norms(task)) for one in validation))
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
-    """Return what the records of a scale say of each task of a claim on which both its norms have runs."""
+    """Return the evidence at a scale on each task of a claim on which both of its norms have runs."""
     by_task = {task: _decided(claim, task, scale, runs) for task in claim.tasks_at(scale)}
-    return {task: records for task, (records, both) in by_task.items() if both.answer != "not run"}
+    return {task: records for task, (records, claimed) in by_task.items() if claimed.answer != "not run"}
 
 
 def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair]:
     """Return the records that decide a claim on a task, and the pair of its norms.
 
-    At the paper's size they are those of the first plan until the first look of the one that reads the task.
+    At the paper's scale, the first plan's records decide until the task's own plan has had its first look.
     """
     plan = preregistration().plan_of(task, scale)
     records = _evidence(claim, task, scale, runs, plan)
-    both = pair(records, *claim.norms(task))
-    has_looked = both.comparison is not None or both.divergence_p is not None
+    claimed_pair = pair(records, *claim.norms(task))
+    has_looked = claimed_pair.comparison is not None or claimed_pair.divergence_p is not None
     if plan is None or has_looked or records.scale != "paper":
-        return records, both
+        return records, claimed_pair
     return _first(claim, task, runs)
 
 
 def _first(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair]:
-    """Return the records at the paper's size that the first plan reads of a task, and the pair."""
+    """Return the records at the paper's scale that the first plan reads of a task, and the pair."""
     records = _evidence(claim, task, "paper", runs, None)
     return records, pair(records, *claim.norms(task))
 
@@ -156,21 +156,21 @@ def _evidence(
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """What is shown of a claim on a task, by the runs of one scale under one plan."""
+    """The answer to a claim on a task, by the runs of one scale under one plan."""
 
     task: str
     scale: str
     plan: str
     comparison: Comparison | None
-    pairs: int  # seeds that both norms have under the plan
-    next_look: int | None  # the number of seeds at which it is read next, None after the last
-    family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979), one without an answer having 1
-    before: "TaskAnswer | None" = None  # what the first plan had decided, where a later one has looked since
-    setback: str = ""  # which norm has runs that diverged or did not learn: there is no comparison then
+    pairs: int  # number of seeds that both norms have under the plan
+    next_look: int | None  # number of seeds at the next look; None after the last
+    family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979); 1 without a comparison
+    before: "TaskAnswer | None" = None  # what the first plan decided, if a later one has looked since
+    setback: str = ""  # norms with runs that diverged or did not learn; then there is no comparison
 
     @property
     def seeds(self) -> str:
-        """How many shared seeds the comparison is of, perhaps in each of several folds."""
+        """How many shared seeds are compared, perhaps in each of several folds, as text."""
         plan = preregistration().plans.get(self.plan)
         if plan and plan.folds:
             return f"{last_look(plan.looks, self.pairs)} in each of {plan.folds} folds"
@@ -178,7 +178,7 @@ class TaskAnswer:
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
-    """Return the answers to a claim on each of its tasks, in their order; no run at scale mini has any."""
+    """Return the answer to a claim on each of its tasks, in order; runs at scale mini decide nothing."""
     answers = [_answer(claim, task, runs) for task in claim.tasks]
     ps = corrected([1.0 if one.comparison is None else one.comparison.p for one in answers])
     return [replace(one, family_p=p) for one, p in zip(answers, ps, strict=True)]
@@ -188,41 +188,41 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     registered = preregistration()
     name = registered.plan_of(task, "small")
     if name and registered.plans[name].folds:
-        comparison, pairs, read = _over_folds(name, claim, task, runs)
+        comparison, pairs, sources = _over_folds(name, claim, task, runs)
     else:
-        records, both = _decided(claim, task, "small", runs)
-        read, name, comparison = [records], records.plan, both.comparison
+        records, claimed_pair = _decided(claim, task, "small", runs)
+        sources, name, comparison = [records], records.plan, claimed_pair.comparison
         pairs = len(records.variance.shared(*claim.norms(task)))
-    sides = [(norm, one.norms[norm]) for norm in claim.norms(task) for one in read]
+    sides = [(norm, one.norms[norm]) for norm in claim.norms(task) for one in sources]
     setback = ", ".join({f"{title(norm)} {cell.setback}": None for norm, cell in sides if cell.setback})
     looks = registered.plans[name].looks if name else ()
-    following = next((look for look in looks if look > pairs), None)
+    next_look = next((look for look in looks if look > pairs), None)
     scale, before = registered.scale_of(task, "small"), None
     if name and scale == "paper" and (first := _first(claim, task, runs)[1]).answer != "open":
         before = TaskAnswer(task, scale, "first", first.comparison, len(first.seeds), None)
-    return TaskAnswer(task, scale, name or "first", comparison, pairs, following, 1.0, before, setback)
+    return TaskAnswer(task, scale, name or "first", comparison, pairs, next_look, 1.0, before, setback)
 
 
 def _over_folds(
     name: str, claim: Claim, task: str, runs: str | None
 ) -> tuple[Comparison | None, int, list[Evidence]]:
-    """Return the comparison of the folds' mean gaps at the last look, the seeds that all have, and these."""
+    """Return the comparison of the folds' mean gaps at the last look, the seeds of every fold, records."""
     registered, plan, (better, worse) = preregistration(), preregistration().plans[name], claim.norms(task)
-    settings, read = [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)], plan.quantity
-    folds = [evidence(task, plan.scale, read, runs=runs, overrides=own, plan=name) for own in settings]
+    settings, quantity = [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)], plan.quantity
+    folds = [evidence(task, plan.scale, quantity, runs=runs, overrides=own, plan=name) for own in settings]
     by_fold = [records.variance.gaps(worse, better) for records in folds]  # in the order of seeds
     pairs, looks = min(map(len, by_fold)), registered.looks_of(name)
-    done = last_look(plan.looks, pairs)
-    if done is None:
+    seeds = last_look(plan.looks, pairs)
+    if seeds is None:
         return None, pairs, folds
     margin, overlap = registered.margin(task, claim.quantity, name), plan.overlap or 0.0
     assert margin is not None, "checked with the file"
-    means, level = [fmean(gaps[:done]) for gaps in by_fold], looks.level
-    return compare_gaps(means, margin, level=level, levels=looks.levels(done), overlap=overlap), pairs, folds
+    means, level = [fmean(gaps[:seeds]) for gaps in by_fold], looks.level
+    return compare_gaps(means, margin, level=level, levels=looks.levels(seeds), overlap=overlap), pairs, folds
 
 
 def claims_of_the_paper() -> list[tuple[Claim, int, int, int, float]]:
-    """Return each claim on test scores, its wins, losses, ties and sign test's p on the paper's numbers."""
+    """Return each claim on test scores, with wins, losses, ties and sign test's p of the paper's numbers."""
     tested = []
     for claim in preregistration().claims:
         if claim.quantity == "test":

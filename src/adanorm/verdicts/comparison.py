@@ -14,7 +14,7 @@ Sign = Literal["ahead", "behind", "not told apart"]
 Size = Literal["within the margin", "not shown within the margin"]
 PapersGap = Literal["excluded", "not excluded", "not comparable"]
 Hypothesis = Literal["better", "worse", "not inferior", "inferior", "not superior"]
-SMALLEST_P = 1e-300  # a smaller one could be taken for 0
+SMALLEST_P = 1e-300  # floor of p: a smaller one could be taken for 0
 
 
 class Interval(NamedTuple):
@@ -24,7 +24,7 @@ class Interval(NamedTuple):
     high: float
 
     def text(self, digits: int) -> str:
-        """Return the bounds, signed."""
+        """Return both bounds with their signs, such as `+0.64 to +1.36`."""
         return f"{self.low + 0.0:+.{digits}f} to {self.high + 0.0:+.{digits}f}"
 
 
@@ -37,7 +37,7 @@ def student_interval(mean: float, error: float, df: float, level: float = 0.05) 
 
 
 class PaperGap(NamedTuple):
-    """The paper's own difference; `rounding`: how far printed digits may have moved it."""
+    """The difference of two norms in the paper; rounded digits may have moved it by up to `rounding`."""
 
     value: float
     rounding: float
@@ -46,12 +46,12 @@ class PaperGap(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """By how much one norm beats another, in the metric's unit, with the noise of seeds and of test examples.
+    """The gap between two norms in the metric's unit, with the noise of seeds and of test examples.
 
-    `gap` is the mean over `seeds` shared seeds, positive where the first-named norm is better; `sd`, with
-    `df` degrees of freedom, that of a seed's gap. `example_error`, 0 if not on record, is what the choice of
-    `examples` adds; it has no degrees of freedom, so that more noise never narrows an interval.
-    `family_p` decides the sign in place of p; with `beyond_margin` only more than the margin is a lead.
+    `gap` is the mean over `seeds` shared seeds, positive if the first norm is better; `sd` is the deviation
+    of one seed's gap, with `df` degrees of freedom. `example_error` is the standard error that the choice of
+    `examples` adds, 0 if unknown. It has no degrees of freedom, so more noise never narrows an interval.
+    `family_p`, if set, decides the sign instead of p. With `beyond_margin`, a lead must exceed the margin.
     """
 
     gap: float
@@ -74,27 +74,27 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """The standard error of the gap, seeds and examples together."""
+        """The standard error of the gap from seeds and examples together."""
         return math.hypot(self.seed_error, self.example_error)
 
     @property
     def interval(self) -> Interval:
-        """The interval of the gap that has zero in it unless the norms differ (95 % in a fixed plan)."""
+        """The interval that decides the sign: the norms differ if it excludes 0 (95 % in a fixed plan)."""
         return student_interval(self.gap, self.error, self.df, self.levels.difference)
 
     @property
     def margin_interval(self) -> Interval:
-        """The interval that lies inside the margin where the norms are equivalent (90 % in a fixed plan)."""
+        """The interval that decides the size: equivalent if inside the margin (90 % in a fixed plan)."""
         return student_interval(self.gap, self.error, self.df, self.levels.equivalence)
 
     @property
     def digits(self) -> int:
-        """How many decimals show a gap beside the margin: two, or those that the margin's two digits take."""
+        """The decimals to print of a gap: two, or more to show two significant digits of the margin."""
         return max(2, 1 - math.floor(math.log10(self.margin))) if self.margin else 2
 
     @property
     def why(self) -> str:
-        """What decides the answer: its interval, in a family the corrected p; of *open*, both intervals."""
+        """What decides the answer: its interval (both, if *open*), with the corrected p in a family."""
         p = "" if self.family_p is None else f", corrected p {self.family_p:.3f}"
         sign = f"interval {self.interval.text(self.digits)}{p}"
         size, margin = self.margin_interval.text(self.digits), f"for the margin of {self.margin:g}"
@@ -113,59 +113,59 @@ class Comparison:
 
     @property
     def size(self) -> Size:
-        """Whether the difference is smaller than matters; `margin_interval` decides it."""
+        """Whether the difference is too small to matter; `margin_interval` decides it."""
         low, high = self.margin_interval
         is_within = -self.margin < low and high < self.margin
         return "within the margin" if is_within else "not shown within the margin"
 
     @property
     def papers_gap(self) -> PapersGap:
-        """Whether the paper's gap can be the true one on this test set."""
+        """Whether the paper's gap could be the true gap on this test set."""
         if self.paper_p is None:
             return "not comparable"
         return "excluded" if self.paper_p < self.level else "not excluded"
 
     @property
     def answer(self) -> Answer:
-        """Size and sign in one word. The size goes first: what is not nil may still not matter."""
+        """Size and sign in one word. The size goes first: a real difference may be too small to matter."""
         words: dict[Sign, Answer] = {"ahead": "better", "behind": "worse", "not told apart": "open"}
         return "equivalent" if self.size == "within the margin" else words[self.sign]
 
     @property
     def p(self) -> float:
-        """The p of no difference, two-sided."""
+        """The two-sided p of the hypothesis that there is no difference."""
         return self._corrected(2 * self._tail(abs(self.gap)), self.levels.difference)
 
     def p_of(self, hypothesis: Hypothesis) -> float:
-        """Return the p against a hypothesis on the first norm.
+        """Return the p of the test for a hypothesis on the first norm: a small p shows that it is true.
 
-        Two-sided of *better* and *worse*, and 1 where the norms are equivalent. One-sided of the others,
-        which are of the margin: half of the nominal level of equivalence belongs to a side.
+        For *better* and *worse* it is two-sided, and 1 if the norms are equivalent. The others concern the
+        margin and are one-sided: each side has half of the nominal level of equivalence.
         """
         gap, margin = self.gap, self.margin
-        ahead = {"not inferior": gap + margin, "inferior": -gap - margin, "not superior": margin - gap}
-        if hypothesis in ahead:
-            return self._corrected(self._tail(ahead[hypothesis]), self.levels.equivalence / 2)
+        distances = {"not inferior": gap + margin, "inferior": -gap - margin, "not superior": margin - gap}
+        if hypothesis in distances:
+            return self._corrected(self._tail(distances[hypothesis]), self.levels.equivalence / 2)
         tail = self._tail(gap if hypothesis == "better" else -gap)
         return 1.0 if self.answer == "equivalent" else self._corrected(2 * tail, self.levels.difference)
 
     def _tail(self, distance: float, error: float | None = None) -> float:
-        """Return how probable a distance or more is by chance: Student's t of it."""
-        from scipy.special import stdtr  # not scipy.stats, whose import takes longer than all else here
+        """Return the probability of a distance or more by chance: the upper tail of Student's t."""
+        from scipy.special import stdtr  # importing scipy.stats takes longer than all else here
 
         return float(stdtr(self.df, -distance / (self.error if error is None else error)))
 
     def _corrected(self, p: float, nominal: float) -> float:
-        """Return p in such a unit that `level` is where a look rejects."""
+        """Return p rescaled from the look's nominal level, so that the look rejects below `level`."""
         return min(1.0, max(SMALLEST_P, p * self.level / nominal))
 
     @property
     def paper_p(self) -> float | None:
-        """The p of the paper's gap being the true one on this test set; None where the paper has none."""
+        """The p of the hypothesis that the paper's gap is the true one on this test set; None without one."""
         if self.paper is None:
             return None
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)
-        # Of the seeds alone: the paper's gap is of the same test examples.
+        # Only seeds add noise: the paper's gap was measured on the same test examples.
         return self._corrected(2 * self._tail(distance, self.seed_error), self.levels.difference)
 
 
@@ -177,11 +177,11 @@ def compare(
     level: float = 0.05,
     levels: Levels | None = None,
 ) -> Comparison | None:
-    """Return by how much the first norm beats the second, over the seeds that both have scores of.
+    """Return the comparison of the first norm with the second, over the seeds that both have.
 
-    Larger scores are better, so negate a loss; a difference below `margin` does not matter. None where fewer
-    than two gaps, or equal ones, tell no noise. Raises ValueError for a margin, a level, lengths or scores
-    that cannot be.
+    Larger scores are better, so negate a loss. A difference below `margin` does not matter. None with fewer
+    than two shared seeds or equal gaps: they show no noise. Raises ValueError for a margin, a level, lists of
+    different lengths or scores that are out of range.
     """
     if not 0 < margin < math.inf:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
@@ -198,7 +198,7 @@ def compare(
 
 
 def by_seed(scores: Mapping[int, float] | Numbers | Sequence[float]) -> Mapping[int, float]:
-    """Return scores by seed; those without seeds are numbered."""
+    """Return scores by seed; a list without seeds is numbered from 0."""
     return scores if isinstance(scores, Mapping) else dict(enumerate(map(float, scores)))
 
 
@@ -212,10 +212,10 @@ def compare_gaps(
     overlap: float = 0.0,
     **facts: Any,
 ) -> Comparison | None:
-    """Return the comparison that gaps make, one per seed; None where nothing tells their spread.
+    """Return the comparison of gaps, one per seed or fold; None if their spread is unknown or 0.
 
-    Without `levels` it is a fixed plan. Gaps of n folds, with `overlap` tested examples per example trained
-    on, have 1 + n * overlap times the variance of their mean (Nadeau & Bengio 2003, section 3).
+    Without `levels` the plan is fixed: one look. For n folds with `overlap` test examples per training
+    example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section 3).
     """
     own = Spread(stdev(gaps), len(gaps) - 1) if spread is None and len(gaps) > 1 else spread
     if own is None or own.sd <= NO_SPREAD:

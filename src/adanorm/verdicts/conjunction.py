@@ -1,4 +1,4 @@
-"""Several comparisons together: families, counts of data sets, one estimate over tasks, and leagues."""
+"""Several comparisons combined: families, counts of data sets, one estimate over tasks, and leagues."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +18,10 @@ Two: TypeAlias = tuple[str, str]
 
 
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
-    """Return p of a hypothesis' being true on at least so many of the data sets that `ps` are of.
+    """Return the p for a hypothesis to be true on at least `at_least` data sets; `ps` has one p per data set.
 
     The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini & Heller
-    2008). On all: the largest, an intersection-union test (Berger 1982), which needs no correction.
+    2008). For all data sets: the largest, an intersection-union test (Berger 1982). It needs no correction.
     """
     from scipy.special import chdtrc
 
@@ -32,13 +32,13 @@ def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
 
 
 def count_shown(ps: Sequence[float], level: float) -> int:
-    """Return the largest number of data sets on which a hypothesis is shown to be true; perhaps 0."""
-    shown = (count for count in range(len(ps), 0, -1) if partial_conjunction(ps, count) <= level)
-    return next(shown, 0)
+    """Return on at least how many data sets a hypothesis is shown to be true; perhaps 0."""
+    counts = (count for count in range(len(ps), 0, -1) if partial_conjunction(ps, count) <= level)
+    return next(counts, 0)
 
 
 def corrected(ps: Sequence[float]) -> list[float]:
-    """Return p-values of a family in their order, corrected for their number (Holm 1979)."""
+    """Return the p-values of a family, corrected for their number (Holm 1979), in the same order."""
     values = np.asarray(ps, dtype=float)
     order, count = np.argsort(values), len(values)
     adjusted = np.empty(count)
@@ -47,17 +47,17 @@ def corrected(ps: Sequence[float]) -> list[float]:
 
 
 def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | None]:
-    """Return comparisons with their p corrected over all of them, None counting with a p of 1."""
+    """Return the comparisons with p corrected over all of them; None stays None and counts as p = 1."""
     ps = corrected([1.0 if one is None else one.p for one in comparisons])
     return [one and replace(one, family_p=p) for one, p in zip(comparisons, ps, strict=True)]
 
 
 def pooled(comparisons: Sequence[Comparison]) -> Comparison:
-    """Return the mean gap of comparisons in one unit under one margin, each counting alike.
+    """Return the mean gap of comparisons with one unit and one margin, all with the same weight.
 
-    On the degrees of freedom of Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds
-    would favor those that came out too small by chance. Of looks the strictest levels are taken. Raises
-    ValueError without comparisons, or for one that is None.
+    Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds would favor
+    variances that are too small by chance. The levels are the strictest of all looks. Raises ValueError if
+    there are no comparisons, or if one is None.
     """
     if not comparisons or None in comparisons:
         raise ValueError(f"comparisons={[*comparisons]}: must be one or more, and none of them None")
@@ -75,7 +75,7 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
 
 
 def significantly_best(variance: TaskVariance, level: float) -> str | None:
-    """Return the norm that beats every other of a task by corrected moderated tests; None where none does."""
+    """Return the norm that beats all others of a task by corrected moderated tests; None if none does."""
     scores = variance.scores
     if len(scores) < 2 or not all(scores.values()):
         return None
@@ -88,7 +88,7 @@ def significantly_best(variance: TaskVariance, level: float) -> str | None:
 
 
 def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:
-    """Return wins, losses and the two-sided p of as many wins if both were equally likely; ties left out."""
+    """Return wins, losses and the two-sided p of the sign test, which leaves ties out."""
     from scipy.stats import binomtest
 
     wins, losses = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
@@ -97,11 +97,11 @@ def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:
 
 @dataclass(frozen=True)
 class League:
-    """Names by their mean scores, the best first, which is no rank: `letters` says who is told apart.
+    """Names by mean score, the best first. This order is no rank: `letters` shows which are told apart.
 
-    `scores` are by name and seed, larger ones being better. `pairs` has the comparison of every two, the
-    better mean first, with p corrected over all of them (Holm 1979); None where the seeds that they share
-    tell no noise. With `looks` the pairs are read more than once.
+    `scores` are by name and seed; larger is better. `pairs` has the comparison of every two names, the better
+    mean first, with p corrected over all pairs (Holm 1979); None if their shared seeds show no noise. With
+    `looks`, the pairs are read more than once.
     """
 
     scores: Scores
@@ -109,16 +109,16 @@ class League:
     looks: Looks | None = None
 
     def comparison(self, first: str, second: str) -> Comparison | None:
-        """Return by how much the first name is better than the second."""
+        """Return the comparison of the first name with the second, or None."""
         if (first, second) in self.pairs:
             return self.pairs[first, second]
         reverse = self.pairs[second, first]
         return reverse and replace(reverse, gap=-reverse.gap)
 
     def chance(self, first: str, second: str) -> float | None:
-        """Return P(first > second): the share of shared seeds with which the first is better, ties half.
+        """Return P(first > second): the share of shared seeds where the first is better; a tie counts half.
 
-        The probability of outperforming of Bouthillier et al. 2021. None without a shared seed.
+        It is the probability of outperforming (Bouthillier et al. 2021). None without a shared seed.
         """
         ours, others = self.scores[first], self.scores[second]
         wins = [(ours[s] > others[s]) + (ours[s] == others[s]) / 2 for s in ours & others.keys()]
@@ -126,15 +126,15 @@ class League:
 
     @property
     def told_apart(self) -> list[Two]:
-        """The pairs whose first name is ahead or behind, by the corrected p."""
+        """The pairs in which one name is ahead, by the corrected p."""
         return [two for two, one in self.pairs.items() if one and one.sign != "not told apart"]
 
     @cached_property
     def groups(self) -> list[list[str]]:
         """The largest sets of names in which no two are told apart; a name may be in several.
 
-        By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that hold
-        both. Raises ValueError where there are more groups than letters.
+        By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that have
+        both names. Raises ValueError if there are more groups than letters.
         """
         order, groups = [*self.scores], [frozenset(self.scores)]
         for two in self.told_apart:
@@ -144,8 +144,8 @@ class League:
                 raise ValueError(
                     f"{len(order)} names fall into over {len(ascii_letters)} groups: compare fewer"
                 )
-        places = sorted(sorted(map(order.index, group)) for group in groups)
-        return [[order[place] for place in group] for group in places]
+        positions = sorted(sorted(map(order.index, group)) for group in groups)
+        return [[order[position] for position in group] for group in positions]
 
     @cached_property
     def letters(self) -> dict[str, str]:
@@ -155,10 +155,10 @@ class League:
 
     @property
     def next_told_apart(self) -> list[Two]:
-        """The pairs that one more seed each, or the next look, would tell apart with today's deviations."""
+        """The pairs that the next seed or look would tell apart too, with today's means and deviations."""
         later = in_family([one and self._with_next_seed(one) for one in self.pairs.values()])
-        told = replace(self, pairs=dict(zip(self.pairs, later, strict=True))).told_apart
-        return [two for two in told if two not in self.told_apart]
+        apart = replace(self, pairs=dict(zip(self.pairs, later, strict=True))).told_apart
+        return [two for two in apart if two not in self.told_apart]
 
     def _with_next_seed(self, one: Comparison) -> Comparison:
         if self.looks is None:
@@ -173,20 +173,20 @@ def league(
     *,
     level: float = 0.05,
 ) -> League:
-    """Return the league of scores by name and seed, or by name alone, each two compared as `compare` does.
+    """Return the league of scores by name and seed, or lists by name; `compare` compares every two names.
 
-    Larger scores are better, and a difference below `margin` does not matter. Raises ValueError for a margin
-    that is not above 0.
+    Larger scores are better, and a difference below `margin` does not matter. Raises ValueError where
+    `compare` does.
     """
     seeded = {name: by_seed(of_name) for name, of_name in scores.items()}
     return league_of(seeded, lambda one, two: compare(scores[one], scores[two], margin, level=level))
 
 
 def league_of(
-    scores: Scores, compared: Callable[[str, str], Comparison | None], looks: Looks | None = None
+    scores: Scores, compare_two: Callable[[str, str], Comparison | None], looks: Looks | None = None
 ) -> League:
-    """Return the league of scores whose pairs are `compared` by a function of two names."""
+    """Return the league of scores; the function `compare_two` compares two names."""
     ordered = dict(sorted(scores.items(), key=lambda of_name: -fmean(of_name[1].values())))
     pairs = list(combinations(ordered, 2))
-    comparisons = in_family([compared(*two) for two in pairs])
+    comparisons = in_family([compare_two(*two) for two in pairs])
     return League(ordered, dict(zip(pairs, comparisons, strict=True)), looks)

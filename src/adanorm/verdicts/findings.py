@@ -1,4 +1,4 @@
-"""What other papers report of norms and predict for studies, held against records (conf/claims)."""
+"""Findings of other papers on norms, and predictions for studies, compared with records (conf/claims)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from adanorm.verdicts.rule import Decision
 PREDICTIONS = "gradients-and-memory.yaml"
 Expected = Literal["better", "worse", "not better", "not worse"]
 HELD, AGAINST = "borne out", "contradicted"
-# By what is expected: the outcome of each answer that is not open.
+# For each expectation, the outcome of each answer; an open answer has none.
 OUTCOMES: dict[Expected, dict[str, str]] = {
     "better": {"better": HELD, "worse": AGAINST, "equivalent": "no difference"},
     "worse": {"worse": HELD, "better": AGAINST, "equivalent": "no difference"},
@@ -45,13 +45,13 @@ class Finding(Config):
 
 
 class FindingRow(NamedTuple):
-    """A comparison on a task: the means of the quantity under the two norms, and what to think of it."""
+    """Two norms compared by a quantity on a task: its means, its gaps by seed, and the verdict."""
 
     task: str
     quantity: Quantity
     means: tuple[float, float]  # geometric where the gap is a ratio
-    gaps: list[float]  # by seed, the differences of the second from the first, or of their logarithms
-    comparison: Comparison | None  # of one seed, or of equal gaps, none
+    gaps: list[float]  # one per seed: the second less the first, or their logarithms
+    comparison: Comparison | None  # None for one seed or equal gaps
     verdict: str = "undecided"
 
 
@@ -62,21 +62,21 @@ def load_findings() -> list[Finding]:
 
 
 def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
-    """Return a row for each task and quantity that both norms have records of."""
+    """Return one row per task and quantity for which both norms have records."""
     assert finding.norms is not None, "a comparison names two norms"
-    rows, shown = [], {quantity.name: quantity for quantity in analysis.shown}
+    rows, quantities = [], {quantity.name: quantity for quantity in analysis.shown}
     for task, name in product(analysis.tasks, finding.quantities):
         first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
         seeds = sorted(first.keys() & second.keys())
         if not seeds:
             continue
-        quantity = shown[name]
+        quantity = quantities[name]
         scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
         gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
         means = mean([first[seed] for seed in seeds]), mean([second[seed] for seed in seeds])
         comparison = compare_gaps(gaps, level=preregistration().level)
         rows.append(FindingRow(task, quantity, means, gaps, comparison))
-    # What is not tested counts for nothing in the correction.
+    # The correction counts only rows that are tested.
     tested = iter(in_family([row.comparison for row in rows if row.comparison]))
     comparisons = [row.comparison and next(tested) for row in rows]
     signs = {"not told apart": "undecided", "ahead": "contradicted", "behind": "contradicted"}
@@ -94,7 +94,7 @@ def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[in
 
 
 class Prediction(Config):
-    """What the lead of rows in a family of studies' rules is to be; void where `given` is not better."""
+    """The expected lead between rows in one family of studies' rules; void where `given` is not better."""
 
     id: str
     text: str
@@ -106,17 +106,17 @@ class Prediction(Config):
     given: Compared | None = None
 
     def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Decision, str]]:
-        """Yield each column's decision, and what it says of the prediction or why it says nothing."""
-        every = chain.from_iterable(families.values())
-        worth = {one.column.task: one.answer for one in every if one.compared == self.given}
+        """Yield each column's decision with the outcome of the prediction, or with why there is none."""
+        decisions = chain.from_iterable(families.values())
+        given_answers = {one.column.task: one.answer for one in decisions if one.compared == self.given}
         for decision in families[self.family]:
             if decision.compared == self.rows:
-                is_void = worth.get(decision.column.task, "better") != "better"
-                said = "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
-                yield decision, decision.lack or f"*{said}*"
+                is_void = given_answers.get(decision.column.task, "better") != "better"
+                outcome = "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
+                yield decision, decision.lack or f"*{outcome}*"
 
 
 def load_predictions() -> tuple[list[Prediction], str]:
-    """Return the registered predictions, and eight hexadecimal digits that identify what was written."""
+    """Return the registered predictions, and eight hexadecimal digits that identify their content."""
     entries = read_yaml_file(CONF / "claims" / PREDICTIONS, list)
     return [Prediction.checked(one, f"conf/claims/{PREDICTIONS}: ") for one in entries], digest_of(entries)

@@ -1,4 +1,4 @@
-"""Two norms on a task: what all records of the two say, in one of a few words."""
+"""Two norms on a task, compared over all their records; the answer is one of a few words."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -26,25 +26,25 @@ class Pair:
     scale: str
     norms: tuple[str, str]  # better, worse
     sides: tuple[Cell, Cell]
-    # Those shared; none where a run diverged or did not learn: what is left of its norm would flatter it.
+    # Shared seeds; none if a run diverged or did not learn, since the scores left would flatter its norm.
     seeds: tuple[int, ...]
     comparison: Comparison | None  # None without shared seeds or a variance
-    sd: float | None  # of a seed's gap
+    sd: float | None  # the deviation of one seed's gap
     looks: Looks
     gaps: list[float]  # by how much the first norm is better, one per shared seed
 
     @property
-    def hours_a_seed(self) -> float | None:
-        """The core-hours of one seed of both; None where no run says its own."""
+    def hours_per_seed(self) -> float | None:
+        """The core-hours of one seed of both norms; None if one norm has no times on record."""
         seconds = [side.seconds for side in self.sides if side.seconds is not None]
         return sum(seconds) / 3600 if len(seconds) == 2 else None
 
     @property
     def answer(self) -> Answer | Literal["not run"]:
-        """What the records say of the norm that is claimed to be better.
+        """The answer for the norm that is claimed to be better.
 
         Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with a run that
-        learned nothing is not compared.
+        learned nothing is not compared: *open*.
         """
         if not all(side.recorded for side in self.sides):
             return "not run"
@@ -57,7 +57,7 @@ class Pair:
 
     @cached_property
     def divergence_p(self) -> float | None:
-        """The p of Fisher's exact test of the shares of runs that diverged; None where none did."""
+        """The p of Fisher's exact test on the shares of runs that diverged; None if none did."""
         counts = [(side.count("diverged"), len(side.recorded)) for side in self.sides]
         if not any(diverged for diverged, _ in counts):
             return None
@@ -67,28 +67,28 @@ class Pair:
 
     @cached_property
     def prospect(self) -> Prospect | None:
-        """How many seeds would close it; None without a comparison. Simulated, so that it takes a while."""
+        """How many seeds would close the comparison; None without one. The simulation takes a while."""
         comparison = self.comparison
         if comparison is None or self.sd is None:
             return None
-        papers = abs(comparison.paper.value) if comparison.paper else 0.0
-        known = {"sd": self.sd, "example_error": comparison.example_error}
-        to_find = seeds_looked_at(self.looks, papers, kind="difference", **known)
-        return Prospect(to_find, seeds_looked_at(self.looks, comparison.margin, kind="equivalence", **known))
+        paper_lead = abs(comparison.paper.value) if comparison.paper else 0.0
+        noise = {"sd": self.sd, "example_error": comparison.example_error}
+        to_find = seeds_looked_at(self.looks, paper_lead, kind="difference", **noise)
+        return Prospect(to_find, seeds_looked_at(self.looks, comparison.margin, kind="equivalence", **noise))
 
     @property
     def remark(self) -> str:
-        """Why there is no comparison, or what is left out of it; perhaps nothing."""
+        """Why there is no comparison, or which runs it leaves out; perhaps ''."""
         counts = {
             "diverged": [side.count("diverged") for side in self.sides],
             "did not learn": [len(side.unlearned) for side in self.sides],
             "failed": [side.count("failed") for side in self.sides],
         }
         parts = []
-        for what, of in counts.items():
-            sides = zip(self.norms, of, self.sides, strict=True)
+        for fate, numbers in counts.items():
+            sides = zip(self.norms, numbers, self.sides, strict=True)
             shares = [f"{title(norm)} {n} of {len(side.results)}" for norm, n, side in sides]
-            parts += [f"{what}: {', '.join(shares)}"] if any(of) else []
+            parts += [f"{fate}: {', '.join(shares)}"] if any(numbers) else []
         if parts or self.comparison is not None or self.answer != "open":
             return "; ".join(parts)
         if len(self.seeds) < 2:
@@ -99,7 +99,7 @@ class Pair:
 
     @property
     def why(self) -> str:
-        """What decides the answer, and the size of one test example where the margin is smaller than that."""
+        """What decides the answer, and how much one test example is if that exceeds the margin."""
         if self.comparison is None:
             return self.remark
         step = max(side.example for side in self.sides)
@@ -109,7 +109,7 @@ class Pair:
 
     @property
     def answer_of_no_loss(self) -> str:
-        """The answer to a claim that the first norm is no worse, which non-inferiority decides as well."""
+        """The answer to a claim that the first norm is no worse: tests of non-inferiority decide it too."""
         if self.answer != "open" or self.comparison is None:
             return self.answer
         level = preregistration().level
@@ -118,7 +118,7 @@ class Pair:
         return "worse" if self.comparison.p_of("inferior") < level else "open"
 
     def p_of(self, hypothesis: Hypothesis) -> float:
-        """Return the p of a hypothesis of the first norm; 1 without evidence."""
+        """Return the p of the test for a hypothesis on the first norm; 1 without evidence."""
         if self.divergence_p is not None:
             return self.divergence_p if hypothesis == self.answer else 1.0
         if self.comparison is None or self.answer == "not run":
@@ -127,10 +127,10 @@ class Pair:
 
 
 def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -> Pair:
-    """Return what is on record of two norms of a task with a registered margin.
+    """Return the pair of two norms by the records of a task with a registered margin.
 
-    Over all seeds that the two share, up to the last look of the plan. If it `goes_on`, the planned seeds are
-    the first look of several.
+    It is compared over all shared seeds up to the plan's last look. `goes_on` says that seeds are added until
+    it is decided: the planned seeds are then the first look of several.
     """
     margin = preregistration().margin(records.task, records.quantity, records.plan)
     assert margin is not None, "checked with the claims"
@@ -144,28 +144,28 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
         variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
     )
     spread = variance.of_difference(worse, better)
-    of, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
+    task, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
     sd = spread.sd if spread else None
-    return Pair(*of, (better, worse), sides, tuple(seeds), comparison, sd, looks, gaps)
+    return Pair(*task, (better, worse), sides, tuple(seeds), comparison, sd, looks, gaps)
 
 
 def until_last_look(variance: TaskVariance, better: str, worse: str, plan: str | None) -> TaskVariance:
-    """Return a task's scores without the seeds that two norms share after a plan's last look at them."""
+    """Return a task's scores without the seeds that two norms share beyond the plan's last look."""
     looks, shared = preregistration().looks_of(plan), variance.shared(worse, better)
-    passed = [look for look in looks.after if plan is None or look <= len(shared)]
-    late = {*shared[passed[-1] :]} if passed else {*()}
-    scores = {n: {s: x for s, x in of.items() if s not in late} for n, of in variance.scores.items()}
+    reached = [look for look in looks.after if plan is None or look <= len(shared)]
+    late = {*shared[reached[-1] :]} if reached else {*()}
+    scores = {n: {s: x for s, x in own.items() if s not in late} for n, own in variance.scores.items()}
     return replace(variance, scores=scores) if late else variance
 
 
 def _example_noise(
     records: Evidence, better: str, worse: str, seeds: Collection[int], *, goes_on: bool
 ) -> Components | None:
-    """Return the noise of test examples; None where none are counted, and of what is no test score.
+    """Return the noise of test examples; None if none are counted, or the quantity is no test score.
 
-    The first plan allows for it in claims, and where seeds are added until it is decided. A later one pools
-    it over all pairs of the task's norms, each up to its last look: components may be negative, and only
-    their mean is held to 0.
+    The first plan allows for it in claims, and if seeds are added until a pair is decided. A later plan pools
+    it over all pairs of the task's norms, each up to its last look. A pair's component may be negative; only
+    a negative mean is set to 0.
     """
     if records.quantity not in ("test", "top3"):
         return None
@@ -175,11 +175,11 @@ def _example_noise(
     pairs = [
         (two, shared)
         for two in combinations(records.variance.scores, 2)
-        # One shared seed does not tell the noise of examples from the seed's own.
+        # One shared seed cannot separate the noise of examples from its own.
         if len(shared := until_last_look(records.variance, *two, records.plan).shared(*two)) > 1
     ]
-    known = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
-    return known[0]._replace(example=fmean(noise.example for noise in known)) if known else None
+    noises = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
+    return noises[0]._replace(example=fmean(noise.example for noise in noises)) if noises else None
 
 
 def _components(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Components | None:
@@ -201,14 +201,14 @@ def compared(
     goes_on: bool = False,
     plan: str | None = None,
 ) -> Comparison | None:
-    """Return the comparison of gaps, one per seed; None with fewer than two, and without a variance.
+    """Return the comparison of gaps, one per seed; None below two gaps, without a variance, or off a look.
 
-    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan, whose levels are of
-    tests by the comparison's own variance. A `plan` after the first has looks alone.
+    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan. Its levels hold for
+    tests by the comparison's own variance. A `plan` after the first is read at its looks only.
     """
     looks, looks_alone = preregistration().looks_of(plan), plan is not None or goes_on
     is_look = len(gaps) in (looks.after if looks_alone else looks.after[1:])
-    if len(gaps) < 2 or (looks_alone and not is_look):  # how one seed scatters is no other norm's to say
+    if len(gaps) < 2 or (looks_alone and not is_look):  # other norms do not tell how one gap varies
         return None
     spread = variance.of_difference(worse, better, borrowing=not is_look)
     facts: dict[str, Any] = {"paper": paper}
@@ -232,7 +232,7 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
 
 
 def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
-    """Return by how much a norm's test score is better in the paper; None where it has no two numbers."""
+    """Return by how much a norm's test score is better in the paper; None unless it has both numbers."""
     numbers = [number for norm in (better, worse) if (number := published(task, norm)) is not None]
     if len(numbers) < 2 or any(number.value is None for number in numbers):
         return None
@@ -243,5 +243,5 @@ def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
 def published_score(task: str, norm: str) -> float:
     """Return the paper's number, signed so that larger is better; -inf where it says Diverge."""
     number = published(task, norm)
-    assert number is not None, "asked of numbers that the paper has"
+    assert number is not None, "called only for numbers that the paper has"
     return -math.inf if number.value is None else task_metric(task).sign * number.value

@@ -14,20 +14,20 @@ from adanorm.files import digest_of
 from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
 from adanorm.verdicts.sequential import Looks
 
-Norms: TypeAlias = tuple[str, str]  # the first is what the second is compared with
+Norms: TypeAlias = tuple[str, str]  # worse, better: the second is compared with the first
 Above = Annotated[float, Field(gt=0)]
 Tasks = Annotated[list[str], Field(min_length=1)]
 
 
-class Shown(Config):
-    """The tasks on which a scale's runs can show a claim; null: all. Of which settings, where not its own."""
+class ClaimAtScale(Config):
+    """The tasks on which a scale's runs can show a claim (null: all), and settings other than the scale's."""
 
     tasks: Tasks | None = None
     overrides: dict[str, list[str]] | None = None
 
 
 class Claim(Config):
-    """One claim: `better` does better than `worse` on at least so many of `tasks`; null: on all."""
+    """One claim: `better` does better than `worse` on `at_least` of `tasks` or more; null: on all."""
 
     id: str
     text: str
@@ -38,32 +38,32 @@ class Claim(Config):
     quantity: Compares = "test"
     tasks: Tasks
     at_least: Positive | None = None
-    at: dict[str, Shown] | None = None  # by scale, where it can be shown; others show it on all tasks
+    at: dict[str, ClaimAtScale] | None = None  # by scale; other scales show it on all tasks
 
-    def _shown(self, scale: str) -> Shown:
-        return (self.at or {}).get(scale, Shown())
+    def _at_scale(self, scale: str) -> ClaimAtScale:
+        return (self.at or {}).get(scale, ClaimAtScale())
 
     def tasks_at(self, scale: str) -> list[str]:
         """Return the tasks on which the runs of a scale can show the claim."""
-        return self._shown(scale).tasks or self.tasks
+        return self._at_scale(scale).tasks or self.tasks
 
     def overrides(self, scale: str, task: str) -> tuple[str, ...]:
-        """Return what the runs that can show it on a task differ in from the scale's own."""
-        return tuple((self._shown(scale).overrides or {}).get(task, ()))
+        """Return the settings in which the runs that can show it on a task differ from the scale's own."""
+        return tuple((self._at_scale(scale).overrides or {}).get(task, ()))
 
     def norms(self, task: str) -> tuple[str, str]:
-        """Return the norm that is claimed to be better on a task, and the worse."""
+        """Return the norm that is claimed to be better on a task, and the worse one."""
         better, worse = (n if isinstance(n, str) else n[task] for n in (self.better, self.worse))
         return better, worse
 
     def needed(self, scale: str) -> int:
-        """Return on how many of a scale's tasks the claim must hold."""
+        """Return on how many tasks of a scale the claim must hold."""
         return self.at_least or len(self.tasks_at(scale))
 
     @model_validator(mode="after")
     def _names_tasks_that_it_has(self) -> Claim:
-        for scale, shown in (self.at or {}).items():
-            for task in {*(shown.tasks or ()), *(shown.overrides or ())} - {*self.tasks}:
+        for scale, at_scale in (self.at or {}).items():
+            for task in {*(at_scale.tasks or ()), *(at_scale.overrides or ())} - {*self.tasks}:
                 raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
         for tasks in (self.tasks, *map(self.tasks_at, self.at or ())):
             if (self.at_least or 1) > len(tasks):
@@ -72,7 +72,7 @@ class Claim(Config):
 
 
 class Stopping(Config):
-    """Seeds planned of each cell, the most that are ever read, and how fast the error is spent."""
+    """The seeds planned per cell, the most that are ever read, and how fast the error is spent."""
 
     planned: Look
     most: Positive
@@ -90,17 +90,17 @@ class Plan(Config):
     text: str
     scale: Literal["paper", "small"]
     tasks: Tasks
-    first: Positive  # seed
-    looks: Annotated[RisingLooks, Field(min_length=1)]  # pairs of seeds after which it is read
+    first: Positive  # the first seed
+    looks: Annotated[RisingLooks, Field(min_length=1)]  # numbers of shared seeds after which it is read
     spending: Above
     quantity: Literal["test", "top3"]
     margins: dict[str, Above]
     folds: Positive | None = None  # `data.fold` from 1 on: a gap is a fold's mean over seeds
-    overlap: Above | None = None  # tested examples per example trained on
+    overlap: Above | None = None  # test examples per training example
 
 
 class Preregistration(Config):
-    """The whole of the file."""
+    """The content of conf/claims/paper.yaml."""
 
     level: Annotated[float, Field(gt=0, lt=0.5)]
     power: Annotated[float, Field(gt=0, lt=1)]
@@ -120,7 +120,7 @@ class Preregistration(Config):
         return self
 
     def looks_of(self, plan: str | None) -> Looks:
-        """Return the looks of a plan; of None those of the first, at what has more seeds than planned."""
+        """Return the looks of a plan; None: those of the first plan, for more seeds than planned."""
         chosen = self.plans[plan] if plan else self.stopping
         return Looks(chosen.looks, chosen.spending, self.level, self.power)
 
@@ -130,37 +130,37 @@ class Preregistration(Config):
         return next((name for name, plan in plans if task in plan.tasks), None)
 
     def margin(self, task: str, quantity: str, plan: str | None = None) -> float | None:
-        """Return the smallest difference that matters, of scores perhaps a plan's own; None without one."""
+        """Return the smallest difference that matters (for scores, the plan's own if it has one), or None."""
         own = self.plans[plan].margins.get(task) if plan and not quantity.startswith("last_") else None
         return own or (self.margins[task].of(quantity) if task in self.margins else None)
 
     def quantity_read(self, quantity: Compares, plan: str | None) -> Compares:
-        """Return what a plan reads for a quantity that is compared; for the test score it has its own."""
+        """Return the quantity that a plan reads: its own for the test score, otherwise the one compared."""
         return self.plans[plan].quantity if plan and quantity == "test" else quantity
 
     def scale_of(self, task: str, scale: str) -> str:
-        """Return the scale of the runs that claims at one read: `paper` where a CPU trains a task at it."""
+        """Return the scale of the deciding runs: `paper` instead of `small` if a CPU can train the task."""
         return "paper" if scale == "small" and task not in self.small else scale
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits that identify what was written, but for its comments."""
+        """Eight hexadecimal digits that identify the file's content without its comments."""
         return digest_of(self.model_dump(mode="json", exclude_none=True))
 
 
 @cache
 def preregistration() -> Preregistration:
-    """Return the content of conf/claims/paper.yaml; raises ValueError where a value cannot be."""
+    """Return the content of conf/claims/paper.yaml; raises ValueError for an invalid value."""
     return Preregistration.checked(read_yaml_file(CONF / "claims" / "paper.yaml"), "conf/claims/paper.yaml: ")
 
 
 def drawn_claim(claim: Claim) -> Claim | None:
-    """Return the claim of a test score whose figure is a claim's too: the first on its norms; or None."""
+    """Return the claim whose figure shows this one too: the first on test scores with its norms; or None."""
     tested = (one for one in preregistration().claims if one.quantity == claim.quantity == "test")
     return next((one for one in tested if (one.better, one.worse) == (claim.better, claim.worse)), None)
 
 
 def claimed_pairs(task: str) -> list[Norms]:
-    """Return the pairs of norms that claims of a task's score compare, the worse first."""
+    """Return the pairs of norms that claims on a task's test score compare, the worse first."""
     claims = [c for c in preregistration().claims if c.quantity == "test" and task in c.tasks]
     return list(dict.fromkeys((worse, better) for better, worse in (c.norms(task) for c in claims)))

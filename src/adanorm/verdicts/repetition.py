@@ -1,4 +1,4 @@
-"""Whether a run that is repeated gives what is on record: to the bit, in rounding, or as one more seed."""
+"""Whether a repeated run agrees with its record: to the bit, within rounding, or like one more seed."""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from adanorm.metrics.table import METRICS
 from adanorm.records.check import OUTPUTS
 from adanorm.records.reader import Record, alike
 from adanorm.records.result import Result
-from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, place
+from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, prediction
 
 Agreement = Literal["to the bit", "within rounding", "within the seeds' spread", "open", "differs"]
-ROUNDING = 1e-4  # relative: what sums in another order differ by, before training magnifies it
+ROUNDING = 1e-4  # relative: how far another order of summation moves a sum, before training magnifies it
 FACTS = {
     "device": "processor",
     "arithmetic": "instructions and libraries",
@@ -28,52 +28,52 @@ FACTS = {
 
 
 class Repetition(NamedTuple):
-    """How a repeated run compares; `p` is two-sided, of its score among those of the recorded seeds."""
+    """How a repeated run agrees with its record; `p` is the two-sided p of its score as one more seed's."""
 
     agreement: Agreement
-    recorded: float | None  # the test score; None of a run that is not done
+    recorded: float | None  # the test score; None if the run is not done
     repeated: float | None
-    seeds: tuple[float, ...]  # the scores on record, of every seed
+    seeds: tuple[float, ...]  # the recorded scores of all seeds
     p: float | None
 
 
 def repetition(before: Record, after: Record) -> Repetition:
-    """Return how a run's repetition, `after`, agrees with its record, both complete.
+    """Return how a repeated run, `after`, agrees with its record, `before`; both are complete.
 
     *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*: curves and
-    scores agree to ROUNDING. Else by the p of the score as one more run's, Student's t with the recorded
-    seeds' own s: *within the seeds' spread* or *differs*; *open* where fewer than two seeds are on record.
+    scores agree to ROUNDING. Otherwise Student's t, with the recorded seeds' own s, tests the score as one
+    more run's: *within the seeds' spread* or *differs*; *open* with fewer than two seeds on record.
     """
-    scores, recorded, again, p = scores_alike(before), score_of(before), score_of(after), None
-    if again is not None and len(scores) > 1:
+    scores, recorded, repeated, p = scores_alike(before), score_of(before), score_of(after), None
+    if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
-        p = place(again, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread).p
+        p = prediction(repeated, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread).p
     agreement: Agreement = "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
-    (was, outputs), (now, others) = _written(before), _written(after)
-    if (again is None) != (recorded is None):
+    (old_rows, old_outputs), (rows, outputs) = _curve_and_outputs(before), _curve_and_outputs(after)
+    if (repeated is None) != (recorded is None):
         agreement = "differs"
-    elif (was, outputs) == (now, others):
+    elif (old_rows, old_outputs) == (rows, outputs):
         agreement = "to the bit"
-    elif len(was) == len(now) and all(map(_close, was, now)):
+    elif len(old_rows) == len(rows) and all(map(_close, old_rows, rows)):
         agreement = "within rounding"
-    return Repetition(agreement, recorded, again, scores, p)
+    return Repetition(agreement, recorded, repeated, scores, p)
 
 
-def score_of(one: Record) -> float | None:
-    """Return the test score of a run in its task's metric; None of one that is not done."""
-    result = one.ended
+def score_of(record: Record) -> float | None:
+    """Return the test score of a run in its task's metric; None if the run is not done."""
+    result = record.ended
     if not isinstance(result, Result) or result.status != "done":
         return None
-    return result.test_score(one.identity["task"]["metric"])
+    return result.test_score(record.identity["task"]["metric"])
 
 
-def scores_alike(one: Record) -> tuple[float, ...]:
-    """Return the test scores on record of the runs that differ from one in their seed alone, and its own."""
-    return tuple(score for score in map(score_of, alike(one)) if score is not None)
+def scores_alike(record: Record) -> tuple[float, ...]:
+    """Return the recorded test scores of a run and of all runs that differ from it only in their seed."""
+    return tuple(score for score in map(score_of, alike(record)) if score is not None)
 
 
 def elsewhere(here: Record, there: Record) -> str:
-    """Return in words how a contributed run agrees with the one that counts, beside the spread of seeds."""
+    """Return in words how a contributed run agrees with the one that counts, with the spread over seeds."""
     repeat, metric = repetition(here, there), METRICS[here.identity["task"]["metric"]]
     pair = [score for score in (repeat.recorded, repeat.repeated) if score is not None]
     if len(pair) < 2:
@@ -84,11 +84,11 @@ def elsewhere(here: Record, there: Record) -> str:
     return f"{pair[0]:.{digits}f} here, {difference}{spread}: {repeat.agreement}"
 
 
-def _written(one: Record) -> tuple[list[dict[str, float]], list[str] | None]:
-    """Return a run's curve, less its times, with its test scores as the last row; and its outputs."""
-    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in one.rows()]
-    tests = one.ended.test or {} if isinstance(one.ended, Result) else {}
-    return [*curve, tests], one.outputs() if one.has(OUTPUTS) else None
+def _curve_and_outputs(record: Record) -> tuple[list[dict[str, float]], list[str] | None]:
+    """Return a run's curve without times, with the test scores as its last row, and its outputs."""
+    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in record.rows()]
+    tests = record.ended.test or {} if isinstance(record.ended, Result) else {}
+    return [*curve, tests], record.outputs() if record.has(OUTPUTS) else None
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
@@ -96,14 +96,14 @@ def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return in what two runs' environments differ, one line each: what is on record, what is here."""
+    """Return one line per difference between two environments: the value on record and the value here."""
     lines = []
     for key, name in FACTS.items():
         was, now = before.get(key), after.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
             parts = [part for part in {**was, **now} if was.get(part) != now.get(part)]
             lines += [f"{part}: {was.get(part)} on record, {now.get(part)} here" for part in parts]
-        # Of PyTorch's own operations the reason, behind a colon, changes no number.
+        # For the backend `eager`, the reason behind the colon changes no number.
         elif was != now and {str(value).partition(":")[0] for value in (was, now)} != {"eager"}:
             lines.append(f"{name}: {_shown(was)} on record, {_shown(now)} here")
     return lines

@@ -1,4 +1,4 @@
-"""How reproducible the paper's tables are, in measures of the field (QRA++, Belz 2025)."""
+"""How reproducible the paper's tables are, by the field's measures (QRA++, Belz 2025)."""
 
 import math
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ from adanorm.verdicts.variance import Scores
 
 
 class Agreement(NamedTuple):
-    """How the paper's numbers of a task are upheld by ours."""
+    """How well our runs uphold the paper's numbers on a task."""
 
     norms: int
-    upheld: int  # pairs of norms that are ordered alike
-    ordered: int  # pairs of norms that the paper tells apart
+    upheld: int  # pairs of norms in the same order in both
+    ordered: int  # pairs of norms that the paper orders
     p_upheld: float | None
-    spearman: float | None  # None where a column does not vary
+    spearman: float | None  # None if either column does not vary
     pearson: float | None
     variation: float  # the mean of `variation(ours, the paper's)` over norms
-    own_upheld: float | None = None  # from two seeds on
-    task: str = ""  # all together
-    confirmed: bool = True  # of numbers alone that a public source confirms
+    own_upheld: float | None = None  # None with fewer than two shared seeds
+    task: str = ""  # empty: all tasks together
+    confirmed: bool = True  # only numbers that a public source confirms
 
 
 def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | None:
-    """Return how our means agree with the paper's numbers, orders by Kendall's test; None for under three."""
+    """Return how our means agree with the paper's numbers (order: Kendall's test); None below three norms."""
     from scipy.stats import kendalltau, pearsonr, spearmanr
 
     if len(ours) < 3:
@@ -45,7 +45,7 @@ def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | Non
 
 
 def orders_upheld(ours: Sequence[float], papers: Sequence[float]) -> tuple[int, int]:
-    """Return how many pairs of norms ours order as the paper, of how many that it orders."""
+    """Return how many pairs of norms ours order as the paper does, and how many the paper orders."""
     pairs = [(o2 - o1, p2 - p1) for (o1, p1), (o2, p2) in combinations(zip(ours, papers, strict=True), 2)]
     return sum(o * p > 0 for o, p in pairs), sum(p != 0 for _, p in pairs)
 
@@ -61,13 +61,13 @@ def variation(numbers: Sequence[float]) -> float:
 
 
 def agreements(runs: str | None = None) -> list[Agreement]:
-    """Return the agreement of each of the paper's columns with runs at its scale, then of all together."""
-    agreed = []
+    """Return the agreement of each column of the paper with runs at its scale, then of all together."""
+    results = []
     for confirmed in (True, False):
         columns = [_column(task, runs, confirmed=confirmed) for task in published_tasks()]
-        known = [column for column in columns if column is not None]
-        agreed += [*known, *([_together(known)] if len(known) > 1 else [])]
-    return agreed
+        compared = [column for column in columns if column is not None]
+        results += [*compared, *([_together(compared)] if len(compared) > 1 else [])]
+    return results
 
 
 def _column(task: str, runs: str | None, *, confirmed: bool) -> Agreement | None:
@@ -82,23 +82,23 @@ def _column(task: str, runs: str | None, *, confirmed: bool) -> Agreement | None
 
 
 def own_upheld(scores: Scores) -> float | None:
-    """Return which share of the orders of norms under one seed the mean of the other seeds upholds."""
+    """Return the share of norm orders under one seed that the mean of the other seeds upholds, or None."""
     seeds = set.intersection(*({*by_seed} for by_seed in scores.values()))
     upheld = ordered = 0
     for seed in seeds if len(seeds) > 1 else ():
-        one = [by_seed[seed] for by_seed in scores.values()]
-        others = [fmean(by_seed[other] for other in seeds - {seed}) for by_seed in scores.values()]
-        counts = orders_upheld(others, one)
+        scores_of_seed = [by_seed[seed] for by_seed in scores.values()]
+        means = [fmean(by_seed[other] for other in seeds - {seed}) for by_seed in scores.values()]
+        counts = orders_upheld(means, scores_of_seed)
         upheld, ordered = upheld + counts[0], ordered + counts[1]
     return upheld / ordered if ordered else None
 
 
 def _together(columns: Sequence[Agreement]) -> Agreement:
-    """Return the orders of all columns, and the mean of their other measures, each column counting once."""
+    """Return all columns together: sums of norms and orders, means of the other measures over columns."""
     measures: dict[str, Any] = {}
     for name in ("norms", "upheld", "ordered", "spearman", "pearson", "variation", "own_upheld"):
         values = [value for column in columns if (value := getattr(column, name)) is not None]
         combined = sum if name in ("norms", "upheld", "ordered") else fmean
         measures[name] = combined(values) if values else None
-    # The orders of one column depend on each other: no p.
+    # No p: the orders within a column depend on each other.
     return columns[0]._replace(task="", p_upheld=None, **measures)

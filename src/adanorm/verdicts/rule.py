@@ -1,4 +1,4 @@
-"""A study's own rule, written before any run, applied to what its runs scored."""
+"""A study's own rule, written before any run, applied to the scores of its runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from adanorm.verdicts.variance import Scores
 
 
 def check_margins(study: Study) -> None:
-    """Raise ValueError where the study's rule lacks a margin of what it compares."""
+    """Raise ValueError if the study's rule lacks a margin for something that it compares."""
     if rule := study.rule:
         tasks = [study.columns, *(load_study(name).columns for name in rule.with_columns_of)]
         for task, family in product(chain.from_iterable(tasks), rule.families):
@@ -23,7 +23,7 @@ def check_margins(study: Study) -> None:
 
 
 def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
-    """Return the smallest difference that matters by a rule; raises ValueError where there is none."""
+    """Return the smallest difference that matters by a rule; raises ValueError if there is none."""
     own = rule.margins.get(task)
     margin = preregistration().margin(task, quantity) if own is None else own.of(quantity)
     if margin is None:
@@ -34,21 +34,21 @@ def rule_margin(rule: Rule, task: str, quantity: Compares) -> float:
 
 @dataclass(frozen=True)
 class Column:
-    """Scores of a column by row and seed (of folds: and fold), larger ones being better."""
+    """The scores of a column by row and seed, or by norm and fold; larger is better."""
 
     task: str
     scores: Scores
     margin: float
-    looks: tuple[int, ...]  # rows are read after so many seeds (or folds) that they share
+    looks: tuple[int, ...]  # numbers of shared seeds (or folds) after which rows are read
     overlap: float = 0.0
-    example: float = 0.0  # how much a test example is of a score in percent, 0 if not known
-    # Rows with a run that diverged or did not learn, and how many did: their other scores would flatter them.
+    example: float = 0.0  # how much one test example changes a score in percent; 0 if unknown
+    # Rows with runs that diverged or did not learn, and how many: their other scores would flatter them.
     not_compared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a column's runs say of rows that a rule compares; no comparison without two shared seeds."""
+    """The decision on rows that a rule compares in a column; no comparison without two shared seeds."""
 
     compared: tuple[str, ...]
     column: Column
@@ -56,18 +56,18 @@ class Decision:
 
     @property
     def not_compared(self) -> dict[str, str]:
-        """The rows with a run that diverged or did not learn, and how many did."""
-        known = self.column.not_compared
-        return {row: known[row] for row in self.compared if row in known}
+        """The rows with runs that diverged or did not learn, and how many."""
+        setbacks = self.column.not_compared
+        return {row: setbacks[row] for row in self.compared if row in setbacks}
 
     @property
     def has_run(self) -> bool:
-        """Whether some run of a row that is compared has ended."""
+        """Whether any run of a compared row has ended."""
         return bool(self.not_compared or {*self.compared} & {*self.column.scores})
 
     @property
     def lack(self) -> str:
-        """Why there is no comparison, or nothing where there is one."""
+        """Why there is no comparison; '' if there is one."""
         if self.comparison is not None:
             return ""
         setbacks = ", ".join(f"{title(row)} {setback}" for row, setback in self.not_compared.items())
@@ -82,21 +82,21 @@ class Decision:
 
 
 def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
-    """Return what is decided of every comparison in every column of its quantity, by its family's name.
+    """Return, by name of the family, the decision on each comparison in each column of its quantity.
 
-    Rows are equivalent where the 95 % interval lies within the margin; p is corrected over the family, in
-    which a comparison without runs counts with a p of 1.
+    Rows are equivalent if the 95 % interval lies within the margin. p is corrected over the family; a
+    comparison without runs counts as p = 1.
     """
     decisions = {}
     for name, family in rule.families.items():
-        compared = list(product(family, columns[rule.quantity_of(name)]))
-        comparisons = in_family([_compare(*pair, beyond_margin=rule.beyond_margin) for pair in compared])
-        decisions[name] = [Decision(*pair, one) for pair, one in zip(compared, comparisons, strict=True)]
+        cases = list(product(family, columns[rule.quantity_of(name)]))
+        comparisons = in_family([_compare(*case, beyond_margin=rule.beyond_margin) for case in cases])
+        decisions[name] = [Decision(*case, one) for case, one in zip(cases, comparisons, strict=True)]
     return decisions
 
 
 def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
-    """Return whether a row is better in so many columns and worse in none; None while that is open."""
+    """Return whether a row is better in `columns` columns and worse in none; None if answers are missing."""
     answers = [decision.answer for decision in decisions]
     if None in answers and "worse" not in answers:
         return None
@@ -104,26 +104,26 @@ def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
 
 
 def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None:
-    """Return whether a row is shown, one-sided, no worse by the margin in any column; None without runs."""
-    known = [one for column in columns if (one := _compare((first, second), column)) is not None]
+    """Return whether one-sided tests show a row no worse by the margin in any column; None without runs."""
+    tests = [one for column in columns if (one := _compare((first, second), column)) is not None]
     level = preregistration().level
-    return all(one.p_of("not inferior") < level for one in known) if len(known) == len(columns) else None
+    return all(one.p_of("not inferior") < level for one in tests) if len(tests) == len(columns) else None
 
 
 def _compare(rows: tuple[str, ...], column: Column, *, beyond_margin: bool = False) -> Comparison | None:
     registered, shared = preregistration(), _shared(rows, column)
-    done = last_look(column.looks, len(shared))
-    if done is None:
+    seeds = last_look(column.looks, len(shared))
+    if seeds is None:
         return None
     level = registered.level
-    of_look = Looks(column.looks, registered.stopping.spending, level).levels(done).difference
+    look_level = Looks(column.looks, registered.stopping.spending, level).levels(seeds).difference
     signed = [*zip((1, -1, -1, 1), (column.scores[row] for row in rows), strict=False)]
-    gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared[:done]]
+    gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared[:seeds]]
     return compare_gaps(
         gaps,
         column.margin,
         level=level,
-        levels=Levels(of_look, of_look),
+        levels=Levels(look_level, look_level),
         overlap=column.overlap,
         beyond_margin=beyond_margin,
     )

@@ -1,4 +1,4 @@
-"""Verdicts in plain words, made from the tests."""
+"""Verdicts in plain words, made from the results of tests."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them: a, b and c."""
+    """Return names joined as in a sentence: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -22,12 +22,12 @@ def count(number: int) -> str:
 
 
 def data_sets(number: int) -> str:
-    """Return how many data sets, in words."""
+    """Return a number of data sets in words."""
     return f"{count(number)} data {'set' if number == 1 else 'sets'}"
 
 
 def claim_sentence(result: ClaimResult) -> str:
-    """Return what is shown of a claim, in one sentence."""
+    """Return the result of a claim in one sentence, with the conditions of its runs."""
     claim = result.claim
     if not result.run:
         return "Not run: no task has runs of both norms."
@@ -38,14 +38,14 @@ def claim_sentence(result: ClaimResult) -> str:
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
     by = "" if claim.quantity == "test" else f" by the {QUANTITIES[claim.quantity]}"
     by_task = {title(task.task): task for task in result.run}
-    holds = [name for name, task in by_task.items() if task.holds]
+    wins = [name for name, task in by_task.items() if task.holds]
     needed, missing = claim.needed(result.scale), len(result.tasks) - len(result.run)
     several = len(result.tasks) > 1
     if several:
-        of = f"{count(len(holds))} of {data_sets(len(result.tasks))}{f' ({listed(holds)})' if holds else ''}"
-        shown = f"shown on {of}, claimed on {count(needed)}"
+        tasks = f"{count(len(wins))} of {data_sets(len(result.tasks))}{f' ({listed(wins)})' if wins else ''}"
+        finding = f"shown on {tasks}, claimed on {count(needed)}"
     else:
-        shown = f"{'shown' if holds else 'not shown'} on {title(result.tasks[0].task)}"
+        finding = f"{'shown' if wins else 'not shown'} on {title(result.tasks[0].task)}"
     by_words = {
         words: [name for name, task in by_task.items() if task.pair.answer == answer and not task.holds]
         for answer, words in ANSWERS.items()
@@ -55,7 +55,7 @@ def claim_sentence(result: ClaimResult) -> str:
     excluded = [name for name, one in comparisons.items() if one and one.papers_gap == "excluded"]
     by_words["the paper's own gap is excluded"] = excluded
     parts = [
-        f"{result.verdict.capitalize()}: {shown}: {better} is {relation} {worse}{by}",
+        f"{result.verdict.capitalize()}: {finding}: {better} is {relation} {worse}{by}",
         *(
             f"{words}{f' on {listed(where)}' if several else ''}"
             for words, where in by_words.items()
@@ -67,7 +67,7 @@ def claim_sentence(result: ClaimResult) -> str:
 
 
 def conditions(claim: Claim, scale: str) -> str:
-    """Return on which runs of a scale a claim is read, as a sentence to follow another; perhaps nothing."""
+    """Return which runs of a scale a claim reads, as sentences to append to another; perhaps ''."""
     own = {title(task): claim.overrides(scale, task) for task in claim.tasks_at(scale)}
     used = [f" {task}: runs with {listed(overrides)}." for task, overrides in own.items() if overrides]
     left_out = [title(task) for task in claim.tasks if task not in claim.tasks_at(scale)]
@@ -76,7 +76,7 @@ def conditions(claim: Claim, scale: str) -> str:
 
 
 def claim_closing(result: ClaimResult) -> str:
-    """Return what would close a claim that is open: seeds and core-hours by task."""
+    """Return what would close an open claim, by task: seeds and core-hours; '' if it is not open."""
     if result.verdict in ("supported", "contradicted", "no such gain"):
         return ""
     pairs = [(title(task.task), task.pair) for task in result.run if task.pair.answer == "open"]
@@ -86,7 +86,7 @@ def claim_closing(result: ClaimResult) -> str:
 
 
 def lacking(pair: Pair) -> str:
-    """Return what closes a comparison: seeds that show equivalence, and that find the paper's gap."""
+    """Return what closes a comparison: the seeds to show equivalence, and to find the paper's gap."""
     if pair.comparison is None or pair.prospect is None:
         if any(side.unlearned for side in pair.sides):
             return "runs that learn"
@@ -94,7 +94,7 @@ def lacking(pair: Pair) -> str:
     takes = {"to show equivalence": pair.prospect.to_equate}
     if pair.comparison.papers_gap == "not excluded":
         takes["to find the paper's gap"] = pair.prospect.to_find
-    parts = [f"{more(pair, seeds)} {what}" for what, seeds in takes.items()]
+    parts = [f"{more(pair, seeds)} {aim}" for aim, seeds in takes.items()]
     is_only_look = pair.comparison.levels.difference == pair.looks.level  # the next seed changes that
     if is_only_look and any(seeds is not None for seeds in takes.values()):
         parts.append("though the next seed widens the interval at first")
@@ -102,12 +102,12 @@ def lacking(pair: Pair) -> str:
 
 
 def more(pair: Pair, seeds: int | None) -> str:
-    """Return how many seeds more of both norms a number of seeds takes, and their core-hours."""
+    """Return how many more seeds of both norms make `seeds`, with their core-hours."""
     if seeds is None:
         return "no number of seeds is enough"
     left = seeds - len(pair.seeds)
     if left <= 0:
         return f"more seeds than these ({seeds} usually do)"
-    about = [] if pair.hours_a_seed is None else [f"{left * pair.hours_a_seed:.1f} h"]
+    about = [] if pair.hours_per_seed is None else [f"{left * pair.hours_per_seed:.1f} h"]
     about += ["beyond the plan"] if seeds > pair.looks.after[-1] else []
     return counted(left, "more seed") + (f" ({', '.join(about)})" if about else "")

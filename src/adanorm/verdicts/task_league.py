@@ -1,4 +1,4 @@
-"""The norms on record held against each other, and anybody's scores by the plans that decide here."""
+"""Leagues of the norms on record, and of any scores, by the plans that decide here."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from adanorm.verdicts.variance import Scores, TaskVariance
 
 
 class TaskLeague(NamedTuple):
-    """The league of a task's norms by the runs of one scale; `left_out` says why others are not in it."""
+    """The league of a task's norms by the runs of one scale; `left_out` says why others are missing."""
 
     task: str
     scale: str
@@ -22,27 +22,27 @@ class TaskLeague(NamedTuple):
 
 
 def plan_names() -> list[str]:
-    """Return the plans that read the seeds of a task: the first, and those after it that have no folds."""
+    """Return the names of the plans that read seeds and no folds: `first`, and later ones."""
     return ["first", *(name for name, plan in preregistration().plans.items() if plan.folds is None)]
 
 
 def league_by_plan(scores: Scores, margin: float, plan: str) -> League:
-    """Return the league of scores whose pairs are read as a plan reads them, over seeds alone.
+    """Return the league of scores with each pair read as a plan reads it; only seeds count as noise.
 
-    With the planned seeds the variance is moderated by that of the other names; what has more is a look.
+    In the first plan, the other names moderate a pair's variance at the planned seeds; more seeds are a look.
     """
     registered, name = preregistration(), None if plan == "first" else plan
     variance = TaskVariance(scores, registered.prior_df_at_most)
 
     def by_plan(first: str, second: str) -> Comparison | None:
-        read = until_last_look(variance, first, second, name)
-        return compared(read, first, second, read.gaps(second, first), margin=margin, plan=name)
+        until_look = until_last_look(variance, first, second, name)
+        return compared(until_look, first, second, until_look.gaps(second, first), margin=margin, plan=name)
 
     return league_of(scores, by_plan, registered.looks_of(name))
 
 
 def task_leagues(runs: str | None = None) -> list[TaskLeague]:
-    """Return the league of each task whose norms can be compared: at the paper's scale or else at `small`."""
+    """Return the league of each task whose norms can be compared: at scale paper, otherwise at small."""
     leagues = (_of_task(task, runs) for task in preregistration().margins)
     return [league for league in leagues if league is not None]
 
@@ -54,7 +54,7 @@ def _of_task(task: str, runs: str | None) -> TaskLeague | None:
         if scale != "paper" and (name not in plan_names() or registered.plans[name].scale != scale):
             continue
         margin, records = registered.margin(task, "test", name), evidence(task, scale, runs=runs, plan=name)
-        assert margin is not None, "tasks are those with one"
+        assert margin is not None, "every task of `margins` has one"
         league = league_by_plan(records.variance.scores, margin, name or "first")
         if any(league.pairs.values()):
             left_out = {norm: cell.setback for norm, cell in records.norms.items() if cell.setback}

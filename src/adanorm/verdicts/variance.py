@@ -1,4 +1,4 @@
-"""How far scores spread over seeds and test examples, and where a number lies in what one more run gives."""
+"""The spread of scores over seeds and test examples, and where a number lies among possible further runs."""
 
 import math
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]  # norm -> seed -> score
 Values = NDArray[np.floating[Any]]
-FEWEST_SEEDS = 5  # of a split of one norm's variance
-FEWEST_PAIRS = 3  # of norms, whose variances say something of their spread
-NO_SPREAD = 1e-9  # what equal gaps differ by in floating point
-Place = Literal["consistent", "differs", "inconclusive"]
-DIFFERS = 0.05  # outside the central 95 %
-CONSISTENT = 0.20  # inside the central 80 %
+FEWEST_SEEDS = 5  # for a split of one norm's variance
+FEWEST_PAIRS = 3  # of norms, to estimate how much their variances differ
+NO_SPREAD = 1e-9  # equal gaps differ by up to this in floating point
+Standing = Literal["consistent", "differs", "inconclusive"]
+DIFFERS = 0.05  # a smaller p: outside the central 95 %
+CONSISTENT = 0.20  # this p or more: inside the central 80 %
 
 
 class Spread(NamedTuple):
@@ -31,8 +31,8 @@ class Spread(NamedTuple):
 class TaskVariance:
     """The variance of a task's scores over seeds, which are blocks: score = norm + seed + noise.
 
-    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, 0 where it has none; its
-    variance is then at least resolution² / 12. `prior_df_at_most` bounds what other norms count for.
+    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, or 0; a score's variance
+    is at least resolution² / 12. `prior_df_at_most` bounds the degrees of freedom that other norms add.
     """
 
     scores: Scores
@@ -40,7 +40,7 @@ class TaskVariance:
     resolution: float = 0.0
 
     def shared(self, first: str, second: str) -> list[int]:
-        """Return the seeds that two norms both have a score of."""
+        """Return the seeds, sorted, with which both norms have a score."""
         return sorted(self.scores.get(first, {}).keys() & self.scores.get(second, {}).keys())
 
     def gaps(self, first: str, second: str) -> list[float]:
@@ -48,11 +48,11 @@ class TaskVariance:
         return [self.scores[second][seed] - self.scores[first][seed] for seed in self.shared(first, second)]
 
     def of_difference(self, first: str, second: str, *, borrowing: bool = True) -> Spread | None:
-        """Return the spread of a seed's difference between two norms; None where nothing tells it.
+        """Return the spread of one seed's difference between two norms; None if it cannot be estimated.
 
-        Moderated after Smyth (2004): with r the sum of squares that it leaves in all norms' residuals, f its
-        degrees of freedom, and d = min(prior_df, f), s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d),
-        on n - 1 + d degrees of freedom. Without `borrowing` the difference's own, d = 0.
+        With n gaps g, s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d) on n - 1 + d degrees of freedom
+        (Smyth 2004): r is the residual sum of squares of all norms less this pair's term, f its degrees of
+        freedom, and d = min(prior_df, f). Without `borrowing`, d = 0. s² is at least resolution² / 6.
         """
         gaps = self.gaps(first, second)
         if not gaps:
@@ -64,15 +64,15 @@ class TaskVariance:
         if own_df + borrowed <= 0:
             return None
         squares = own + (rest * borrowed / rest_df if borrowed else 0.0)
-        sd = math.sqrt(max(2 * squares / (own_df + borrowed), self.resolution**2 / 6))  # of a difference
+        sd = math.sqrt(max(2 * squares / (own_df + borrowed), self.resolution**2 / 6))  # twice a score's
         return Spread(sd, own_df + borrowed) if sd > NO_SPREAD else None
 
     @cached_property
     def prior_df(self) -> float:
-        """Return the degrees of freedom that the other norms count for (Smyth 2004, section 6.2).
+        """The degrees of freedom d that the other norms add (Smyth 2004, section 6.2).
 
-        They solve trigamma(d / 2) = the variance, less what chance makes of it, of the logarithms of the
-        variances of all pairs of norms: few where some norms are far noisier than others.
+        trigamma(d / 2) equals the variance of the logarithms of all pairs' variances, less the part that is
+        due to chance. So d is small if some norms are far noisier than others.
         """
         from scipy.optimize import brentq
         from scipy.special import digamma, polygamma
@@ -90,13 +90,13 @@ class TaskVariance:
         def difference(df: float) -> float:
             return float(polygamma(1, df / 2)) - excess
 
-        if difference(most) >= 0:  # as little spread as at most degrees of freedom, or less
+        if difference(most) >= 0:  # the variances differ no more than `most` degrees of freedom imply
             return most
         return float(brentq(difference, fewest, most)) if difference(fewest) > 0 else fewest
 
     @cached_property
     def within(self) -> Spread | None:
-        """Return the spread of a norm's scores over seeds, pooled over norms: of one more run."""
+        """The spread of one more run: that of scores over seeds, pooled over norms; None if unknown."""
         groups = [list(scores.values()) for scores in self.scores.values() if scores]
         squares = sum(float(np.var(group)) * len(group) for group in groups)
         df = sum(map(len, groups)) - len(groups)
@@ -104,7 +104,7 @@ class TaskVariance:
 
     @cached_property
     def residual(self) -> tuple[float, int]:
-        """Return the squares that norms and seeds leave, by least squares, and their degrees of freedom."""
+        """The residual sum of squares of the fit score = norm + seed, and its degrees of freedom."""
         runs = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
         if not runs:
             return 0.0, 0
@@ -117,32 +117,32 @@ class TaskVariance:
 
 
 class Prediction(NamedTuple):
-    """Where a number lies in the distribution of one more run: in percent, p two-sided, the verdict."""
+    """Where a number lies in the distribution of one more run: percentile in %, two-sided p, verdict."""
 
     percentile: float
     p: float
-    verdict: Place
+    verdict: Standing
 
 
-def place(number: float, *, rounding: float, mean: float, count: int, spread: Spread) -> Prediction:
-    """Return where a published number lies, given the mean of `count` runs.
+def prediction(number: float, *, rounding: float, mean: float, count: int, spread: Spread) -> Prediction:
+    """Return where a published number lies among possible further runs, given the mean of `count` runs.
 
-    One more run lies at mean + t s sqrt(1 + 1/n), t Student's with the spread's degrees of freedom; the
-    number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the limits of the verdicts.
+    One more run scores mean + t s sqrt(1 + 1/n), with Student's t on the spread's degrees of freedom. The
+    number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the verdicts' limits of p.
     """
     from scipy.special import stdtr
 
     scale = spread.sd * math.sqrt(1 + 1 / count)
     distance = max(0.0, abs(number - mean) - rounding)
     p = 2 * float(stdtr(spread.df, -distance / scale))
-    verdict: Place = "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
+    verdict: Standing = "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
     return Prediction(100 * float(stdtr(spread.df, (number - mean) / scale)), p, verdict)
 
 
 class Components(NamedTuple):
-    """Variances of a score over seeds, over examples, and of what is neither's alone.
+    """The variances of three parts of a score: seed, example and the rest.
 
-    score = mean + seed + example + rest: of the mean over S seeds and E examples they make
+    score = mean + seed + example + rest. The mean over S seeds and E examples has the variance
     seed / S + example / E + rest / (S E). `seed` is None for one seed.
     """
 
@@ -154,33 +154,33 @@ class Components(NamedTuple):
 
     @property
     def example_error(self) -> float:
-        """The standard error that the choice of examples adds."""
+        """The standard error that the choice of examples adds; 0 for a negative variance."""
         return math.sqrt(max(0.0, self.example) / self.examples)
 
 
 def components(values: Values) -> Components:
-    """Return the variance components of (seeds, examples) by the method of moments, unbiased.
+    """Return the unbiased variance components of `values` (seeds, examples), by the method of moments.
 
-    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7), which may be
-    negative: seed = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Of one seed, `example`
-    has the rest in it.
+    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7):
+    seed = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Either may be negative. For one
+    seed, `example` includes the rest.
     """
     seeds, examples = values.shape
     over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
     if seeds == 1:
         return Components(None, float(values.var(ddof=1)), 0.0, 1, examples)
-    of_seeds = examples * float(over_examples.var(ddof=1))
-    of_examples = seeds * float(over_seeds.var(ddof=1))
-    left = values - over_examples[:, None] - over_seeds[None, :] + mean
-    rest = float(np.square(left).sum()) / ((seeds - 1) * (examples - 1))
-    return Components((of_seeds - rest) / examples, (of_examples - rest) / seeds, rest, seeds, examples)
+    ms_seeds = examples * float(over_examples.var(ddof=1))
+    ms_examples = seeds * float(over_seeds.var(ddof=1))
+    residuals = values - over_examples[:, None] - over_seeds[None, :] + mean
+    rest = float(np.square(residuals).sum()) / ((seeds - 1) * (examples - 1))
+    return Components((ms_seeds - rest) / examples, (ms_examples - rest) / seeds, rest, seeds, examples)
 
 
 def seed_split(values: Values) -> tuple[float, float] | None:
-    """Return the deviations of a score over seeds: on this test set, on its distribution (Jordan 2024).
+    """Return a score's deviations over seeds, on this test set and on its distribution (Jordan 2024).
 
-    Of `values` (seeds, examples). The latter variance is E / (E - 1) (V - sum_e v_e / E²), with V that of the
-    score and v_e that of example e over seeds: the component `seed`. None for fewer than FEWEST_SEEDS seeds.
+    `values` is (seeds, examples). The second variance is E / (E - 1) (V - sum_e v_e / E²), the component
+    `seed`, with V the score's variance and v_e that of example e over seeds. None below FEWEST_SEEDS seeds.
     """
     if len(values) < FEWEST_SEEDS or (seed := components(values).seed) is None:
         return None
