@@ -293,7 +293,7 @@ def test_the_number_of_workers_has_one_name(setting: str) -> None:
 def test_more_workers_than_devices_share_them() -> None:
     facts = load_facts("local")
     for workers, devices, shared in ((3, ("0",), 3), (2, ("0", "1"), 1), (1, (), 1)):
-        assert Launch("local", facts, workers, 1, devices, settings={}).runs_a_device == shared
+        assert Launch("local", facts, workers, 1, devices, settings={}).runs_per_device == shared
 
 
 def test_workers_have_cores_for_their_threads_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

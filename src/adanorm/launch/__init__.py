@@ -1,1 +1,1 @@
-"""How runs are launched, and which come next."""
+"""How runs are launched, and which runs come next."""

@@ -1,4 +1,4 @@
-"""One job of a study, started by one of Hydra's launchers: a run in a process of its own."""
+"""One job of a study: a run in its own process. One of Hydra's launchers starts it."""
 
 import json
 import os
@@ -21,22 +21,22 @@ from adanorm.config.paths import CONF
 from adanorm.files import write_whole
 from adanorm.records.folder import OF_A_STUDY
 
-STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # by SLURM, which also warns with the second
+STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # SLURM has ended the run, or has warned it with the second
 LONGEST_STOP = 600  # seconds
 
 
 @hydra.main(config_path=str(CONF), config_name="job", version_base="1.3")
 def job(config: DictConfig) -> int:
-    """Return the exit code of the plan's run of this index, which is also written beside its log.
+    """Make the plan's run of this index; return its exit code, which is also written beside its log.
 
-    A run that fails is no error of the job: the launcher then goes on with the others.
+    A run that fails is no error of the job, so that the launcher goes on with the other runs.
     """
     folder = Path(config.plan)
     plan = json.loads((folder / "plan.json").read_text("utf-8"))
     with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
         with (folder / f"{config.index}.log").open("a", encoding="utf-8") as log:
-            # Several bars at once would be unreadable: a run alone speaks for itself.
+            # Several progress bars at once are unreadable: only a run that is alone prints to the terminal.
             output = None if plan["aloud"] else log
             environment = {**os.environ, **visible, OF_A_STUDY: "1"}
             code = subprocess.call(
@@ -44,33 +44,33 @@ def job(config: DictConfig) -> int:
                 cwd=plan["cwd"], env=environment, stdout=output, stderr=output,
             )  # fmt: skip
     if code in STOPPED and "SLURM_JOB_ID" in os.environ:
-        time.sleep(LONGEST_STOP)  # to be put back into the queue: a job that has ended is not
+        time.sleep(LONGEST_STOP)  # SLURM requeues this job only if it has not ended
     write_whole(folder / f"{config.index}.ended", str(code).encode())
     return code
 
 
 @contextmanager
-def reserved_devices(devices: Sequence[str], count: int, runs_a_device: int = 1) -> Iterator[list[str]]:
-    """Wait for `count` devices and yield them, the least shared first, `runs_a_device` jobs on each."""
-    taken: list[str] = []
+def reserved_devices(devices: Sequence[str], count: int, runs_per_device: int = 1) -> Iterator[list[str]]:
+    """Wait for `count` devices and yield them, the least shared first; each takes `runs_per_device` jobs."""
+    reserved: list[str] = []
     while devices:
         with ExitStack() as locks:
-            for turn, device in product(range(runs_a_device), devices):
+            for turn, device in product(range(runs_per_device), devices):
                 name = f"adanorm-{os.getuid()}-device-{device}-{turn}.lock"
-                if device not in taken:
+                if device not in reserved:
                     with suppress(Timeout):
                         locks.enter_context(FileLock(Path(tempfile.gettempdir()) / name, timeout=0))
-                        taken.append(device)
-                if len(taken) == count:
-                    yield taken
+                        reserved.append(device)
+                if len(reserved) == count:
+                    yield reserved
                     return
-        taken.clear()
+        reserved.clear()
         time.sleep(1)
-    yield taken
+    yield reserved
 
 
 def _end_group(number: int, frame: FrameType | None) -> None:
-    """End this process's group, which is the jobs of a study that has ended."""
+    """End the group of this process: the jobs of a study that has ended."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.killpg(0, signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""The cells of a notebook, each after a line `# %%`: read by `adanorm notebook`, and never imported."""
+"""The cells of a notebook, each after a line `# %%`. `adanorm notebook` reads this file as text."""
 
 # %% [markdown]
 # # $title

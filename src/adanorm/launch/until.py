@@ -1,4 +1,4 @@
-"""Which seeds come next, and making them: until comparisons are decided or a budget is spent."""
+"""Chooses and makes the next seeds, until comparisons are decided or a budget is spent."""
 
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,14 +17,14 @@ Records: TypeAlias = Mapping[tuple[str, Compares], Evidence]
 
 
 class Followed(NamedTuple):
-    """A comparison of two norms on a task; `no_worse`: a claim asks for non-inferiority."""
+    """A comparison of two norms on a task. With `no_worse` it is of non-inferiority, as a claim asks."""
 
     task: str
     better: str
     worse: str
     quantity: Compares = "test"
     no_worse: bool = False
-    plan: str | None = None  # that reads it; None: the first
+    plan: str | None = None  # the plan that decides it; None: the first plan
 
 
 class Run(NamedTuple):
@@ -36,33 +36,33 @@ class Run(NamedTuple):
 
 
 def as_it_comes(run: Run, scale: str, runs: str | None, settings: Sequence[str] = ()) -> Planned:
-    """Return a run with its norm's own settings; `settings` leave it what it is, such as a logger."""
-    chosen = [f"task={run.task}", f"norm={run.norm}", f"scale={scale}"]
-    first = cached_experiment([*chosen, *settings], runs=runs)
-    arguments = [*chosen, f"seed={run.seed}", *settings, *([f"runs={runs}"] if runs else [])]
+    """Return a run with its norm's own settings; `settings` do not change its identity, such as a logger."""
+    choice = [f"task={run.task}", f"norm={run.norm}", f"scale={scale}"]
+    first = cached_experiment([*choice, *settings], runs=runs)
+    arguments = [*choice, f"seed={run.seed}", *settings, *([f"runs={runs}"] if runs else [])]
     return Planned(run.norm, first.model_copy(update={"seed": run.seed}), arguments)
 
 
 class Standing(NamedTuple):
-    """A comparison by what is on record."""
+    """A comparison with its evidence on record, and the runs that it needs next."""
 
     comparison: Followed
     pair: Pair
     answer: str
-    runs: tuple[Run, ...] = ()  # that it lacks at its next look
-    # Until it probably closes, or until its plan ends where none of them is likely to close it.
+    runs: tuple[Run, ...] = ()  # that its next look needs and that are missing
+    # How many until it probably closes; if none is likely to close it, how many until its plan ends.
     looks: int = 0
     left: str = ""  # why it gets no more runs
 
     @property
     def hours(self) -> float:
-        """The core-hours until the comparison probably closes."""
+        """The core-hours until the comparison probably closes, or until its plan ends."""
         seconds = dict(zip(self.pair.norms, (side.seconds or 1.0 for side in self.pair.sides), strict=True))
         return self.looks * sum(seconds[run.norm] for run in self.runs) / 3600
 
 
 def followed(cells: Collection[tuple[str, str]], scale: str) -> list[Followed]:
-    """Return the comparisons of claims among cells (task, norm) that have the scale's own settings."""
+    """Return the comparisons of claims between two of `cells` (task, norm), at the scale's own settings."""
     comparisons = []
     for claim in preregistration().claims:
         for task in claim.tasks_at(scale):
@@ -74,7 +74,7 @@ def followed(cells: Collection[tuple[str, str]], scale: str) -> list[Followed]:
 
 
 def governing_plan(task: str, scale: str) -> str | None:
-    """Return the name of the plan that decides a task's claims by the runs of a scale; None: the first."""
+    """Return the name of the plan that decides a task's claims with a scale's runs; None: the first plan."""
     name = preregistration().plan_of(task, "small")
     plan = preregistration().plans[name] if name else None
     return name if plan and plan.scale == scale and not plan.folds else None
@@ -83,9 +83,9 @@ def governing_plan(task: str, scale: str) -> str | None:
 def on_record(
     comparisons: Sequence[Followed], scales: Mapping[str, str], runs: str | None, norms: Sequence[str] = ()
 ) -> Records:
-    """Return the evidence on comparisons by task and quantity, under their plans.
+    """Return the evidence for comparisons by task and quantity, according to their plans.
 
-    `scales` are the tasks' own, and `norms` those that are not registered.
+    `scales` has the scale of each task; `norms` are more than the registered ones.
     """
     records = {}
     for task, quantity, plan in dict.fromkeys((c.task, c.quantity, c.plan) for c in comparisons):
@@ -95,7 +95,7 @@ def on_record(
 
 
 def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
-    """Return where a comparison stands that may get looks after at most so many seeds."""
+    """Return the standing of a comparison whose looks come after at most `most` seeds."""
     norms = pair(record, comparison.better, comparison.worse, goes_on=True)
     answer = norms.answer_of_no_loss if comparison.no_worse else norms.answer
     if any(side.setback for side in norms.sides):
@@ -120,7 +120,7 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
 
 
 def closing_look(norms: Pair) -> int | None:
-    """Return the look at which margin or paper's gap close a comparison with the registered power."""
+    """Return the next look at which a comparison closes, by margin or paper's gap, with the plan's power."""
     if norms.prospect is None or norms.comparison is None:
         return None
     counts = [norms.prospect.to_equate]
@@ -130,11 +130,11 @@ def closing_look(norms: Pair) -> int | None:
 
 
 def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
-    """Return the next runs: of what closes in the fewest core-hours, then of others up to `at_once`."""
+    """Return the next runs until there are `at_once`, first for what closes in the fewest core-hours."""
     runs: dict[Run, None] = {}
-    for one in sorted((one for one in standings if one.runs), key=lambda one: one.hours):
+    for state in sorted((state for state in standings if state.runs), key=lambda state: state.hours):
         if len(runs) < at_once:
-            runs |= dict.fromkeys(one.runs)
+            runs |= dict.fromkeys(state.runs)
     return list(runs)
 
 
@@ -154,61 +154,60 @@ def run_until_decided(
 ) -> tuple[list[Planned], bool]:
     """Add seeds until every comparison is decided, has had its last look, or cannot be decided.
 
-    Return the runs that failed, and whether there were looks left that were not affordable. `make` makes runs
-    and returns those that failed. Comparisons on a task are left once a run of it failed or
-    its next runs are not affordable. What comes next follows from the records alone, so that an interrupted
-    start goes on from what is there.
+    Return the runs that failed, and whether the next runs of any comparison were not affordable. `make` makes
+    runs and returns those that failed. All comparisons on a task end once a run on it fails or its next runs
+    are not affordable. The next runs follow from the records alone, so that an interrupted call can go on.
     """
-    failed: list[Planned] = []
-    reported: dict[Followed, str] = {}
+    failures: list[Planned] = []
+    lines: dict[Followed, str] = {}
     is_spent = False
     while True:
         evidences = records(comparisons)
         standings = [standing(c, evidences[c.task, c.quantity], most) for c in comparisons]
-        for one in standings:
-            line = _ended(one)
-            if line != reported.get(one.comparison, ""):
-                say(line or f"open again: {_named(one)}")
-                reported[one.comparison] = line
+        for state in standings:
+            line = _outcome(state)
+            if line != lines.get(state.comparison, ""):
+                say(line or f"open again: {_name(state)}")
+                lines[state.comparison] = line
         runs = next_runs(standings, at_once)
         if not runs:
-            return failed, is_spent
-        left = {run.task for run in runs}
+            return failures, is_spent
+        closed_tasks = {run.task for run in runs}
         if affordable(runs):
-            say(_next(runs, standings))
-            broken = make(runs)
-            failed += broken
-            left = {run.experiment.task.name for run in broken}
+            say(_announcement(runs, standings))
+            new_failures = make(runs)
+            failures += new_failures
+            closed_tasks = {run.experiment.task.name for run in new_failures}
         else:
             is_spent = True
-        comparisons = [c for c in comparisons if c.task not in left]
+        comparisons = [c for c in comparisons if c.task not in closed_tasks]
 
 
-def _named(one: Standing) -> str:
-    comparison = one.comparison
+def _name(state: Standing) -> str:
+    comparison = state.comparison
     quantity = "" if comparison.quantity == "test" else f", {QUANTITIES[comparison.quantity]}"
     norms = f"{title(comparison.better)} beside {title(comparison.worse)}"
     return f"{title(comparison.task)}, {norms}{quantity}"
 
 
-def _ended(one: Standing) -> str:
-    """Return what a comparison came to; nothing while seeds are added to it."""
-    if one.runs:
+def _outcome(state: Standing) -> str:
+    """Return the outcome of a comparison as a line; '' while it gets more seeds."""
+    if state.runs:
         return ""
-    comparison, detail = one.pair.comparison, ""
+    comparison, detail = state.pair.comparison, ""
     if comparison is not None:
         gap = f"{comparison.gap:+.3g} after {comparison.seeds} seeds"
-        detail = f" ({gap}, margin {comparison.margin:g}; {one.pair.why})"
-    if one.left:
-        return f"left {one.answer}: {_named(one)}: {one.left}{detail}"
-    return f"decided: {_named(one)}: {one.answer}{detail}"
+        detail = f" ({gap}, margin {comparison.margin:g}; {state.pair.why})"
+    if state.left:
+        return f"left {state.answer}: {_name(state)}: {state.left}{detail}"
+    return f"decided: {_name(state)}: {state.answer}{detail}"
 
 
-def _next(runs: Sequence[Run], standings: Sequence[Standing]) -> str:
+def _announcement(runs: Sequence[Run], standings: Sequence[Standing]) -> str:
     seeds: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         seeds.setdefault((run.task, run.norm), []).append(str(run.seed))
     cells = [f"{title(task)} {title(norm)} seeds {listed(names)}" for (task, norm), names in seeds.items()]
-    waiting = [one for one in standings if one.runs]
-    first = min(waiting, key=lambda one: one.hours)
-    return f"{len(waiting)} open; next {'; '.join(cells)}: {_named(first)} closes in the fewest core-hours"
+    waiting = [state for state in standings if state.runs]
+    first = min(waiting, key=lambda state: state.hours)
+    return f"{len(waiting)} open; next {'; '.join(cells)}: {_name(first)} closes in the fewest core-hours"

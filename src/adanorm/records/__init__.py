@@ -1,1 +1,1 @@
-"""Records: what a run leaves behind, written whole, and read back without torch."""
+"""Records: what a run leaves behind. A record is written as a whole and read back without torch."""

@@ -1,4 +1,4 @@
-"""Trivial baselines of each data set (results/baselines.json): what a run must beat to have learned."""
+"""Trivial baselines of each data set (results/baselines.json): a run that has learned beats them."""
 
 import json
 from functools import cache
@@ -10,12 +10,12 @@ from adanorm.files import as_json, digest_of, whole, with_checksum, write_whole
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
-# Which change no data set, or in training alone.
+# Settings that leave the data set the same: they change its batches, or the labels of training alone.
 BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise"}
 
 
 class Baseline(NamedTuple):
-    """The best of a data set's trivial baselines in a metric."""
+    """The best trivial baseline of a data set in one metric."""
 
     name: str
     score: float
@@ -28,7 +28,7 @@ def data_digest(run: Experiment) -> str:
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    """Return what is recorded by data set; raises ValueError where it is not what was written."""
+    """Return the recorded baselines by the data set's digest; raises ValueError if the file was damaged."""
     path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
     try:
         entries = [whole(entry) for entry in json.loads(path.read_bytes())] if path.exists() else []
@@ -40,7 +40,7 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Record the baselines of a run's data set, {split: {name: metrics}}, in place of older ones."""
+    """Record the baselines of a run's data set, {split: {name: metrics}}; they replace older ones."""
     data = data_digest(run)
     entries = {**_entries(), data: {"task": run.task.name, "scale": run.scale, "data": data, **splits}}
     ordered = sorted(entries.values(), key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
@@ -49,13 +49,13 @@ def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]
 
 
 def best_baseline(run: Experiment, metric: str) -> Baseline | None:
-    """Return the best recorded baseline of a run's data set in a test metric; None where none has that."""
-    recorded = _entries().get(data_digest(run), {}).get("test", {})
-    known = [Baseline(name, scores[metric]) for name, scores in recorded.items() if metric in scores]
-    return max(known, key=lambda baseline: METRICS[metric].sign * baseline.score, default=None)
+    """Return the best baseline of a run's data set in a test metric; None if none has that metric."""
+    tests = _entries().get(data_digest(run), {}).get("test", {})
+    baselines = [Baseline(name, scores[metric]) for name, scores in tests.items() if metric in scores]
+    return max(baselines, key=lambda baseline: METRICS[metric].sign * baseline.score, default=None)
 
 
 def has_learned(run: Experiment, score: float) -> bool:
-    """Return whether a test score is better than every recorded baseline of the run's data set."""
+    """Return whether a test score beats every recorded baseline of the run's data set."""
     baseline, sign = best_baseline(run, run.task.metric), METRICS[run.task.metric].sign
     return baseline is None or sign * score > sign * baseline.score

@@ -1,4 +1,4 @@
-"""Whether a record is whole and is what its folder says; one that is not is named, and counts nowhere."""
+"""Checks that a record is whole and belongs to its folder. A record that fails is named and not counted."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from adanorm.metrics.by_example import Counts
 
 ROWS: dict[type[Ended], str] = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
-PATCH = "changes.patch"  # what the code differed from its commit by
-OUTPUTS = "predictions.txt.gz"  # the test set's
-COUNTS = "test_counts.json"  # of each test example
-# beside the result
+PATCH = "changes.patch"  # the uncommitted changes of the code
+OUTPUTS = "predictions.txt.gz"  # of the model on the test set
+COUNTS = "test_counts.json"  # what the metrics count in each test example
+# The files of a record beside result.json and its code.
 FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, COUNTS, "test_metrics.jsonl", *ROWS.values())
-LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of a file, once unpacked, and of what is one JSON object
-NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # of a folder: scale, seed, digest
+LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of an unpacked file, and of one JSON object
+NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # a folder's: scale, seed, digest
 
 
 def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
-    """Raise ValueError, which says why in a few words, where a result does not count.
+    """Raise ValueError, with the reason in a few words, if a result must not be counted.
 
-    `content` returns the bytes of a file of the folder by its name. A file may have changed since it was
-    written, the folder may be another run's, a score may be impossible, rows may lack.
+    `content` returns the bytes of a file of the folder by its name, or None. The reasons: a file has changed
+    since it was written, the folder is another run's, a score is impossible, or rows are missing.
     """
-    content = cache(content)  # what is parsed is what was hashed, read once
-    for name, written in (result.files or {}).items():
-        if (stored := content(name)) is None:
+    content = cache(content)  # each file is read once, so that the bytes parsed are the bytes hashed
+    for name, digest in (result.files or {}).items():
+        if (data := content(name)) is None:
             raise ValueError(f"{name} is missing")
-        if hashlib.sha256(stored).hexdigest() != written:
+        if hashlib.sha256(data).hexdigest() != digest:
             raise ValueError(f"{name} is not what was written")
     identity = settings_of((content("config.yaml") or b"").decode())
     environment_of(content("environment.json") or b"{}")
@@ -59,12 +59,12 @@ def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of a record's files by name, without its result's."""
+    """Return the SHA-256 of each of a record's FILES that exists, by name."""
     return {name: sha256(folder / name) for name in FILES if (folder / name).is_file()}
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """Return the settings that config.yaml has; raises ValueError where it has none."""
+    """Return the settings in the text of config.yaml; raises ValueError if they are no mapping."""
     settings = read_yaml(text) or {}
     if not isinstance(settings, dict):
         raise ValueError("config.yaml: no settings")
@@ -72,7 +72,7 @@ def settings_of(text: str) -> dict[str, Any]:
 
 
 def json_object(name: str, content: bytes) -> dict[str, Any]:
-    """Return the JSON object in a text; raises ValueError, which names the text, where there is none."""
+    """Return the JSON object in `content`; raises ValueError with `name` if it is none or too long."""
     try:
         values = json.loads(content) if len(content) <= LONGEST else None
     except (ValueError, RecursionError):
@@ -83,12 +83,12 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
 
 
 def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
-    """Return the rows of a file of JSON lines; raises ValueError, which names a line that is none."""
+    """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
     return [json_object(f"{name}, line {i}", line) for i, line in enumerate(content.splitlines(), 1)]
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
-    """Return what environment.json says; raises ValueError where it cannot be read."""
+    """Return the values of environment.json; raises ValueError if these are not as the suite writes them."""
     values = json_object("environment.json", content)
     if not all(isinstance(values.get(key, {}), dict) for key in ("packages", "arithmetic")):
         raise ValueError("environment.json: packages or arithmetic is no JSON object")
@@ -96,12 +96,12 @@ def environment_of(content: bytes) -> dict[str, Any]:
 
 
 def packed(text: bytes) -> bytes:
-    """Return the test set's outputs as a record has them; the same text gives the same bytes."""
+    """Return a text as a gzip file, such as the test set's outputs; the same text gives the same bytes."""
     return gzip.compress(text, mtime=0)
 
 
 def unpacked(content: bytes, name: str = OUTPUTS) -> bytes:
-    """Return the text of a packed file, such as the test set's outputs; ValueError where there is none."""
+    """Return the text of a gzip file; raises ValueError if it is empty, broken or too large."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(LARGEST + 1)
@@ -113,39 +113,39 @@ def unpacked(content: bytes, name: str = OUTPUTS) -> bytes:
 
 
 def outputs_digest(text: bytes) -> str:
-    """Return the SHA-256 by which counts and lines of the store name outputs."""
+    """Return the SHA-256 of test outputs; counts and the store's lines name outputs by it."""
     return hashlib.sha256(text).hexdigest()
 
 
 def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, Counts]:
-    """Return what was counted of each test example, by metric.
+    """Return the counts of the test examples by metric, each (E examples, columns).
 
-    Raises ValueError where other outputs were counted than those with the digest `outputs`, or where the
-    counts do not make these scores.
+    Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do not give
+    these scores.
     """
     from adanorm.metrics import by_example
 
     try:
         values = json.loads(content)
-        of, texts = values["outputs"], values["counts"].items()
+        digest, texts = values["outputs"], values["counts"].items()
         counts = {metric: by_example.from_text(metric, columns) for metric, columns in texts}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{COUNTS}: no counts of test examples") from None
-    if of != outputs:
+    if digest != outputs:
         raise ValueError(f"{COUNTS} is of other outputs")
-    for metric, counted in counts.items():
-        score = by_example.score(metric, counted)
+    for metric, examples in counts.items():
+        score = by_example.score(metric, examples)
         if not math.isclose(score, scores.get(metric, math.nan), rel_tol=1e-6, abs_tol=1e-6):
             raise ValueError(f"test.{metric} is {scores.get(metric)}, its examples make {score:.6g}")
     return counts
 
 
 def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) -> None:
-    """Raise ValueError where the result is not of what its folder is named for, or of its config.yaml."""
-    named = NAME.fullmatch(folder.name)
-    if named is None:
+    """Raise ValueError if the result contradicts the name of its folder or its config.yaml."""
+    match = NAME.fullmatch(folder.name)
+    if match is None:
         raise ValueError("its folder does not have the name of a record")
-    scale, seed, digest = named.groups()
+    scale, seed, digest = match.groups()
     if digest_of(dict(identity)) != digest:
         raise ValueError("config.yaml has another digest than its folder")
     if folder.name.startswith("dry-") != ("updates" in identity):
@@ -158,22 +158,22 @@ def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) ->
         of_folder |= {"scale": scale, "task": folder.parent.parent.name}
     of_config = {key: identity.get(key) for key in ("scale", "seed", "precision")}
     of_config |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
-    for wanted, says in ((of_folder, "its folder is of"), (of_config, "its config.yaml says")):
-        for key, value in wanted.items():
-            # Not all is said of every analysis.
+    for settings, source in ((of_folder, "its folder is of"), (of_config, "its config.yaml says")):
+        for key, value in settings.items():
+            # An analysis need not have all of these.
             if value is not None and getattr(result, key, None) not in (None, value):
-                raise ValueError(f"{key} is {getattr(result, key)!r}, {says} {value!r}")
+                raise ValueError(f"{key} is {getattr(result, key)!r}, {source} {value!r}")
 
 
 def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
-    target = identity.get("task") or {}
-    metric = target.get("metric")
-    selection = target.get("selected_by") or metric
-    for split, scores, asked in (("valid", result.valid, selection), ("test", result.test, metric)):
-        if not isinstance(asked, str):
+    task = identity.get("task") or {}
+    test_metric = task.get("metric")
+    selection = task.get("selected_by") or test_metric
+    for split, scores, metric in (("valid", result.valid, selection), ("test", result.test, test_metric)):
+        if not isinstance(metric, str):
             raise ValueError("config.yaml names no metric")
-        if asked not in (scores or {}):
-            raise ValueError(f"{split} lacks {asked}")
+        if metric not in (scores or {}):
+            raise ValueError(f"{split} lacks {metric}")
         for name, score in (scores or {}).items():
             # sacrebleu's perfect score is 100.00000000000004
             if score < 0 or (name in METRICS and score > METRICS[name].largest * (1 + 1e-9)):
@@ -181,13 +181,13 @@ def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
 
 
 def _check_rows(rows: Sequence[Mapping[str, Any]], result: Result) -> None:
-    """Raise ValueError where a row is missing, one per evaluation, or the best is not the result's."""
+    """Raise ValueError if the last or best row is missing, or the best row's scores are not the result's."""
     last = rows[-1].get("update") if rows else None
     if last != result.steps:
         raise ValueError(f"metrics.jsonl ends at update {last}, the run at {result.steps}")
     best = next((row for row in rows if row.get("update") == result.best_step), None)
     if best is None:
         raise ValueError(f"metrics.jsonl has no row of the best step, {result.best_step}")
-    chosen = {name: best.get(f"valid_{name}") for name in result.valid or {}}
-    if chosen != result.valid and not result.averaged:
+    scores = {name: best.get(f"valid_{name}") for name in result.valid or {}}
+    if scores != result.valid and not result.averaged:
         raise ValueError("valid is not what metrics.jsonl has at the best step")

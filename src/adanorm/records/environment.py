@@ -1,4 +1,4 @@
-"""What a run was computed with: versions, hardware, the commit and what the code differs from it by."""
+"""What a run was computed with: versions, hardware, the commit and the uncommitted changes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ DRIVER = Path("/sys/module/nvidia/version")
 
 
 def describe(
-    *, device: torch.device, precision: str, processes: int, threads: int, **of_norm: str | int
+    *, device: torch.device, precision: str, processes: int, threads: int, **norm_facts: str | int
 ) -> dict[str, Any]:
-    """Return commit, versions and hardware as plain values, without path or host name; `of_norm` of norms."""
+    """Return commit, versions and hardware as plain values, without path or host name, and `norm_facts`."""
     import torch
 
     return {
@@ -45,17 +45,17 @@ def describe(
         "precision": precision,
         "processes": processes,
         "threads": threads,
-        **of_norm,
+        **norm_facts,
     }
 
 
 def driver_version() -> str | None:
-    """Return the version of NVIDIA's driver, None where it is not loaded."""
+    """Return the version of NVIDIA's driver; None if it is not loaded."""
     return DRIVER.read_text("utf-8").strip() if DRIVER.exists() else None
 
 
 def _cuda() -> dict[str, Any]:
-    """Return the versions of what computes on a GPU, and whether it rounds factors to TF32."""
+    """Return the versions of CUDA, its libraries and the driver, and what is rounded to TF32."""
     import torch
 
     nccl: Any = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else ()  # type: ignore[no-untyped-call]
@@ -69,21 +69,22 @@ def _cuda() -> dict[str, Any]:
     }
 
 
-# What a checkpoint names of the start that wrote it: the bits of a run follow from it and the experiment.
+# What a checkpoint stores of the start that wrote it. These and the experiment decide the bits of a run.
 ORIGIN = ("commit", "python", "packages", "device", "arithmetic", "norm_backend", "numerics_version")
 
 
-def origin(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides the bits of updates, by `describe`, and the digest of uncommitted code."""
-    changed = {"changes": hashlib.sha256(changes()).hexdigest()} if described.get("dirty") else {}
-    return {**{key: described[key] for key in ORIGIN if key in described}, **changed}
+def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of `describe` that decide a run's bits, and the digest of uncommitted changes."""
+    digest = {"changes": hashlib.sha256(changes()).hexdigest()} if environment.get("dirty") else {}
+    return {**{key: environment[key] for key in ORIGIN if key in environment}, **digest}
 
 
+# Environment variables that hold libraries to fewer instructions than the processor has.
 HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 
 def _arithmetic() -> dict[str, str]:
-    """Return what decides the last digits on a CPU: instructions, what holds them to fewer, libraries."""
+    """Return what decides the last digits on a CPU: instructions, libraries, and the variables of HOLDS."""
     import torch
 
     patterns = (r"Math Kernel Library Version ([\d.]+)", r"BLAS_INFO=(\w+)", r"MKL-DNN v([\d.]+)")
@@ -113,11 +114,11 @@ def processor() -> str:
     return processor_fact("model name") or platform.processor()
 
 
-CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # what a run's numbers depend on
+CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # paths that a run's numbers depend on
 
 
 def commit() -> str | None:
-    """Return the commit of this checkout; None where it is none, or without git."""
+    """Return the commit of this checkout; None outside a checkout or without git."""
     return (_git("rev-parse", "HEAD") or b"").decode().strip() or None
 
 
@@ -127,45 +128,45 @@ def is_dirty() -> bool:
 
 
 def address() -> str:
-    """Return the URL that this checkout was cloned from, without keys and passwords; '' where it has none."""
-    cloned = (_git("remote", "get-url", "origin") or b"").decode().strip()
-    public = re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", cloned)
+    """Return the URL that this checkout was cloned from, without user and password; '' if there is none."""
+    url = (_git("remote", "get-url", "origin") or b"").decode().strip()
+    public = re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", url)
     return public if "://" in public else ""
 
 
 def is_published() -> bool:
-    """Return whether the place that this checkout was cloned from had its commit when last seen."""
+    """Return whether a remote repository had this checkout's commit at the last fetch or push."""
     return bool(_git("branch", "--remotes", "--contains", "HEAD"))
 
 
 def changes() -> bytes:
-    """Return what the code differs from its commit by, new files too, as a patch for `git apply`."""
-    listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or b""
-    new = (("--no-index", "--", os.devnull, name) for name in listed.decode().split("\0") if name)
+    """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
+    paths = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or b""
+    new = (("--no-index", "--", os.devnull, path) for path in paths.decode().split("\0") if path)
     differences = [("HEAD", "--", *CODE), *new]
-    return b"".join(_git("diff", "--no-ext-diff", "--binary", *what) or b"" for what in differences)
+    return b"".join(_git("diff", "--no-ext-diff", "--binary", *arguments) or b"" for arguments in differences)
 
 
 def _git(*arguments: str) -> bytes | None:
-    """Return what git prints of this checkout; None where it is none, or without git."""
+    """Return what git prints about this checkout; None if there is no checkout or no git."""
     settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
     command = ["git", "-C", str(PROJECT), *settings, *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, check=False) if IS_CHECKOUT else None
+        process = subprocess.run(command, capture_output=True, check=False) if IS_CHECKOUT else None
     except OSError:
         return None
-    # An unpacked archive is an error of 128; 1: two files differ.
-    return done.stdout if done and done.returncode in (0, 1) else None
+    # git ends with 1 where two files differ, and with 128 in an unpacked archive.
+    return process.stdout if process and process.returncode in (0, 1) else None
 
 
-# A version changes with what changes a run's random numbers or its rounding on the CPU while the experiment
-# stays the same: compare scores across versions in distribution, not in bits.
-# 1, where a record names none: PyTorch's own dropout, products and optimizer.
+# The version rises when the random numbers or the rounding of the same experiment change on the CPU.
+# Across versions compare the distributions of scores, not their bits. The versions:
+# 1 (records that name none): PyTorch's own dropout, products and optimizer.
 # 2: products by oneDNN, dropout by a counter, AdamW in one pass (models/fast_layers, training/optimizer);
-#    kernels of the norms beside the paper's, and other noise of batchnorm-noisy.
-# 3: those norms by PyTorch's operations, and that noise by its generator. Runs of other norms are as in 2.
-# 4: PowerNorm by rsqrt, which rounds alike on all processors; runs of other norms are as before.
-# 5: as 2 to 4, but on a CPU where MKL computes the products, which is faster there.
+#    our kernels for norms outside the paper's family (CHANGED_IN_3); another noise in batchnorm-noisy.
+# 3: PyTorch's operations for those norms, and its generator for that noise. Other norms: as in 2.
+# 4: PowerNorm by rsqrt, which rounds alike on all processors. Other norms: as before.
+# 5: as 2 to 4, on a CPU where MKL is faster than oneDNN and computes the products.
 CHANGED_IN_3 = {
     "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm",
     "rmsnorm", "partial-rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm",
@@ -174,16 +175,16 @@ CHANGED_IN_3 = {
 
 
 def numerics_version(norm: str, device: torch.device) -> int:
-    """Return the version of the numerics that runs of a norm have on a device."""
+    """Return the version of our numerics in runs of a norm on a device."""
     if device.type == "cpu" and products() == "mkl":
         return 5
     return 4 if norm == "powernorm" else 3 if norm in CHANGED_IN_3 else 2
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the largest memory of this process so far on a device, in bytes: a GPU's own, or resident."""
+    """Return the peak memory of this process so far, in bytes: allocated on a GPU, or resident with a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    # Not getrusage's ru_maxrss: a spawned process starts with its parent's.
+    # Not getrusage's ru_maxrss: in a spawned process that starts at its parent's value.
     lines = (line.split() for line in Path("/proc/self/status").read_text("ascii").splitlines())
     return next(1024 * int(line[1]) for line in lines if line[:1] == ["VmHWM:"])

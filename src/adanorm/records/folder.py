@@ -1,4 +1,4 @@
-"""The folder of a run or an analysis: who may write it, and what lies in it."""
+"""The folder of a run or an analysis: which files lie in it, and which process may write them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from adanorm.records.check import COUNTS, OUTPUTS, PATCH, digests, outputs_diges
 from adanorm.records.environment import changes
 from adanorm.records.result import Ended
 
-OF_A_STUDY = "ADANORM_OF_A_STUDY"  # in the environment of a study's runs
-HELD_CODE = 75  # the exit code of such a run that another process is writing
+OF_A_STUDY = "ADANORM_OF_A_STUDY"  # a variable in the environment of a study's runs
+HELD_CODE = 75  # exit code of a study's run that another process is writing
 
 
 class HeldError(ValueError):
@@ -26,15 +26,15 @@ class HeldError(ValueError):
 
 
 class RunFolder:
-    """The files of one run, or of an analysis with other `rows`; result.json says that it has ended."""
+    """The files of a run, or of an analysis, whose `rows` have another name. The last is result.json."""
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
         self.path, self.rows = path, path / rows
-        self.test_rows = path / "test_metrics.jsonl"  # the test scores of evaluations, which choose nothing
+        self.test_rows = path / "test_metrics.jsonl"  # test scores at each evaluation; they choose nothing
         self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
         self.weights = path / "weights.safetensors"  # the best weights of a finished run
-        self.is_complete = False  # of a recording: there is nothing to do
-        self.result: Ended | None = None  # of a recording: what ends it, once there is one
+        self.is_complete = False  # set by `recording`: there is nothing to do
+        self.result: Ended | None = None  # set by the block of `recording`: its outcome
 
     @contextmanager
     def recording(
@@ -43,13 +43,12 @@ class RunFolder:
         environment: dict[str, Any],
         code: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Iterator[Self]:
-        """Lock the folder during a block; write what the record is of first, and its result at the end.
+        """Lock the folder during a block; write settings and environment before it, the result after it.
 
-        `code` are the source files, by relative path, of what comes from another package.
-        The block sets `result`. Without one, as after an interruption, the record stays
-        unfinished: the next start continues it. Nothing is written where it is complete, as another
-        process may have made it just before. Raises HeldError where another process is writing it, and
-        ValueError where a later version of the suite has.
+        `code` holds source files from outside the suite, by relative path. The block sets `result`. If it
+        does not, as after an interruption, the record stays unfinished and the next start continues it.
+        Nothing is written if the record is complete: another process may have just finished it. Raises
+        HeldError if another process is writing it, and ValueError if a later version of the suite wrote it.
         """
         with self.locked():
             self.is_complete, self.result = reader.is_complete(self.path), None
@@ -62,7 +61,7 @@ class RunFolder:
                 raise ValueError(f"{path}: of schema {schema}, {later}")
             write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
             write_whole(self.path / "environment.json", as_json(environment))
-            (self.path / PATCH).unlink(missing_ok=True)  # of an earlier start
+            (self.path / PATCH).unlink(missing_ok=True)  # left by an earlier start
             if environment.get("dirty"):
                 write_whole(self.path / PATCH, changes())
             copies = self.path / "code"
@@ -80,10 +79,10 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if need be and keep other processes out during a block; raises HeldError."""
+        """Create the folder if need be and lock it during a block; raises HeldError if it is locked."""
         self.path.mkdir(parents=True, exist_ok=True)
         try:
-            # A moment's patience: `is_locked` takes the lock for as long as it looks.
+            # Wait a moment: `is_locked` in another process takes the lock while it looks.
             with FileLock(self.path / "run.lock", timeout=1):
                 sweep(self.path)
                 yield
@@ -91,31 +90,31 @@ class RunFolder:
             raise HeldError(f"{shown(self.path)} is being written by another process") from None
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
-        """Write all rows so far, of metrics unless `to` says more: a resumed run goes on after those."""
+        """Write all rows so far to `rows`, or to the file `to`; a resumed run appends to them."""
         write_whole(to or self.rows, b"".join(map(_line, rows)))
 
     def add_row(self, row: Mapping[str, Any], *, to: Path | None = None) -> None:
-        """Append a row, of metrics unless `to` says more; a full disk leaves no half of it."""
-        left, path = _line(row), to or self.rows
+        """Append a row to `rows`, or to the file `to`; a full disk leaves no half row."""
+        rest, path = _line(row), to or self.rows
         with naming(path), path.open("ab", buffering=0) as file:
             before = file.tell()
             try:
-                while left:
-                    left = left[file.write(left) :]
+                while rest:
+                    rest = rest[file.write(rest) :]
             except OSError:
                 file.truncate(before)
                 raise
 
     def write_outputs(
-        self, outputs: list[str], counted: Mapping[str, Sequence[Sequence[float]]] = MappingProxyType({})
+        self, outputs: list[str], counts: Mapping[str, Sequence[Sequence[float]]] = MappingProxyType({})
     ) -> None:
-        """Write the test set's outputs, one line per example, and what is counted of each by metric."""
+        """Write the test set's outputs, one line per example, and the counts of each example by metric."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / OUTPUTS, packed(text))
-        if counted:
+        if counts:
             from adanorm.metrics import by_example
 
-            values = {"outputs": outputs_digest(text), "counts": by_example.as_text(counted)}
+            values = {"outputs": outputs_digest(text), "counts": by_example.as_text(counts)}
             write_whole(self.path / COUNTS, _line(values))
 
 
@@ -124,7 +123,7 @@ def _line(row: Mapping[str, Any]) -> bytes:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process is writing the run in a folder; the folder need not exist."""
+    """Return whether a process is writing the record in a folder; the folder need not exist."""
     lock = path / "run.lock"
     if not lock.exists():
         return False
@@ -136,11 +135,11 @@ def is_locked(path: Path) -> bool:
 
 
 def where(folder: Path) -> str:
-    """Return where a person finds a record: its folder or, of a kept one, the file of its line."""
+    """Return where a person finds a record: its folder or, if it is kept, the store's file and its name."""
     line = reader.record(folder).line
     return f"{shown(line.file)}, {folder.name}" if line else shown(folder)
 
 
 def shown(path: Path) -> str:
-    """Return a path as a person at the project's root would write it."""
+    """Return a path as text, relative to the project's root if it lies there."""
     return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)

@@ -1,4 +1,4 @@
-"""Keeping finished records in the store, and laying kept ones out again."""
+"""Adding finished records to the store, and writing kept ones out as folders again."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 
 
 def keep(folder: Path, *, into: Path | None = None) -> bool:
-    """Add the record in a folder to the store and return whether it was not there yet.
+    """Add the record in a folder to the store; return whether it is new there.
 
-    `into` is the folder of runs whose store it goes to, else the repository's. Raises ValueError where the
-    record has not ended well, is not whole or is of scale smoke.
+    `into` is the folder of runs whose store takes it (default: the repository's). Raises ValueError if the
+    record is no evidence (`evidence_of`), or if the store has another of its name.
     """
     live = Record(folder)
     try:
@@ -25,53 +25,53 @@ def keep(folder: Path, *, into: Path | None = None) -> bool:
         raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
 
 
-def evidence_of(one: Record) -> Ended:
-    """Return what a record came to; raises ValueError where it is not whole, or no evidence."""
-    ended = one.checked()
-    if not ended.is_complete:
-        raise ValueError(f"it {ended.status}, and is tried again at the next start")
-    if getattr(ended, "scale", None) == "smoke":
+def evidence_of(entry: Record) -> Ended:
+    """Return a record's result; raises ValueError if it is not whole, failed, a dry run or of scale smoke."""
+    result = entry.checked()
+    if not result.is_complete:
+        raise ValueError(f"it {result.status}, and is tried again at the next start")
+    if getattr(result, "scale", None) == "smoke":
         raise ValueError("it is of scale smoke, which is no evidence")
-    if getattr(ended, "dry_run", None):
+    if getattr(result, "dry_run", None):
         raise ValueError("it is a dry run")
-    return ended
+    return result
 
 
-def _parent(ended: Ended, runs: Path | None) -> Path:
-    """Return the folder that a record lies in, in a folder of runs or in the repository's."""
-    if isinstance(ended, Result):
-        return (runs or RUNS) / ended.task / ended.norm
-    assert isinstance(ended, AnalysisResult)
-    folder = analyses_folder(str(runs) if runs else None) / ended.analysis
-    return (folder / ended.task if ended.task else folder) / ended.norm
+def _parent(result: Ended, runs: Path | None) -> Path:
+    """Return the folder in which the folder of a record lies, below `runs` or the repository's results."""
+    if isinstance(result, Result):
+        return (runs or RUNS) / result.task / result.norm
+    assert isinstance(result, AnalysisResult)
+    folder = analyses_folder(str(runs) if runs else None) / result.analysis
+    return (folder / result.task if result.task else folder) / result.norm
 
 
 def kept(name: str) -> Record:
-    """Return a kept record by its path or the part below results/runs or analyses; raises ValueError."""
+    """Return a kept record by its path, or the part below results/runs or analyses; ValueError if none."""
     for folder in (Path(name).resolve(), RUNS / name, ANALYSES / name):
-        if (one := record(folder)).line and one.line.is_whole:
-            return one
+        if (entry := record(folder)).line and entry.line.is_whole:
+            return entry
     raise ValueError(f"{name}: the store has no such record; name one as rt/adanorm/paper-seed1-09951176")
 
 
-def lay_out(one: Record, into: Path) -> Path:
-    """Write the files of a kept record into a folder of runs, byte for byte, and return its own folder.
+def lay_out(entry: Record, into: Path) -> Path:
+    """Write the files of a kept record, byte for byte, into a folder of runs; return the record's folder.
 
-    Raises ValueError where a file is not what the record's result says, or there is a record already.
+    Raises ValueError if the record is not whole, a file is not what its result says, or one is there already.
     """
-    ended = one.ended
-    if ended is None:
-        raise ValueError(f"{shown(one.folder)}: is not whole")
-    folder = _parent(ended, into) / one.folder.name
+    result = entry.ended
+    if result is None:
+        raise ValueError(f"{shown(entry.folder)}: is not whole")
+    folder = _parent(result, into) / entry.folder.name
     if (folder / "result.json").exists():
         raise ValueError(f"{shown(folder)}: there is a record already")
-    contents = one.contents()
-    if others := [n for n in contents if not (folder / n).resolve().is_relative_to(folder.resolve())]:
-        raise ValueError(f"{shown(folder)}: its file {others[0]} would lie elsewhere")
-    last = {"result.json": contents.pop("result.json")}  # which ends a record
+    contents = entry.contents()
+    if outside := [n for n in contents if not (folder / n).resolve().is_relative_to(folder.resolve())]:
+        raise ValueError(f"{shown(folder)}: its file {outside[0]} would lie elsewhere")
+    last = {"result.json": contents.pop("result.json")}  # it makes the record complete
     write_files(folder, contents | last)
     try:
-        check(folder, Record(folder).content, ended)
+        check(folder, Record(folder).content, result)
     except ValueError as error:
         raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
     return folder

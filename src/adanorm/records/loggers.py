@@ -23,10 +23,10 @@ Row = dict[str, int | float]
 def opened(
     logger: LoggerConfig, identity: dict[str, Any], folder: Path, *, used: bool = True
 ) -> Iterator[Callable[[Row, float], object]]:
-    """Yield what takes rows and test scores to a logger, if it is used here; then print where they lie.
+    """Yield a function that logs a row or the test scores at an update; then print where the log lies.
 
-    With each goes the update that it is of. For `files` they go nowhere else than into the run's folder. The
-    runs of a study are one group of wandb, or one folder of TensorBoard.
+    If the logger is `files` or not `used`, the function does nothing: the run's folder has all rows anyway.
+    The runs of a study are one group in wandb, or one folder for TensorBoard.
     """
     if logger.name == "files" or not used:
         yield lambda values, update: None
@@ -34,10 +34,10 @@ def opened(
         from torch.utils.tensorboard import SummaryWriter
 
         events = folder / "tensorboard"
-        if logger.group is not None:  # of a study, beside those of its other runs
-            kept = PROJECT / "outputs" if (runs := folder.parents[2]) == RUNS else runs
+        if logger.group is not None:  # beside the events of the study's other runs
+            root = PROJECT / "outputs" if (runs := folder.parents[2]) == RUNS else runs
             label = (logger.label or folder.parent.name).replace("/", "-")
-            events = kept / "tensorboard" / logger.group / f"{label} {digest_of(identity)}"
+            events = root / "tensorboard" / logger.group / f"{label} {digest_of(identity)}"
         with SummaryWriter(str(events)) as writer:
             writer.add_text("configuration", f"```\n{yaml.safe_dump(identity, sort_keys=False)}```")
 
@@ -50,22 +50,22 @@ def opened(
     else:
         import wandb
 
-        named = logger.model_dump(include={"project", "group", "mode"}) | {"name": logger.label}
-        named |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
-        with wandb.init(**named, config=identity, settings=wandb.Settings(silent=True)) as run:
-            yield lambda values, update: (  # test scores are of no row
+        options = logger.model_dump(include={"project", "group", "mode"}) | {"name": logger.label}
+        options |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
+        with wandb.init(**options, config=identity, settings=wandb.Settings(silent=True)) as run:
+            yield lambda values, update: (  # test scores belong to no row
                 run.log(values, step=int(update)) if "update" in values else run.summary.update(values)
             )
         if logger.mode == "offline":
             _say("wandb, offline", Path(run.dir).parent, "upload it with: wandb sync")
 
 
-def _say(what: str, path: Path, command: str) -> None:
-    print(f"{what}: {shown(path)}\n  {command} {shlex.quote(shown(path))}", flush=True)
+def _say(name: str, path: Path, command: str) -> None:
+    print(f"{name}: {shown(path)}\n  {command} {shlex.quote(shown(path))}", flush=True)
 
 
 def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> None:
-    """Send a finished run's rows and test scores to a logger, as the run would have, by way of a folder."""
+    """Send a finished run's rows and test scores to a logger, as the run would; its files go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with opened(logger, record.identity, folder) as log:
         for row in record.rows():
@@ -75,12 +75,12 @@ def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> 
 
 
 def check(logger: LoggerConfig) -> None:
-    """Raise ValueError where a logger's package is not installed, or wandb is online without an account."""
+    """Raise ValueError if a logger's package is not installed, or if wandb is online without an account."""
     name = logger.name
     if name == "files":
         return
     package = importlib.util.find_spec(name)
-    if package is None or package.origin is None:  # of no file: a folder of that name, as loggers write one
+    if package is None or package.origin is None:  # a mere folder of that name, as loggers write one
         raise ValueError(f"logger={name}: the package {name} is not installed: {install_command(name)}")
     if name == "wandb" and logger.mode == "online" and not importlib.import_module(name).login(prompt=False):
         raise ValueError("logger.mode=online: no account is known here: run `wandb login`, or log offline")

@@ -11,7 +11,7 @@ UNCONFIRMED = "†"  # behind a number that no public source confirms
 
 
 class Published(NamedTuple):
-    """One number of the paper; `value` is None where it says Diverge."""
+    """One number of the paper; `value` is None where the paper says Diverge."""
 
     metric: str
     value: float | None
@@ -21,7 +21,7 @@ class Published(NamedTuple):
 
     @property
     def rounding(self) -> float:
-        """Half a unit of the last digit printed."""
+        """Half a unit of the last printed digit."""
         return 0.5 * 10.0 ** -len(self.text.partition(".")[2])
 
 
@@ -31,13 +31,13 @@ def _rows() -> dict[tuple[str, str], Published]:
         rows = {}
         for row in csv.DictReader(file):
             text, value = row["value"], None if row["value"] == "Diverge" else float(row["value"])
-            known = Published(row["metric"], value, text, row["source"], row["confirmed"] == "yes")
-            rows[row["task"], row["norm"]] = known
+            number = Published(row["metric"], value, text, row["source"], row["confirmed"] == "yes")
+            rows[row["task"], row["norm"]] = number
         return rows
 
 
 def published(task: str, norm: str) -> Published | None:
-    """Return the paper's number for a task under a norm, or None if it has none."""
+    """Return the paper's number for a task and a norm, or None if there is none."""
     return _rows().get((task, norm))
 
 
@@ -48,27 +48,27 @@ def published_tasks() -> list[str]:
 
 @cache
 def published_curves(task: str) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]] | None:
-    """Return what x counts in the paper's curves of a task, and (x, y) by norm and part; None without any."""
+    """Return the x axis of the paper's curves of a task, and their points (x, y) by (norm, part); or None."""
     path = SHIPPED / "results" / "published-curves" / f"{task}.csv"
     if not path.exists():
         return None
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    over, *columns = rows[0]
+    x_axis, *columns = rows[0]
     points = {}
     for column in columns:
         norm, part = column.lower().split()
-        points[norm, part] = [(float(row[over]), float(row[column])) for row in rows if row[column]]
-    return over, points
+        points[norm, part] = [(float(row[x_axis]), float(row[column])) for row in rows if row[column]]
+    return x_axis, points
 
 
-READ_OFF = 0.0005  # how far a curve read off a drawing may be wrong, at the least
+READ_OFF = 0.0005  # the least error to expect of a value read off a drawn curve
 
 
 def published_last_loss(task: str, norm: str, part: str) -> float | None:
-    """Return the last value of a curve of the paper in nats; None where it shows none.
+    """Return the last value of a curve of the paper, in nats; None if the paper does not show the curve.
 
-    Enwiki8's are in bits and De-En's to base 2; the unit of PTB's is not stated, and taken for nats.
+    The paper gives Enwiki8 in bits and De-En to base 2. It states no unit for PTB, which we take as nats.
     """
     _, points = published_curves(task) or ("", {})
     if (norm, part) not in points:

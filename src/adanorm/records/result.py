@@ -1,4 +1,4 @@
-"""What a run or an analysis came to: result.json, written last, so that its presence ends the record."""
+"""The result of a run or an analysis: result.json. It is written last: a record that has it has ended."""
 
 from typing import Any, ClassVar, Literal, get_args
 
@@ -13,35 +13,35 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class Ended(BaseModel):
-    """What every record has; the fields stand in result.json in their order, nulls left out."""
+    """The fields of every result. They stand in result.json in this order, without those that are null."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", allow_inf_nan=False, populate_by_name=True
     )
 
-    NULLS: ClassVar[tuple[str, ...]] = ()  # what is there as null where an ended record has none
+    NULLS: ClassVar[tuple[str, ...]] = ()  # keys that a complete record has even if null
     version: Literal[1] = Field(default=1, alias="schema")
     status: Status
-    # At the end of the file; a record of older times lacks both.
+    # The last key but for the checksum; older records lack both.
     files: dict[str, str] | None = Field(default=None, exclude=True)  # SHA-256 of the record's other files
 
     @property
     def is_complete(self) -> bool:
-        """Whether it need not be run again: it is done or diverged; what failed is tried again."""
+        """Whether it is done or diverged. A failed one is tried again."""
         return self.status != "failed"
 
     def values(self) -> dict[str, Any]:
-        """Return what result.json says, but for its files and checksum."""
+        """Return the content of result.json without `files` and checksum."""
         nulls, values = self.NULLS if self.is_complete else (), self.model_dump(by_alias=True)
         return {key: value for key, value in values.items() if value is not None or key in nulls}
 
     def sealed(self, files: dict[str, str]) -> bytes:
-        """Return the content of result.json with the SHA-256 of the record's other files, and its own."""
+        """Return the bytes of result.json, with a checksum and the SHA-256 of the record's other files."""
         return as_json(with_checksum({**self.values(), "files": files}))
 
 
 class Result(Ended):
-    """What a run came to. Metrics are by name, `steps` updates, and sites names of modules."""
+    """The result of a run. Metrics are by name, sites are names of modules, and `steps` are updates."""
 
     NULLS = ("valid", "test")
     task: str
@@ -55,47 +55,47 @@ class Result(Ended):
     parameters: int
     norm_parameters: int
     data: dict[str, str]  # SHA-256 by file
-    prepared: dict[str, dict[str, int]] | None = None  # what was counted in the data, such as overlaps
-    warnings: list[str] | None = None  # what was told of them before training
+    prepared: dict[str, dict[str, int]] | None = None  # counts of the data, such as overlaps
+    warnings: list[str] | None = None  # of the data, printed before training
     valid: dict[str, float] | None = None  # at the best step; null where it diverged or failed
     test: dict[str, float] | None = None
     best_step: int | None = None
     steps: int | None = None
     seconds: float | None = None
     cpu_seconds: float | None = None  # processor time; older records lack it
-    computed_by: list[dict[str, Any]] | None = None  # of several starts: what computed each, if not alike
+    computed_by: list[dict[str, Any]] | None = None  # by start, if starts differ: what computed it
     averaged: list[int] | None = None  # the updates whose weights were averaged
-    signatures: dict[str, str] | None = None  # how a metric was counted
-    diverged: str | None = None  # why
-    error: str | None = None  # of a run that failed
+    signatures: dict[str, str] | None = None  # by metric: how it was computed
+    diverged: str | None = None  # the reason
+    error: str | None = None  # why it failed
     dry_run: dict[str, int] | None = None  # of a dry run, which is no result: `peak_memory` in bytes
 
     def test_score(self, metric: str) -> float:
-        """Return a test score of a run that is done."""
+        """Return a test score; the run must be done."""
         assert self.test is not None, f"a run that is {self.status} has no test score"
         return self.test[metric]
 
     def valid_score(self, metric: str) -> float:
-        """Return the validation score at the best step of a run that is done."""
+        """Return a validation score at the best step; the run must be done."""
         assert self.valid is not None, f"a run that is {self.status} has no validation score"
         return self.valid[metric]
 
     @property
     def seconds_alone(self) -> float | None:
-        """The seconds that it takes where nothing else runs: those of the processor where they are fewer."""
+        """The seconds it takes when nothing else runs: processor time if that is less; None if unrecorded."""
         return min(filter(None, (self.seconds, self.cpu_seconds)), default=None)
 
     @property
     def reason(self) -> str | None:
-        """Why it diverged or failed; None where it is done."""
+        """Why it diverged or failed; None if it is done."""
         return self.diverged or self.error
 
 
 class AnalysisResult(Ended):
-    """What an analysis came to: each quantity's mean at each place, and over the places."""
+    """The result of an analysis: the mean of each quantity at each place, and over all places."""
 
     analysis: str
-    task: str | None = None  # null where nothing is trained
+    task: str | None = None  # null if nothing is trained
     norm: str
     scale: str | None = None
     seed: int
@@ -105,15 +105,15 @@ class AnalysisResult(Ended):
     observations: int | None = None
     summary: dict[str, float]
     places: dict[str, dict[str, float]]
-    valid: dict[str, float] | None = None  # at the end, where the analysis asks for it
-    diverged: str | None = None  # why
+    valid: dict[str, float] | None = None  # at the end, if the analysis asks for it
+    diverged: str | None = None  # the reason
 
 
-def outcome(target: TaskConfig, result: Result) -> str:
-    """Return the test score and the validation score of a result, or why there are none."""
+def outcome(task: TaskConfig, result: Result) -> str:
+    """Return a text with the test and validation scores of a result, or why there are none."""
     if result.status != "done":
         return f"{result.status}: {result.reason}"
-    metric, criterion = target.metric, target.selection_metric
+    metric, criterion = task.metric, task.selection_metric
     validation = f"validation {criterion if criterion != metric else ''}".rstrip()
     test, valid = result.test_score(metric), result.valid_score(criterion)
     return f"test {metric} {METRICS[metric].text(test)}, {validation} {METRICS[criterion].text(valid)}"

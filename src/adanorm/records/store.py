@@ -1,8 +1,8 @@
-"""The store: what is done and kept, one line per record in <folder>.jsonl, with its files' texts verbatim.
+"""The store: one line per kept record in <folder>.jsonl, with the texts of its files verbatim.
 
-Beside it stand, in <folder>.outputs.jsonl, the test set's outputs, as the text that predictions.txt.gz packs,
-and in <folder>.counts.jsonl what was counted of each test example. The files only ever grow, so that git
-merges them line by line.
+Two files lie beside it. <folder>.outputs.jsonl has the test set's outputs, as the text of predictions.txt.gz;
+<folder>.counts.jsonl has the counts of each test example. The files only ever grow, so that git merges them
+line by line.
 """
 
 import json
@@ -17,14 +17,14 @@ from filelock import FileLock
 from adanorm.files import CHECKSUM, checksum_of, with_checksum, write_whole
 from adanorm.records.check import COUNTS, FILES, OUTPUTS, outputs_digest, packed, unpacked
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 SUFFIX = ".jsonl"
-# Files that have a line of their own, in <folder>.<key>.jsonl.
+# Files of a record that have a line of their own, by the <key> of <folder>.<key>.jsonl.
 BESIDE = {OUTPUTS: "outputs", COUNTS: "counts"}
 
 
 class Line:
-    """One record of the store; of a line that is in no file yet the `texts` that would lie beside it."""
+    """One record of the store. A line that is in no file yet has `texts`: those that would lie beside it."""
 
     def __init__(self, file: Path, values: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
         self.file, self.values, self.texts = file, values, texts
@@ -35,12 +35,12 @@ class Line:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether the line is what was written."""
+        """Whether the line fits its checksum: nothing in it has changed since it was written."""
         values = {key: value for key, value in self.values.items() if key != CHECKSUM}
         return bool(self.values.get(CHECKSUM) == checksum_of(values))
 
     def has(self, name: str) -> bool:
-        """Return whether the record has a file of a name."""
+        """Return whether the record has a file of this name."""
         return self.values.get(BESIDE[name]) is not None if name in BESIDE else name in self.files
 
     def names(self) -> list[str]:
@@ -48,14 +48,14 @@ class Line:
         return [*self.files, *filter(self.has, BESIDE)]
 
     def content(self, name: str) -> bytes | None:
-        """Return the bytes of a file of the record; None where it has none of that name."""
+        """Return the bytes of a file of the record; None if it has no such file."""
         if not self.has(name):
             return None
         text = self.beside(name) if name in BESIDE else self.files[name]
         return None if text is None else packed(_bytes(text)) if name == OUTPUTS else _bytes(text)
 
     def beside(self, name: str) -> str | None:
-        """Return the text of a file that has a line of its own; None where that is not on record."""
+        """Return the text of a file that has a line of its own; None if no such line fits the record."""
         if self.texts is not None:
             return self.texts.get(BESIDE[name])
         file, digest = beside(self.file, name), self.values.get(BESIDE[name])
@@ -69,55 +69,55 @@ class Line:
 
 
 def file_of(parent: Path) -> Path:
-    """Return the file that keeps the records of a folder."""
+    """Return the file of the store that keeps the records of a folder."""
     return parent.with_name(parent.name + SUFFIX)
 
 
 def beside(file: Path, name: str) -> Path:
-    """Return the file that keeps a file of that name of each of a file's records."""
+    """Return the file beside the store's `file` that has the text of the file `name` of each record."""
     return file.with_name(f"{file.name.removesuffix(SUFFIX)}.{BESIDE[name]}{SUFFIX}")
 
 
 def lines(file: Path) -> dict[str, Line]:
-    """Return the lines of a file of the store by the run's name; a line that is no record is warned of."""
-    known: dict[str, Line] = {}
-    for line in _read(file, Line):
-        if line.run not in known or not known[line.run].is_whole:  # two branches may have kept one run
-            known[line.run] = line
-    return known
+    """Return the lines of a file of the store by the run's name; warn of a line that is no record."""
+    records: dict[str, Line] = {}
+    for line in _parse(file, Line):
+        if line.run not in records or not records[line.run].is_whole:  # two branches may have kept one run
+            records[line.run] = line
+    return records
 
 
 @lru_cache(maxsize=64)
 def _texts(file: Path, key: str, state: object) -> dict[str, list[str]]:
-    """Return the texts in a file by the run's name: more than one where two branches have kept it."""
-    known: dict[str, list[str]] = {}
-    for run, text in _read(file, lambda _, values: (str(values["run"]), str(values[key]))):
-        known.setdefault(run, []).append(text)
-    return known
+    """Return the texts in a file by the run's name: several if two branches have kept the run."""
+    texts: dict[str, list[str]] = {}
+    for run, text in _parse(file, lambda _, values: (str(values["run"]), str(values[key]))):
+        texts.setdefault(run, []).append(text)
+    return texts
 
 
-def _read(file: Path, make: Callable[[Path, Any], Made]) -> Iterator[Made]:
-    """Yield what is made of each line of a file; warn of a line that cannot be read."""
+def _parse(file: Path, parse: Callable[[Path, Any], Value]) -> Iterator[Value]:
+    """Yield what `parse` returns of a file and each line's JSON; warn of a line that is no record."""
     for number, text in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            made = make(file, json.loads(_text(text)))
+            value = parse(file, json.loads(_text(text)))
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
             continue
-        yield made
+        yield value
 
 
 def parents(root: Path) -> Iterator[Path]:
-    """Yield the folders under a root whose records the store has."""
+    """Yield the folders below a root that have records in the store."""
     for file in root.rglob(f"*{SUFFIX}"):
         if file.name not in FILES and file.with_suffix("").suffix[1:] not in BESIDE.values():
             yield file.with_name(file.name.removesuffix(SUFFIX))
 
 
 def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return a record's line, under the name "", and the lines of the files beside it, from its files' bytes.
+    """Return the lines of a record from its files' bytes: its own under "", those beside it by file name.
 
-    Raises ValueError where the outputs cannot be unpacked, or this machine would not pack them so again.
+    Raises ValueError if the outputs cannot be unpacked, or if packing them here does not give the same bytes.
     """
     files = {name: _text(content) for name, content in contents.items() if name not in BESIDE}
     values: dict[str, Any] = {"run": run, "files": files, "outputs": None}
@@ -132,21 +132,21 @@ def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def append(file: Path, run: str, contents: Mapping[str, bytes]) -> bool:
-    """Add a record to a file of the store; return whether it is new. Another of its name is a ValueError."""
-    added = as_lines(run, contents)
+    """Add a record to a file of the store; return whether it is new. ValueError if another has its name."""
+    new_lines = as_lines(run, contents)
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f"{file.name}.lock")):
-        known = lines(file).get(run) if file.exists() else None
-        if known is not None and known.is_whole:
-            if known.values != json.loads(_text(added[""])):
+        old_line = lines(file).get(run) if file.exists() else None
+        if old_line is not None and old_line.is_whole:
+            if old_line.values != json.loads(_text(new_lines[""])):
                 raise ValueError(f"{file.name} has another record of {run}")
             return False
-        for name, line in added.items():  # its own comes last: a record counts from it on
+        for name, line in new_lines.items():  # its own is last: with it the record counts
             target = beside(file, name) if name else file
             before = target.read_bytes() if target.exists() else b""
             if name and line in before.splitlines(keepends=True):
-                continue  # an interrupted call came so far
-            is_cut = before and not before.endswith(b"\n")  # by an editor: the last line has no end
+                continue  # an interrupted call has written it
+            is_cut = before and not before.endswith(b"\n")  # an editor removed the last line feed
             write_whole(target, before + (b"\n" if is_cut else b"") + line)
     return True
 
@@ -155,7 +155,7 @@ def _json(values: Mapping[str, Any]) -> bytes:
     return _bytes(json.dumps(values, ensure_ascii=False) + "\n")
 
 
-# Bytes that are no UTF-8, as in a patch of such a file, come back as they were.
+# Bytes that are no UTF-8, such as a patch may have, survive the way to text and back.
 def _text(content: bytes) -> str:
     return content.decode(errors="surrogateescape")
 

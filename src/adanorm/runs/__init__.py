@@ -1,1 +1,1 @@
-"""One run, from experiment to record."""
+"""One run, from its experiment to its record."""

@@ -1,4 +1,4 @@
-"""What scale=auto means on this machine."""
+"""Which scale scale=auto means on this machine."""
 
 from collections.abc import Sequence
 
@@ -13,24 +13,24 @@ from adanorm.runs.duration import needs_gpu, on_cuda
 
 
 def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
-    """Return the one run that a command line names; scale=auto is chosen for this machine.
+    """Return the one run that a command line names, with scale=auto resolved for this machine.
 
-    Raises ValueError for a run that cannot be, and for a task that is not of the `kind`: the message then
-    says `otherwise` of the task and lists those of the kind.
+    Raises ValueError for impossible settings, and for a task of another kind than `kind`. The message then
+    says `otherwise` about the task and lists the tasks of the kind.
     """
     experiment = compose_experiment(resolve_auto(settings))
     if kind and experiment.task.kind != kind:
-        known = [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
-        raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {', '.join(known)}")
+        tasks = [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
+        raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {', '.join(tasks)}")
     return experiment
 
 
 def resolve_auto(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides with scale=auto replaced by paper or mini, and say which and why.
+    """Return the overrides with scale=auto replaced by paper or mini; print which and why.
 
-    `paper` where this machine finishes a run in hours and can have the data, else `mini`. A completed run
-    needs neither: its record is shown. Of a sweep the first run decides: the scales of one table must not
-    differ. Raises ValueError where the data of neither can be had.
+    The scale is `paper` if this machine finishes a run within hours and can have the data; if not, `mini`. A
+    scale at which the run is on record needs no data. In a sweep the first run decides, since the scales of
+    one table must not differ. Raises ValueError if the data of neither scale can be had.
     """
     if "scale=auto" not in overrides:
         return list(overrides)
@@ -43,35 +43,35 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         print("scale paper: its record is here", flush=True)
         return [*others, "scale=paper"]
     mini = compose_experiment([*first, "scale=mini"])
-    is_mini_made = reader.is_complete(mini.folder())
-    # A command line that says which data it is of keeps to them, and so does a sweep of tasks.
+    has_mini_record = reader.is_complete(mini.folder())
+    # No other edition of the data is chosen if the command line names its data, or sweeps over tasks.
     own_data = any(entry.startswith(("preset=", "data.", "-")) for entry in others)
     is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
-    is_chosen = is_mini_made and not is_affordable  # and no data are needed
-    edition = [] if own_data or is_sweep or is_chosen else _edition_at_hand(paper)
+    is_mini = has_mini_record and not is_affordable  # no data are needed
+    edition = [] if own_data or is_sweep or is_mini else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
-    missing = None if is_chosen else _missing(paper)
+    missing = None if is_mini else _missing(paper)
     if missing is None and is_affordable:
-        why = f"scale paper: a run of {paper.task.name} takes {_span(paper)}"
+        reason = f"scale paper: a run of {paper.task.name} takes {_span(paper)}"
         if edition:
-            why += f"\n{edition[0]}: that edition of the data lies here, the default one does not"
-        print(why, flush=True)
+            reason += f"\n{edition[0]}: that edition of the data lies here, the default one does not"
+        print(reason, flush=True)
         return [*others, "scale=paper", *edition]
-    if not is_mini_made and (lacks := _missing(mini)):
+    if not has_mini_record and (lack := _missing(mini)):
         folder = SOURCES[mini.data.source].folder
         raise ValueError(
-            f"{paper.task.name}: {lacks}; put it into {folder}/ of a mirror folder and"
+            f"{paper.task.name}: {lack}; put it into {folder}/ of a mirror folder and"
             " name that with ADANORM_MIRROR or data.mirror"
         )
-    made = "its record is here" if is_mini_made else f"a run takes {_span(mini)}"
+    cost = "its record is here" if has_mini_record else f"a run takes {_span(mini)}"
     too_long = f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
-    print(f"scale mini: {missing or too_long}; {made}", flush=True)
+    print(f"scale mini: {missing or too_long}; {cost}", flush=True)
     return [*others, "scale=mini"]
 
 
 def _edition_at_hand(run: Experiment) -> list[str]:
-    """Return the preset of another edition of the corpus that lies here where the default one does not."""
+    """Return the preset of another edition of the corpus if that lies here and the default one does not."""
     entry = SOURCES.get(run.data.source)
     if entry is None or not missing_files(entry, run.data):
         return []

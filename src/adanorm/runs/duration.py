@@ -1,4 +1,4 @@
-"""How long a run takes, before it has begun and while it is under way."""
+"""How long a run takes, estimated before it starts and while it trains."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +11,12 @@ from adanorm.records.environment import processor
 from adanorm.records.result import Result
 from adanorm.runs.devices import usable_devices
 
-LONGEST_CPU_HOURS = 8.0  # what takes longer waits for a GPU
+LONGEST_CPU_HOURS = 8.0  # a longer run needs a GPU
 SecondsOfAUnit: TypeAlias = Callable[[Path, str], float | None]
 
 
 def on_cuda(run: Experiment) -> bool:
-    """Return whether a run would be computed on a GPU here."""
+    """Return whether this machine would compute a run on a GPU."""
     return run.device != "cpu" and usable_devices() > 0
 
 
@@ -25,12 +25,12 @@ def needs_gpu(run: Experiment) -> bool:
     return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
-def seconds_left(run: Experiment, state: str, of_a_unit: SecondsOfAUnit | None = None) -> float:
-    """Return about how long a run still takes, in seconds; `of_a_unit` may be `seconds_of_a_unit`, cached.
+def seconds_left(run: Experiment, state: str, unit_seconds: SecondsOfAUnit | None = None) -> float:
+    """Return an estimate of the seconds that a run still takes; `unit_seconds` caches `seconds_of_a_unit`.
 
-    A running one goes on as it has gone so far. Else an epoch, or an update, takes what it took in the
-    median of the finished runs of its task and scale. Where there are none, a run takes as long as its
-    configuration says of one CPU core, or of a GPU where it needs one.
+    A run in state `running` goes on at its pace so far. In other states an epoch, or an update, takes the
+    median of the finished runs of the task at the scale. If there are none, the estimate is the hours in the
+    configuration: of one CPU core, or of one GPU if the run needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
@@ -43,14 +43,14 @@ def seconds_left(run: Experiment, state: str, of_a_unit: SecondsOfAUnit | None =
     if rows and (so_far := rows[-1].get(key)):
         return float(rows[-1]["seconds"] / so_far * max(0.0, length - so_far))
     hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
-    unit = (of_a_unit or seconds_of_a_unit)(run.folder().parents[1], run.scale)
+    unit = (unit_seconds or seconds_of_a_unit)(run.folder().parents[1], run.scale)
     return 3600 * hours if unit is None else unit * length
 
 
 def seconds_of_a_unit(task: Path, scale: str) -> float | None:
-    """Return the median seconds of an epoch, or an update, of a task's finished runs at a scale, or None.
+    """Return the median seconds per epoch, or per update, of a task's finished runs at a scale, or None.
 
-    Where a processor of this machine's kind has computed some of them, those alone count.
+    If this machine's kind of processor has computed some of them, only those count.
     """
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for record in reader.records(task):
@@ -60,7 +60,7 @@ def seconds_of_a_unit(task: Path, scale: str) -> float | None:
         if result.status == "done" and result.seconds_alone:
             training = record.identity["training"]
             length = training.get("max_epochs") or training.get("max_updates") or 1
-            is_of_here = record.environment.get("device") == processor()
-            seconds[is_of_here].append(result.seconds_alone / length)
-    known = seconds[True] or seconds[False]
-    return median(known) if known else None
+            is_same_processor = record.environment.get("device") == processor()
+            seconds[is_same_processor].append(result.seconds_alone / length)
+    samples = seconds[True] or seconds[False]
+    return median(samples) if samples else None

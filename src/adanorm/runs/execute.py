@@ -1,4 +1,4 @@
-"""One run from experiment to record: trained from where it is to its end, scored, recorded."""
+"""One run from its experiment to its record: it is trained or resumed, scored and recorded."""
 
 import math
 import sys
@@ -28,10 +28,10 @@ from adanorm.training.state import Outcome, Row
 
 
 def execute(experiment: Experiment) -> None:
-    """Train a run from where it is to its end, score its best weights and write its record.
+    """Train or resume a run to its end, score its best weights and write its record.
 
-    Raises ValueError, before anything is written, for what the user can mend. Any other
-    exception is recorded as `failed` and raised.
+    Raises ValueError for the user's mistakes, before anything is written. An error in training is recorded as
+    `failed` and raised as RuntimeError; one after which the next start can go on is only raised.
     """
     loggers.check(experiment.logger)
     prepared = prepare(experiment)
@@ -44,7 +44,7 @@ def execute(experiment: Experiment) -> None:
             synchronize(prepared.model)
         environment = describe_environment(experiment, prepared, processes=world.size)
         recording: AbstractContextManager[RunFolder | None] = nullcontext()
-        if world.is_main:  # which alone speaks and writes
+        if world.is_main:  # only this process prints and writes
             if experiment.own_data:
                 print(_own_data(experiment, prepared.task, batches))
             for line in inspection.warnings:
@@ -59,10 +59,10 @@ def execute(experiment: Experiment) -> None:
                 facts["computed_by"] = _resume(trainer, folder, environment)
                 outcome = _train(experiment, trainer, folder, batches)
             except (OSError, KeyboardInterrupt):
-                raise  # the run can go on from its checkpoint
+                raise  # not recorded: the next start goes on from the checkpoint
             except Exception as error:
                 if is_out_of_memory(error):
-                    raise  # as well
+                    raise  # here too
                 if is_of_a_lost_process(error, world):
                     raise ConnectionError(LOST) from None
                 if record is not None:
@@ -73,18 +73,18 @@ def execute(experiment: Experiment) -> None:
                 if experiment.updates is not None:
                     facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
                 record.result = _finish(folder, prepared.task, experiment.digest, facts, outcome)
-        broadcast(None, world)  # nobody leaves before the record is written
+        broadcast(None, world)  # all processes wait until the record is written
 
 
 def _check_disk(folder: RunFolder, model: nn.Module) -> None:
-    """Raise ValueError where weights, optimizer state and the best weights would not fit, twice."""
+    """Raise ValueError if the disk lacks room for two checkpoints: weights, optimizer state, best weights."""
     needed = 2 * 4 * 4 * sum(parameter.numel() for parameter in model.parameters()) + 10_000_000
     if (free := free_bytes(folder.path)) < needed:
         raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
 
 
 def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Resume a run, warn of another machine or version, and return what computed each start, if unlike."""
+    """Resume a run and warn of another machine or version; return what computed each start if they differ."""
     trainer.checkpoints.writers = [origin(environment)]
     trainer.resume(folder.checkpoint)
     writers = trainer.checkpoints.writers
@@ -122,16 +122,16 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
 
 
 def _inspected(experiment: Experiment, task: TrainingTask, batches: int) -> Inspection:
-    """Return what the data and the schedule say; raises ValueError where there is nothing to train on."""
-    settings, found = experiment.training, task.inspection
-    if not experiment.own_data:  # what others have published is as it is
-        found = found._replace(warnings=())
+    """Return counts and warnings of data and schedule; raises ValueError if there is nothing to train on."""
+    settings, inspection = experiment.training, task.inspection
+    if not experiment.own_data:  # published data cannot be mended
+        inspection = inspection._replace(warnings=())
     if batches == 0:
         raise ValueError("the training data make no batch")
     updates, warmup = planned_updates(settings, batches), settings.warmup_updates
     least = 2 * warmup if experiment.own_data else warmup
     if updates > least or experiment.updates is not None or warmup == 0:
-        return found
+        return inspection
     longer = f"training.max_updates={4 * warmup}"
     if settings.max_updates is None:
         per_epoch = updates_per_epoch(settings, batches)
@@ -141,34 +141,34 @@ def _inspected(experiment: Experiment, task: TrainingTask, batches: int) -> Insp
         f"training.warmup_updates={warmup}: {updates} updates, {min(warmup, updates)} of them warm-up, are"
         f" few to learn from; type {longer}, or training.warmup_updates={updates // 10}"
     )
-    return Inspection(found.counts, (*found.warnings, line))
+    return Inspection(inspection.counts, (*inspection.warnings, line))
 
 
 def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
-    """Return how much of the user's own data there is, and how long the settings train on them."""
+    """Return a line on the size of the user's own data and on how long the settings train on them."""
     settings = experiment.training
     sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
     warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
     schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
-    of_all = {"train_fraction": "1", "train_images": "null"}  # a smaller scale may have less
+    all_data = {"train_fraction": "1", "train_images": "null"}  # a smaller scale may have less
     cuts = [
         f"; data.{key}={value} trains on no more, data.{key}={whole} on all"
-        for key, whole in of_all.items()
+        for key, whole in all_data.items()
         if (value := getattr(experiment.data, key, None)) not in (None, 1)
     ]
     return f"own data: {sizes} examples to train, validate and test on; {schedule}{''.join(cuts)}"
 
 
 def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -> dict[str, Any]:
-    """Return what a result says of a run however it ended."""
+    """Return the fields of a result that do not depend on how the run ends."""
     norms = tuple(f"{site}." for site in (*prepared.sites.swapped, *prepared.sites.kept))
     sizes = {name: parameter.numel() for name, parameter in prepared.model.named_parameters()}
-    of_run = {key: getattr(experiment, key) for key in ("scale", "seed", "precision", "own_data")}
+    settings = {key: getattr(experiment, key) for key in ("scale", "seed", "precision", "own_data")}
     return {
         "task": experiment.task.name,
         "norm": experiment.norm.name,
-        **of_run,
+        **settings,
         "norm_sites": prepared.sites.swapped,
         "layernorm_sites": prepared.sites.kept,
         "parameters": sum(sizes.values()),
@@ -179,13 +179,13 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     }
 
 
-def _finish(folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], ended: Outcome) -> Result:
-    """Write the outputs and the weights of a run that has ended, by its digest, and return its result."""
-    state, test = ended.state, ended.test
+def _finish(folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], end: Outcome) -> Result:
+    """Write the outputs of a run and its weights with its digest `run`; return its result."""
+    state, test = end.state, end.test
     if test and test.outputs:
         folder.write_outputs(test.outputs, task.counted(test.outputs))
-    if ended.weights:
-        save_weights(folder.weights, ended.weights, run)
+    if end.weights:
+        save_weights(folder.weights, end.weights, run)
     facts |= {"status": "diverged" if state.diverged else "done", "diverged": state.diverged}
     if test:
         facts |= {"valid": state.valid, "test": test.metrics, "signatures": test.signatures or None}

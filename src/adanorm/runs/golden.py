@@ -1,4 +1,4 @@
-"""Losses of a few updates at scale smoke: by them two machines see whether their code computes the same."""
+"""Losses of a few updates at scale smoke; two machines compare them to see whether they compute the same."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -6,18 +6,18 @@ from itertools import islice
 from adanorm.config.compose import cached_experiment
 from adanorm.runs.setup import prepare, start_trainer
 
-LEFT_OUT = "partial-rmsnorm"  # at this size it divides by one feature: a last digit grows to a tenth
+LEFT_OUT = "partial-rmsnorm"  # at this size it divides by one feature, and rounding errors grow to a tenth
 UPDATES = 3
 
 
 def golden_losses(pairs: Iterable[str]) -> dict[str, list[float]]:
-    """Return the mean losses of the first updates on a CPU by TASK/NORM; what cannot be had is left out."""
+    """Return by TASK/NORM the mean losses of the first updates on a CPU, without pairs that cannot be run."""
     losses: dict[str, list[float]] = {}
     for task, norm in (pair.split("/") for pair in pairs if not pair.endswith(LEFT_OUT)):
         experiment = cached_experiment([f"task={task}", f"norm={norm}", "scale=smoke", "device=cpu"])
         try:
             prepared = prepare(experiment)
-        except ValueError:  # not a norm for these sites, or a package lacks
+        except ValueError:  # the norm does not suit these sites, or a package is missing
             continue
         trainer = start_trainer(experiment, prepared)
         series = [trainer.update(batches) for batches in islice(trainer.batches(), UPDATES)]

@@ -1,4 +1,4 @@
-"""What a run needs before any of it is done: downloads, disk, memory, hours."""
+"""What a run will need: downloads, disk, memory, hours."""
 
 import os
 import time
@@ -18,20 +18,20 @@ from adanorm.records.environment import peak_memory
 from adanorm.runs.setup import choose_device, free_bytes, prepare, start_trainer
 from adanorm.training.progress import planned_updates
 
-PAIR_BYTES = 1200  # of a pair of 27 words on the disk while a corpus is prepared: text, words, subwords, ids
+PAIR_BYTES = 1200  # on disk in preparation, per pair of 27 words: text, words, subwords, ids
 
 
 class Probe(NamedTuple):
-    """What a batch costs here: seconds, its share of a step included; memory in bytes."""
+    """What a batch costs on this machine: seconds, with its share of the step, and memory in bytes."""
 
     batch_seconds: float
     peak_memory: int
     parameters: int
-    batches: int | None = None  # in an epoch of the run's own data, where they were counted
+    batches: int | None = None  # per epoch of the run, not of the dry run; None: not counted
 
 
 def measure(dry_run: Experiment) -> Probe:
-    """Return what a batch of a dry run costs here, timed in its second update: the first warms up."""
+    """Return what a batch of a dry run costs here. The second update is timed; the first warms up."""
     prepared = prepare(dry_run)
     trainer = start_trainer(dry_run, prepared)
     trainer.model.train()
@@ -46,7 +46,7 @@ def measure(dry_run: Experiment) -> Probe:
 
 
 def batches_per_epoch(experiment: Experiment) -> int | None:
-    """Return how many batches an epoch of a run's own data has (no dry run); None where they are not here."""
+    """Return the number of batches per epoch of a run (no dry run); None if its data are not here."""
     data = experiment.data
     source = None if experiment.own_data else SOURCES.get(data.source)
     if data.lacks() or (source is not None and missing_files(source, data)):
@@ -55,14 +55,14 @@ def batches_per_epoch(experiment: Experiment) -> int | None:
 
 
 def now(device: torch.device) -> float:
-    """Return the time in seconds once a device has done what it was given."""
+    """Return the time in seconds, after waiting for the device to finish its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
-    """Return what a run needs, one line per thing; without a probe nothing of hours and memory."""
+    """Return what a run needs, one line per thing; without a probe no hours, memory and checkpoints."""
     device = choose_device(experiment)
     lines = [_downloads(experiment), *_preparation(experiment.data), _device(device), _update(experiment)]
     if probe is None:
@@ -81,16 +81,16 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
 
 def _downloads(experiment: Experiment) -> str:
     data = experiment.data
-    if lacks := data.lacks():
-        return f"data         {lacks}"
+    if lack := data.lacks():
+        return f"data         {lack}"
     source = None if experiment.own_data else SOURCES.get(data.source)
     if source is None:
         return "data         nothing to download"
     missing = missing_files(source, data)
     if not missing:
         return f"data         {source.folder}: all {len(source.files)} files are here"
-    known, unknown = sum(file.size or 0 for file in missing), sum(file.size is None for file in missing)
-    sizes = [_bytes(known)] * bool(known) + [f"{unknown} of unpublished size"] * bool(unknown)
+    size, unknown = sum(file.size or 0 for file in missing), sum(file.size is None for file in missing)
+    sizes = [_bytes(size)] * bool(size) + [f"{unknown} of unpublished size"] * bool(unknown)
     return (
         f"downloads    {source.folder}: {len(missing)} of {len(source.files)} files, {' and '.join(sizes)};"
         " `adanorm data check=true` asks their addresses"
@@ -114,7 +114,7 @@ def _device(device: torch.device) -> str:
 
 
 def _update(experiment: Experiment) -> str:
-    """Return how an update is shared out; more processes leave the experiment what it is."""
+    """Return a line on the batches of an update; how many processes share them does not change the run."""
     data, count = experiment.data, experiment.training.accumulate
     size = next(
         f"{value:,} {name.removeprefix('batch_').replace('size', 'examples')}"

@@ -1,4 +1,4 @@
-"""What a run is computed with, for runs, analyses and trained weights: device, data, model, norms."""
+"""What computes a run, an analysis or trained weights: device, data, model, norms."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ BATCHES_AHEAD = 4  # on a GPU
 
 
 class Prepared(NamedTuple):
-    """What a run is computed with; the model is on the device, its weights as they were drawn."""
+    """What a run is computed with. The model is on the device and has its initial weights."""
 
     device: torch.device
     norm_backend: str  # what computes the norms there
@@ -38,14 +38,14 @@ class Prepared(NamedTuple):
 def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepared:
     """Return what a run is computed with; writes nothing.
 
-    The same seed draws the same initial weights under every norm. A `task` with its data loaded
-    already, such as another norm's, is taken as it is. Raises ValueError for what the user can mend:
-    a norm that does not exist or does not suit the model, data or a device that cannot be had.
+    The same seed draws the same initial weights with every norm. A `task` whose data are loaded already, such
+    as another norm's, is used as it is. Raises ValueError for the user's mistakes: a norm that does not exist
+    or does not suit the model, and data or a device that cannot be had.
     """
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
     set_tf32(experiment.precision)
-    # From sm_90 on torch prefers cuDNN's attention in half precision, which plans anew for every shape.
+    # From sm_90 on torch prefers cuDNN's attention in half precision, which makes a plan for every new shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     make_norm = compatible_norm(experiment)
     norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
@@ -58,18 +58,18 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
 
 
 def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:
-    """Return the trainer of a run at its very start, and seed torch for it."""
-    # Dropout differs between processes, and from that of every other seed.
+    """Return the trainer of a run before its first update, and seed torch for it."""
+    # Each process draws its own dropout, which no other seed draws.
     torch.manual_seed(seed_of(experiment.seed, world.rank) if world.rank else experiment.seed)
     metric = experiment.task.selection_metric
-    where = prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes
+    computation = prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes
     ahead = BATCHES_AHEAD if prepared.device.type == "cuda" else 0
-    context = ComputeContext(*where, batches_ahead=ahead, compile=experiment.compile)
+    context = ComputeContext(*computation, batches_ahead=ahead, compile=experiment.compile)
     return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
 
 
 def describe_environment(experiment: Experiment, prepared: Prepared, *, processes: int) -> dict[str, Any]:
-    """Return what a run is computed with as plain values, for its record."""
+    """Return the facts of a run's environment.json as plain values."""
     return describe(
         device=prepared.device,
         precision=experiment.precision,
@@ -81,9 +81,9 @@ def describe_environment(experiment: Experiment, prepared: Prepared, *, processe
 
 
 def choose_device(experiment: Experiment) -> torch.device:
-    """Return the device of this process; raises ValueError for GPUs that are asked for and are not there."""
+    """Return the device of this process; raises ValueError if the run's device or precision cannot be had."""
     if experiment.device != "cpu":
-        check_devices(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_asked=experiment.device == "cuda")
+        check_devices(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_required=experiment.device == "cuda")
     if experiment.device == "cpu" or not torch.cuda.is_available():
         if experiment.precision == "tf32":
             raise ValueError("precision=tf32: a CPU has no TF32; choose fp32 or bf16, or a CUDA device")
@@ -94,12 +94,12 @@ def choose_device(experiment: Experiment) -> torch.device:
 
 
 def free_bytes(path: Path) -> int:
-    """Return how much room there is on the disk of a path, which need not exist yet."""
+    """Return the free bytes on the disk of a path, which need not exist yet."""
     return shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
 
 
 def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
-    """Return a run's task, of that kind, and its trained model; ValueError where its weights are not here."""
+    """Return the task of a run and its trained model; raises ValueError if its weights are not here."""
     path = RunFolder(experiment.folder()).weights
     if not path.exists():
         raise ValueError(
@@ -107,6 +107,6 @@ def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
             " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
         )
     prepared = prepare(experiment)
-    assert isinstance(prepared.task, kind), "the command asks for the kind before"
+    assert isinstance(prepared.task, kind), "the command has checked the kind"
     prepared.model.load_state_dict(load_weights(path, experiment.digest))
     return prepared.task, prepared.model.eval()

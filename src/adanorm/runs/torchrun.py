@@ -1,6 +1,6 @@
-"""torch.distributed.run with the exit code of the process that failed, and without its report.
+"""torch.distributed.run, but without its report, and with the exit code of the process that failed.
 
-A process prints its mistake itself. torch's own report would follow it, and its exit code is always 1.
+A process prints its error itself. torch would add a report of its own and always end with exit code 1.
 """
 
 import logging
@@ -16,10 +16,10 @@ def main() -> None:
     try:
         run()
     except ChildFailedError as error:
-        rank, failed = error.get_first_failure()
-        if failed.exitcode < 0:  # a signal ended it, so it has printed nothing
-            print(f"error: process {rank} was ended by signal {-failed.exitcode}", file=sys.stderr)
-        sys.exit(failed.exitcode if failed.exitcode > 0 else 128 - failed.exitcode)
+        rank, failure = error.get_first_failure()
+        if failure.exitcode < 0:  # a signal ended it, so it has printed nothing
+            print(f"error: process {rank} was ended by signal {-failure.exitcode}", file=sys.stderr)
+        sys.exit(failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode)
 
 
 if __name__ == "__main__":

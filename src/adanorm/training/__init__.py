@@ -1,1 +1,1 @@
-"""Training: one loop for all tasks. It knows no task, no norm and no file format."""
+"""Training: one loop for all tasks. It knows nothing of particular tasks, norms or file formats."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a run, what it averages, its best weights: written whole, and checked on reading."""
+"""Files of tensors: checkpoints, weights to average, best weights. They are checked when they are read."""
 
 import hashlib
 import json
@@ -19,21 +19,21 @@ from adanorm.training.state import ComputeContext
 FORMAT = 2
 _MARK = b"\nsha256 "
 _SEAL = len(_MARK) + 64 + 1  # bytes at the end of the file; torch.load does not mind them
-KEY = "adanorm"  # of the header's metadata: one key, whose order is then no matter of chance
+KEY = "adanorm"  # in the header's metadata: with one key alone, no order of keys is left to chance
 
 _UNREADABLE = safetensors.SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError
 
 
 class BrokenError(ValueError):
-    """A file that is not what was written."""
+    """A file whose content is not what the suite wrote."""
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a state so that `path` holds either the old or the new one, whatever happens."""
+    """Write a state, with a checksum; whatever happens, `path` holds either the old or the new state."""
     with writing(path) as file:
         try:
             torch.save(state, file)
-        except RuntimeError as error:  # of closing a file that could not be written
+        except RuntimeError as error:  # torch raises it on closing a file that it could not write
             raise error.__context__ if isinstance(error.__context__, OSError) else error from None
         size = file.tell()
         file.seek(0)
@@ -41,7 +41,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return the state that save wrote, on a device; None without a file, BrokenError for a broken one."""
+    """Return the state that `save` wrote, on a device; None without a file, BrokenError for a broken one."""
     if not path.exists():
         return None
     verify(path)
@@ -52,7 +52,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
 
 
 def verify(path: Path) -> None:
-    """Raise BrokenError, naming the file, where its content does not have the checksum at its end."""
+    """Raise BrokenError, naming the file, if its content does not fit the checksum at its end."""
     size = path.stat().st_size - _SEAL
     with path.open("rb") as file:
         if size < 0 or _seal(file, size) != file.read():
@@ -60,7 +60,7 @@ def verify(path: Path) -> None:
 
 
 def _seal(file: BinaryIO, size: int) -> bytes:
-    """Return what belongs behind the first `size` bytes of a file: their checksum."""
+    """Return the bytes that end a file: the checksum of its first `size` bytes."""
     digest = hashlib.sha256()
     while size and (part := file.read(min(size, 1 << 20))):
         digest.update(part)
@@ -69,15 +69,15 @@ def _seal(file: BinaryIO, size: int) -> bytes:
 
 
 def keep_weights(model: nn.Module, update: int, folder: Path) -> None:
-    """Write the model's weights for the average; the file stays for as long as a checkpoint may name it."""
-    save(_kept_file(folder, update), {"model": model.state_dict()})
+    """Write the model's weights for the average; the file stays while a checkpoint names it."""
+    save(_weights_file(folder, update), {"model": model.state_dict()})
 
 
 def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:
-    """Return the mean of the weights that were kept; of booleans, what was true in any of them."""
+    """Return the mean of the weights `kept` at (score, update); a boolean is true if it is in any of them."""
     total: dict[str, Tensor] = {}
     for _, update in kept:
-        saved = load(_kept_file(folder, update), device)
+        saved = load(_weights_file(folder, update), device)
         assert saved is not None, "kept weights stay until the run has ended"
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
@@ -87,92 +87,92 @@ def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.
     }
 
 
-def _kept_file(folder: Path, update: int) -> Path:
+def _weights_file(folder: Path, update: int) -> Path:
     return folder / f"kept-{update}.pt"
 
 
 class RunCheckpoints:
-    """Writes and finds the checkpoints of a run, the latest and the one before; the first process writes."""
+    """Writes and reads the latest two checkpoints of a run; only the first process writes."""
 
     def __init__(self, context: ComputeContext) -> None:
         self._context = context
-        self.writers: list[dict[str, Any]] = [{}]  # what computed the updates so far, this start's the last
-        self._kept_before: list[tuple[float, int]] = []  # for the average, by the last checkpoint
+        self.writers: list[dict[str, Any]] = [{}]  # what computed each start so far; the last is this start's
+        self._previous: list[tuple[float, int]] = []  # evaluations to average, in the last checkpoint
 
     def write(self, path: Path, saved: dict[str, Any]) -> None:
-        """Write the next checkpoint at `path`; weights that neither it nor the one before keeps go."""
+        """Write the next checkpoint at `path`; remove weights that neither it nor the previous one names."""
         if path.exists():
-            path.replace(_before(path))
+            path.replace(_previous_path(path))
         save(path, {"format": FORMAT, "run": path.parent.name, "writers": self.writers, **saved})
-        kept = list(saved["state"]["kept"])
-        named = {_kept_file(path.parent, update) for _, update in [*kept, *self._kept_before]}
-        for file in {*path.parent.glob("kept-*.pt")} - named:
+        latest = list(saved["state"]["kept"])
+        files = {_weights_file(path.parent, update) for _, update in [*latest, *self._previous]}
+        for file in {*path.parent.glob("kept-*.pt")} - files:
             file.unlink(missing_ok=True)
-        self._kept_before = kept
+        self._previous = latest
 
     def latest(self, path: Path) -> dict[str, Any] | None:
-        """Return the latest whole checkpoint, the first process's, or None; removes broken ones."""
-        world, device, latest, chosen = self._context.world, self._context.device, None, None
-        for file in (path, _before(path)) if world.is_main else ():
+        """Return the latest whole checkpoint that the first process finds, or None; remove broken ones."""
+        world, device, latest, source = self._context.world, self._context.device, None, None
+        for file in (path, _previous_path(path)) if world.is_main else ():
             try:
-                if (latest := _load_with_kept(file, device)) is not None:
-                    chosen = file
+                if (latest := _load_checked(file, device)) is not None:
+                    source = file
                     break
             except BrokenError as error:
                 remedy = "the run goes on from the checkpoint before or from its start"
                 print(f"warning: {error}; {remedy}", file=sys.stderr)
                 file.unlink(missing_ok=True)
-        if (chosen := broadcast(chosen, world)) is None:
+        if (source := broadcast(source, world)) is None:
             return None
-        latest = load(chosen, device) if latest is None else latest
+        latest = load(source, device) if latest is None else latest
         assert latest is not None, "the first process has just read it"
-        self._kept_before = list(latest["state"]["kept"])
-        before = latest.get("writers", [{}])
-        self.writers = before if before[-1:] == self.writers else [*before, *self.writers]
+        self._previous = list(latest["state"]["kept"])
+        writers = latest.get("writers", [{}])
+        self.writers = writers if writers[-1:] == self.writers else [*writers, *self.writers]
         return latest
 
 
-def _before(path: Path) -> Path:
+def _previous_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}-before{path.suffix}")
 
 
-def _load_with_kept(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return a run's checkpoint; None without one, BrokenError where it or weights it names are broken."""
+def _load_checked(path: Path, device: torch.device) -> dict[str, Any] | None:
+    """Return a run's checkpoint; None without one, BrokenError if it or weights that it names are broken."""
     saved = load(path, device)
     if saved is None:
         return None
     if saved.get("format") != FORMAT:
         raise BrokenError(f"{path}: written by another version of the suite")
-    if (of := saved.get("run", path.parent.name)) != path.parent.name:  # which has the run's digest
-        raise BrokenError(f"{path}: of the run {of}")
+    if (run := saved.get("run", path.parent.name)) != path.parent.name:  # its name has the run's digest
+        raise BrokenError(f"{path}: of the run {run}")
     for _, update in saved["state"]["kept"]:
-        kept = _kept_file(path.parent, update)
-        if not kept.exists():
-            raise BrokenError(f"{kept}: is missing")
-        verify(kept)
+        file = _weights_file(path.parent, update)
+        if not file.exists():
+            raise BrokenError(f"{file}: is missing")
+        verify(file)
     return saved
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], run: str) -> None:
-    """Write a run's best weights with its digest and a checksum, in safetensors, which holds no code."""
+    """Write a run's best weights with its digest and a checksum; the format, safetensors, holds no code."""
     tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
-    written = json.dumps({"run": run, "sha256": _checksum(safetensors.torch.save(tensors))})
-    write_whole(path, safetensors.torch.save(tensors, {KEY: written}))
+    label = json.dumps({"run": run, "sha256": _checksum(safetensors.torch.save(tensors))})
+    write_whole(path, safetensors.torch.save(tensors, {KEY: label}))
 
 
 def load_weights(path: Path, run: str) -> dict[str, Tensor]:
-    """Return a run's weights, on the CPU; raises BrokenError for a broken file and for another run's."""
+    """Return a run's weights on the CPU; raises BrokenError if the file is broken or another run's."""
     content = path.read_bytes()
     try:
-        written = json.loads(_header(content)["__metadata__"][KEY])
-        is_whole = written["sha256"] == _checksum(content)
-        of, weights = written["run"], safetensors.torch.load(content)
+        label = json.loads(_header(content)["__metadata__"][KEY])
+        is_whole = label["sha256"] == _checksum(content)
+        owner, weights = label["run"], safetensors.torch.load(content)
     except _UNREADABLE as error:
         raise BrokenError(f"{path}: no weights of this suite ({str(error).splitlines()[0]})") from None
     if not is_whole:
         raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")
-    if of != run:
-        raise BrokenError(f"{path}: of the run {of}, not of {run}")
+    if owner != run:
+        raise BrokenError(f"{path}: of the run {owner}, not of {run}")
     return weights
 
 
@@ -181,8 +181,8 @@ def _header(content: bytes) -> dict[str, dict[str, str]]:
 
 
 def _checksum(content: bytes) -> str:
-    """Return the SHA-256 of what a file says of its tensors, and of their values."""
-    described = {name: entry for name, entry in _header(content).items() if name != "__metadata__"}
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    """Return the SHA-256 of a safetensors file's tensors: of their entries in the header and their values."""
+    entries = {name: entry for name, entry in _header(content).items() if name != "__metadata__"}
+    digest = hashlib.sha256(json.dumps(entries, sort_keys=True).encode())
     digest.update(content[8 + int.from_bytes(content[:8], "little") :])
     return digest.hexdigest()

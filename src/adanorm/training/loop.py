@@ -25,11 +25,11 @@ from adanorm.training.state import ComputeContext, Outcome, Row, State, rng_stat
 
 T = TypeVar("T")
 Log = Callable[[Row], None]
-CHECK_EVERY = 20  # updates after which the loss is fetched, to see whether it is still finite
+CHECK_EVERY = 20  # updates between two fetches of the loss, to see whether it is finite
 
 
 class Trainer:
-    """One run's model and optimizer, and their state; `metric` of validation picks the best weights."""
+    """The model, optimizer and state of one run. The validation score in `metric` picks the best weights."""
 
     def __init__(
         self,
@@ -49,28 +49,28 @@ class Trainer:
         self.optimizer = make_optimizer(model, settings)
         self.state = State()
         self.best: dict[str, Tensor] = {}
-        self.carried: Sequence[Tensor] = ()  # what the last batch's loss left for the next
-        # Of the updates since the last fetch; on the device, so that no update waits for it.
+        self.carried: Sequence[Tensor] = ()  # what the next batch's loss starts from
+        # Sums since the last fetch. The loss is on the device, so that no update waits for it.
         self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
         self._pending_units = 0
         self.checkpoints = RunCheckpoints(context)
-        self._divides = task.carries or ties_rows(model)  # each batch among the processes
-        self._updates_an_epoch = 0  # until an epoch's batches are known
+        self._divides = task.carries or ties_rows(model)  # whether processes take parts of each batch
+        self._updates_per_epoch = 0  # until an epoch's batches are counted
 
     def train(self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None) -> Outcome:
-        """Train to the end, with checkpoints at `path`; score the best weights.
+        """Train to the end, with checkpoints at `path`; return the outcome, with a score of the best weights.
 
-        `log` gets a row at each evaluation, on the first process, and `log_test`, if given, a test row.
+        On the first process, each evaluation calls `log` with a row and `log_test`, if any, with a test row.
         """
         self.model.train()
         state, saved = self.state, time.monotonic()
         started, busy = saved - state.seconds, time.process_time() - state.cpu_seconds
-        with closing(self.batches()) as rest:
+        with closing(self.batches()) as updates:
             while not self.finished():
-                self.update(next(rest))
+                self.update(next(updates))
                 if state.update % CHECK_EVERY == 0:
                     self._fetch_loss()
-                progress.show(state, self._updates_an_epoch)
+                progress.show(state, self._updates_per_epoch)
                 state.seconds, state.cpu_seconds = time.monotonic() - started, time.process_time() - busy
                 due = self._evaluation_due()
                 if due:
@@ -81,19 +81,19 @@ class Trainer:
         return self._score(path.parent)
 
     def batches(self) -> Generator[list[Movable], None, None]:
-        """Yield what this process computes of each update from where the run is, without end."""
+        """Yield this process's batches of each update, from the run's position on, without end."""
         world, count, size = self.context.world, self.context.batches_ahead, self.settings.accumulate
         whole = not self._divides
         while True:
             batches = self.task.train_batches(self.state.epoch)
-            self._updates_an_epoch = updates_per_epoch(self.settings, len(batches))
+            self._updates_per_epoch = updates_per_epoch(self.settings, len(batches))
             indices = range(len(batches))
             starts = indices[self.state.position * size :: size]
             parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
             yield from ahead(map(_pinned, parts), count=count) if count else parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
-        """Do one update on the sum of these batches' losses, and return it as this process sees it."""
+        """Do one update on the mean loss over all processes; return the sum of this process's losses."""
         self.optimizer.zero_grad()
         loss = self.backward(micro_batches)
         self._pending_loss += loss.total
@@ -102,7 +102,7 @@ class Trainer:
         return loss
 
     def backward(self, micro_batches: list[Movable]) -> Loss:
-        """Add the gradient of the sum of these batches' losses to the parameters'; return it, detached."""
+        """Add the gradient of these batches' summed loss to the parameters'; return the sum, detached."""
         world, device = self.context.world, self.context.device
         total, units = torch.zeros((), dtype=torch.float64, device=device), 0
         for index, micro_batch in enumerate(micro_batches, 1):
@@ -122,9 +122,9 @@ class Trainer:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         if world.size == 1:
             torch._foreach_mul_(gradients, 1 / units)
-        else:  # gradients of the sum, averaged over the processes; the count stays on the device
-            counted = torch.full((), float(units), device=self.context.device)
-            torch._foreach_mul_(gradients, world.size / all_reduce(counted, world))
+        else:  # the gradients are averaged over the processes; the count stays on the device
+            count = torch.full((), float(units), device=self.context.device)
+            torch._foreach_mul_(gradients, world.size / all_reduce(count, world))
         if settings.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
         state.update += 1
@@ -132,14 +132,14 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(settings, state.update)
         self.optimizer.step()
-        if state.position == self._updates_an_epoch:
+        if state.position == self._updates_per_epoch:
             state.epoch, state.position = state.epoch + 1, 0
         if state.first_loss is None:
             self._fetch_loss()
             state.first_loss = state.loss_sum / state.loss_units if state.diverged is None else 0.0
 
     def _fetch_loss(self) -> None:
-        """Fetch the losses since the last time, and see whether they are finite."""
+        """Fetch the sum of the losses since the last fetch; if it is not finite, the run has diverged."""
         state = self.state
         pending = torch.stack([self._pending_loss, torch.full_like(self._pending_loss, self._pending_units)])
         total, units = all_reduce(pending, self.context.world).tolist()
@@ -158,7 +158,7 @@ class Trainer:
     def _checkpoint_due(self, saved: float) -> bool:
         world = self.context.world
         if world.size > 1 and self.state.update % CHECK_EVERY:
-            return False  # the processes must agree, and asking costs a message
+            return False  # the processes must agree, which costs a message
         return broadcast(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
     def _evaluate(self, log: Log, log_test: Log | None, folder: Path) -> None:
@@ -180,11 +180,11 @@ class Trainer:
             if world.is_main:
                 keep_weights(self.model, state.update, folder)
             if len(state.kept) > average.count:
-                worst = min(state.kept, key=lambda kept: (sign * kept[0], sign * kept[1]))
+                worst = min(state.kept, key=lambda entry: (sign * entry[0], sign * entry[1]))
                 state.kept.remove(state.kept[0] if average.of == "last" else worst)
         if world.is_main:
-            place: Row = {"update": state.update, "epoch": state.epoch}
-            row = place | {"train_loss": train_loss}
+            position: Row = {"update": state.update, "epoch": state.epoch}
+            row = position | {"train_loss": train_loss}
             row |= {f"train_{name}": value for name, value in self.task.derived(train_loss).items()}
             row |= {f"valid_{name}": value for name, value in valid.items()}
             row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
@@ -192,11 +192,11 @@ class Trainer:
             log(row)
             if log_test is not None:
                 scores = self.measure("test").metrics
-                state.test_rows.append(place | {f"test_{name}": value for name, value in scores.items()})
+                state.test_rows.append(position | {f"test_{name}": value for name, value in scores.items()})
                 log_test(state.test_rows[-1])
 
     def measure(self, split: str) -> Evaluation:
-        """Return the score of the model as it is, on `valid` or `test`."""
+        """Return the evaluation of the model, with its present weights, on `valid` or `test`."""
         self.model.eval()
         with self.context.autocast():
             evaluation = self.task.evaluate(self.model, split)
@@ -204,14 +204,14 @@ class Trainer:
         return evaluation
 
     def finished(self) -> bool:
-        """Return whether the run has come to its last update, or has diverged."""
+        """Return whether the run has done its last update or has diverged."""
         state, settings = self.state, self.settings
         epochs_done = settings.max_epochs is not None and state.epoch >= settings.max_epochs
         updates_done = settings.max_updates is not None and state.update >= settings.max_updates
         return state.diverged is not None or epochs_done or updates_done
 
     def _score(self, folder: Path) -> Outcome:
-        """Score the best weights, or the average of those kept for it."""
+        """Return the outcome, with the test score of the best weights, or of the average of the kept ones."""
         if not self.best or self.state.diverged is not None or not self.context.world.is_main:
             return Outcome(self.state, None, self.best)
         if self.state.kept:
@@ -222,7 +222,7 @@ class Trainer:
         return Outcome(self.state, self.measure("test"), self.best)
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint that `resume` takes up."""
+        """Write a checkpoint, from which `resume` goes on."""
         self._fetch_loss()
         random_states = all_gather(rng_state(self.context.device), self.context.world)
         carried = all_gather([rows.cpu() for rows in self.carried], self.context.world)
@@ -238,7 +238,7 @@ class Trainer:
             self.checkpoints.write(path, saved)
 
     def resume(self, path: Path) -> None:
-        """Take up the state of the checkpoint at `path`, or of the one before it, if there is one."""
+        """Load the checkpoint at `path`, or the previous one; without one the run starts anew."""
         saved = self.checkpoints.latest(path)
         if saved is None:
             return
@@ -249,7 +249,7 @@ class Trainer:
         world, random_states = self.context.world, saved["random"]
         if len(random_states) == world.size:
             set_rng_state([state.cpu() for state in random_states[world.rank]], self.context.device)
-        else:  # of other processes: none draws what another has drawn
+        else:  # another number of processes: none repeats what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)
 
@@ -257,8 +257,8 @@ class Trainer:
 def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
     """Yield items in their order; a thread makes them, up to `count` ahead.
 
-    What it raises is raised here in its turn. The thread ends when the items do or when the iterator is
-    closed, whatever closes it.
+    An exception in the thread is raised here in its turn. The thread ends with the items, or when the
+    iterator is closed.
     """
     end: Any = object()
     thread = ThreadPoolExecutor(1, "batches-ahead")
@@ -272,5 +272,5 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
 
 
 def _pinned(batches: list[Movable]) -> list[Movable]:
-    """Return batches with their tensors in memory that a GPU reads while others work, if there is one."""
+    """Return batches in pinned memory, from which a GPU copies while it computes; without a GPU, as is."""
     return [batch.moved(Tensor.pin_memory) for batch in batches] if torch.cuda.is_available() else batches

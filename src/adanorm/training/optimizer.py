@@ -14,9 +14,9 @@ from adanorm.config.sections import TrainingConfig
 def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
     """Return the optimizer of a model's parameters: Adam with decoupled weight decay, or SGD.
 
-    SGD is torch's: v' = momentum v + g + weight_decay w, w' = w - lr v'. On the CPU and on CUDA a step of
-    either is one pass over memory; AdamW's counts of steps then lie with the parameters, also after a
-    resume, and need not be fetched from the device.
+    SGD is torch's: v' = momentum v + g + weight_decay w, w' = w - lr v'. On the CPU and on CUDA both are
+    fused: a step is one pass over memory. AdamW's step counts then lie on the parameters' device, also after
+    a resume, and need not be fetched from it.
     """
     fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters()) or None
     shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "fused": fused}
@@ -30,22 +30,22 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
     return optimizer
 
 
-# What torch puts around these imports its compiler, 1.6 s and 145 MB of a process that compiles nothing.
-COMPILER_ASIDE = ("step", "add_param_group", "zero_grad", "state_dict", "load_state_dict")
+# torch's wrappers of these import its compiler: 1.6 s and 145 MB in a process that compiles nothing.
+WRAPPED_METHODS = ("step", "add_param_group", "zero_grad", "state_dict", "load_state_dict")
 
 
 @cache
 def _without_dynamo(cls: Any) -> Any:
-    """Return a class of torch's optimizers whose methods are as written, without what torch.compile needs."""
-    plain = {name: inspect.unwrap(getattr(cls, name)) for name in COMPILER_ASIDE}
+    """Return an optimizer class of torch without the wrappers of its methods, which torch.compile needs."""
+    plain = {name: inspect.unwrap(getattr(cls, name)) for name in WRAPPED_METHODS}
     return type(cls.__name__, (cls,), {**plain, "step": torch.no_grad()(plain["step"])})
 
 
 def learning_rate(settings: TrainingConfig, update: int) -> float:
     """Return the learning rate of an update, counted from 1.
 
-    A linear warm-up, then constant, or falling with the inverse square root of the updates done
-    before (Vaswani et al. 2017, in fairseq's form), or along half a cosine to zero at max_updates.
+    After a linear warm-up it is constant, falls with the inverse square root of the number of updates before
+    (Vaswani et al. 2017, in fairseq's form), or follows half a cosine to zero at max_updates.
     """
     lr, warmup, done = settings.lr, settings.warmup_updates, update - 1
     if settings.schedule == "inverse_sqrt":

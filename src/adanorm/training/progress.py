@@ -1,4 +1,4 @@
-"""What a person sees while a run trains."""
+"""What a person sees while a run trains: a table of evaluations, and on a terminal a bar."""
 
 import math
 import sys
@@ -12,39 +12,39 @@ from adanorm.config.titles import in_words
 from adanorm.metrics.table import METRICS
 from adanorm.training.state import Row, State
 
-SECONDS = 0.5  # between two looks of the bar
+SECONDS = 0.5  # between two updates of the bar
 LOG_SECONDS = 30.0  # between two rows of a log
 
 
-def updates_per_epoch(settings: TrainingConfig, batches_an_epoch: int) -> int:
-    """Return how many updates an epoch has; the last may be of fewer batches."""
-    return math.ceil(batches_an_epoch / settings.accumulate)
+def updates_per_epoch(settings: TrainingConfig, epoch_batches: int) -> int:
+    """Return the number of updates per epoch; the last may have fewer batches."""
+    return math.ceil(epoch_batches / settings.accumulate)
 
 
-def planned_updates(settings: TrainingConfig, batches_an_epoch: int) -> int:
-    """Return the updates that a run is to have: those of its epochs or its own limit, whichever are fewer."""
-    an_epoch, epochs = updates_per_epoch(settings, batches_an_epoch), settings.max_epochs
-    limits = settings.max_updates, None if epochs is None else epochs * an_epoch
+def planned_updates(settings: TrainingConfig, epoch_batches: int) -> int:
+    """Return the number of updates of a run: those of its epochs, or its limit if that is less."""
+    per_epoch, epochs = updates_per_epoch(settings, epoch_batches), settings.max_epochs
+    limits = settings.max_updates, None if epochs is None else epochs * per_epoch
     return min(limit for limit in limits if limit is not None)
 
 
 class Progress:
-    """A table of evaluations; in between a bar on a terminal, in a log a row every half minute."""
+    """A table of evaluations. Between them a terminal shows a bar, and a log gets a row every half minute."""
 
-    def __init__(self, settings: TrainingConfig, batches_an_epoch: int, metric: str, *, shown: bool) -> None:
+    def __init__(self, settings: TrainingConfig, epoch_batches: int, metric: str, *, shown: bool) -> None:
         self._metric, self._shown = metric, shown
         self._has_heads, self._text = False, ""
         self._shown_at: float | None = None
-        self._updates = planned_updates(settings, batches_an_epoch)
-        self._start: tuple[int, float] | None = None  # update and time that the time left is reckoned from
+        self._updates = planned_updates(settings, epoch_batches)
+        self._start: tuple[int, float] | None = None  # update and time from which the time left is computed
         self._is_terminal = sys.stderr.isatty()
         hidden = not (shown and self._is_terminal)
         self._bar = tqdm(total=self._updates, unit="update", disable=hidden, ncols=80, leave=False)
 
-    def show(self, state: State, updates_an_epoch: int) -> None:
-        """Show how far the run is, its loss, best validation score and time left; after every update."""
+    def show(self, state: State, epoch_updates: int) -> None:
+        """Show progress, loss, best validation score and time left; called after every update."""
         now = time.monotonic()
-        if self._start is None:  # without the very first update, which is slower
+        if self._start is None:  # after the first update, which is slower
             self._start, self._bar.initial = (state.update, now), state.update
             self._shown_at = None if self._is_terminal else now
         if not self._shown or now - (self._shown_at or 0.0) < (SECONDS if self._is_terminal else LOG_SECONDS):
@@ -52,7 +52,7 @@ class Progress:
         self._shown_at = now
         loss = state.loss_sum / state.loss_units if state.loss_units else None
         if not self._is_terminal:
-            epoch = f"{state.epoch + state.position / updates_an_epoch:.2f}"
+            epoch = f"{state.epoch + state.position / epoch_updates:.2f}"
             self._print_row(epoch, state.update, "-" if loss is None else f"{loss:.4f}", "")
             return
         self._bar.n = state.update
@@ -64,12 +64,12 @@ class Progress:
         self._bar.set_postfix_str(self._text)
 
     def add_row(self, row: Row) -> None:
-        """Print what an evaluation came to."""
+        """Print the row of an evaluation."""
         valid = METRICS[self._metric].text(row[f"valid_{self._metric}"])
         self._print_row(str(row["epoch"]), int(row["update"]), f"{row['train_loss']:.4f}", valid)
 
     def _print_row(self, epoch: str, update: int, loss: str, valid: str) -> None:
-        """Print a row without breaking the bar; the heads of the columns come before the first."""
+        """Print a row without breaking the bar; before the first row print the heads of the columns."""
         columns = "{:>7}{:>10}{:>12}{:>22}{:>12}".format
         if not self._has_heads:
             self._has_heads = True
@@ -78,7 +78,7 @@ class Progress:
         sys.stdout.flush()
 
     def _time_left(self, update: int) -> str:
-        """Return how long the run still takes at the pace of this start, its evaluations included."""
+        """Return the time left, as text, at the pace since this start, evaluations included."""
         first, started = self._start or (update, 0.0)
         if update in (self._updates, first):
             return "-"

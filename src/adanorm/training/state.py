@@ -1,4 +1,4 @@
-"""What a run carries along: how it is computed, how far it is, what it came to."""
+"""How a run is computed, its state, its outcome, and its random numbers."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -15,53 +15,53 @@ Row = dict[str, int | float]
 
 
 class ComputeContext(NamedTuple):
-    """Where and how a run is computed; nothing of it but `precision` changes what is computed."""
+    """Where and how a run is computed; only `precision` changes what is computed."""
 
     device: torch.device
     precision: str
     world: World
     checkpoint_seconds: float
-    batches_ahead: int = 0  # updates whose batches a thread collates ahead; on a CPU it would take its time
+    batches_ahead: int = 0  # updates whose batches a thread makes ahead; it would slow a CPU
     compile: str | None = None  # torch.compile's mode for training
 
     def autocast(self) -> Any:
-        """Return the context that forward passes run in."""
+        """Return the autocast context of forward passes."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
 
 
 def set_tf32(precision: str) -> None:
-    """Let CUDA round factors to TF32 under `tf32` alone; by PyTorch's default, convolutions do."""
+    """Let CUDA round factors to TF32 only if precision is `tf32`; by default PyTorch does in convolutions."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
 
 @dataclass
 class State:
-    """How far a run is. Losses are means in nats a unit over the updates since an evaluation."""
+    """The state of a run. Losses are means in nats per unit; loss_sum and loss_units give the next mean."""
 
     epoch: int = 0
     position: int = 0  # updates done in this epoch
     update: int = 0
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # processor time of the first process, all its threads
-    first_loss: float | None = None  # of the very first update: the untrained model's
+    first_loss: float | None = None  # of the first update: the untrained model's
     best_score: float | None = None
     best_update: int = 0
-    worse_than_start: int = 0  # evaluations in a row with the training loss above its start
+    worse_than_start: int = 0  # evaluations in a row whose training loss is above first_loss
     lowest_of_these: float | None = None  # the lowest training loss of these evaluations
     rows: list[dict[str, Any]] = field(default_factory=list)  # logged, by the first process
-    test_rows: list[dict[str, Any]] = field(default_factory=list)  # as many, if test scores are tracked
+    test_rows: list[dict[str, Any]] = field(default_factory=list)  # one per row, if test scores are tracked
     diverged: str | None = None
-    loss_sum: float = 0.0
+    loss_sum: float = 0.0  # since the last evaluation
     loss_units: int = 0
     valid: dict[str, float] = field(default_factory=dict)  # at the best update
-    kept: list[tuple[float, int]] = field(default_factory=list)  # scores and updates to average over
+    kept: list[tuple[float, int]] = field(default_factory=list)  # (score, update) of the weights to average
 
     def mean_loss(self, *, diverge_after: int) -> float:
-        """Return the mean training loss since the last evaluation, and begin anew.
+        """Return the mean training loss since the last evaluation, and start a new mean.
 
-        A run diverges whose loss lies above its start at so many evaluations in a row and is no longer
-        falling: the start is of one batch, which may be an easy one.
+        The run has diverged if its loss is above first_loss at `diverge_after` evaluations in a row and no
+        longer falls. A loss that falls may yet recover: first_loss is of one update, perhaps an easy one.
         """
         assert self.first_loss is not None
         loss = self.loss_sum / self.loss_units
@@ -69,10 +69,10 @@ class State:
         if loss <= self.first_loss:
             self.worse_than_start, self.lowest_of_these = 0, None
             return loss
-        before = self.lowest_of_these
-        is_falling = before is not None and loss < before
+        lowest = self.lowest_of_these
+        is_falling = lowest is not None and loss < lowest
         self.worse_than_start += 1
-        self.lowest_of_these = loss if before is None else min(loss, before)
+        self.lowest_of_these = loss if lowest is None else min(loss, lowest)
         if self.worse_than_start >= diverge_after and not is_falling:
             self.diverged = (
                 f"training loss above its start at {self.worse_than_start} evaluations in a row"
@@ -82,7 +82,7 @@ class State:
 
 
 class Outcome(NamedTuple):
-    """What training came to; `test` is None where it diverged before any evaluation."""
+    """The outcome of training. `test` is None if the run diverged, and on all processes but the first."""
 
     state: State
     test: Evaluation | None
@@ -90,17 +90,17 @@ class Outcome(NamedTuple):
 
 
 def seed_of(*numbers: int) -> int:
-    """Return a seed that no other numbers give: a run's seed and a process's rank, say."""
+    """Return a seed made of numbers, such as a run's seed and a process's rank; others give another."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def rng_state(device: torch.device) -> list[Tensor]:
-    """Return the state of torch's generators that a run draws from: the CPU's, then its CUDA device's."""
+    """Return the states of torch's generators that a run draws from: the CPU's and its CUDA device's."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
 
 
 def set_rng_state(states: list[Tensor], device: torch.device) -> None:
-    """Put torch's generators back to what rng_state returned."""
+    """Set torch's generators to the states that rng_state returned."""
     torch.set_rng_state(states[0])
     if len(states) > 1 and device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
