@@ -65,7 +65,7 @@ REFUSED = [
     ("task=a.b", "unknown task 'a.b': choose from cifar10"),
     ("scale=big", "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
     ("task_norm=x", "unknown task_norm 'x': choose from mnist_"),
-    ("model.name=ü", "cannot be read; a value of other characters stands in quotes: \"model.name='ü'\""),
+    ("model.name=ü", "cannot be read; write a value with other characters in quotes: \"model.name='ü'\""),
     ("mödel=3", "'mödel' is no key"),
     ("nothing", "nothing: cannot be read; write settings as key=value"),
     ("task.name=../../x", "choose with task=NAME"),

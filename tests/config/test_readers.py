@@ -20,7 +20,7 @@ from adanorm.runs.execute import execute
 UNREAD = [
     ("norm=rmsnorm norm.numerics=released", "read by norm=layernorm, layernorm-simple"),
     ("norm=none norm.numerics=released", "read by norm="),
-    ("norm=layernorm norm.placement=final", "read by every norm but layernorm as it is"),
+    ("norm=layernorm norm.placement=final", "read by every norm but plain layernorm"),
     ("task=enwik8 +training.label_smoothing=0.1", "read by classification and translation"),
     ("task=ptb +training.label_smoothing=0.1", "read by classification and translation"),
     ("task=gaussian +training.label_smoothing=0.1", "read by classification and translation"),

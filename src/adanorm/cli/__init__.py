@@ -1,1 +1,1 @@
-"""The command line, one file per command; `command.py` is what all of them share."""
+"""The command line, one file per command; `command.py` has what all of them share."""

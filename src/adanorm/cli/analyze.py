@@ -21,7 +21,7 @@ USAGE = Usage(
     name="ANALYSIS",
     choices=partial(choices, "analysis"),
     keys={
-        "task": Key("one or more, such as mnist,rt (default: of the analysis, as below)", also=("tasks",)),
+        "task": Key("one or more, such as mnist,rt (default: the analysis's own)", also=("tasks",)),
         "norm": Key("one or more, such as layernorm,adanorm", also=("norms",)),
         "scale": Key("paper, small, mini or smoke"),
         "seeds": Key("such as 1,2,3", also=("seed",)),
@@ -36,64 +36,64 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Complete what an analysis lacks, write its table and figures, and print the table."""
-    from adanorm.reporting.figures.over_updates import over_updates  # with it matplotlib
+    """Make the missing records of an analysis, write its table and figures, and print the table."""
+    from adanorm.reporting.figures.over_updates import over_updates  # imports matplotlib
     from adanorm.reporting.figures.style import write_figure
 
     name, runs = arguments.names[0], folder_of(arguments.keys["runs"])
-    own, overrides = _analysis_settings(arguments)
-    chosen = load_analysis(name, own)
-    grid = analysis_grid(chosen, runs=runs, overrides=overrides)
+    settings, overrides = _analysis_settings(arguments)
+    analysis = load_analysis(name, settings)
+    grid = analysis_grid(analysis, runs=runs, overrides=overrides)
     records = [record for cell in grid.values() for record in cell]
     missing = [record for record in records if not reader.is_complete(record.folder())]
-    print(f"{chosen.name}: {len(records)} records, {len(missing)} to run", flush=True)
+    print(f"{analysis.name}: {len(records)} records, {len(missing)} to run", flush=True)
     if missing:
         _observe(missing)
-    print(analysis_markdown(chosen, grid))
-    # What is not the YAML's own analysis leaves the committed tables and figures alone.
+    print(analysis_markdown(analysis, grid))
+    # Only the analysis as its YAML has it replaces the committed tables and figures.
     standard = load_analysis(name)
-    alike = chosen.settings() == standard.settings() and chosen.scale == standard.scale
-    place = Path(runs) if runs else PROJECT / "outputs" / "analyses"
-    if runs is None and alike and not overrides:
-        chosen, grid, place = standard, analysis_grid(standard), PROJECT / "results"
-    paths = write_analysis(chosen, grid, place / "tables")[:1]
-    for task in chosen.tasks:
-        if drawing := over_updates(chosen, grid, task):
-            paths += write_figure(drawing, place / "figures")[:1]
+    is_standard = analysis.settings() == standard.settings() and analysis.scale == standard.scale
+    folder = Path(runs) if runs else PROJECT / "outputs" / "analyses"
+    if runs is None and is_standard and not overrides:
+        analysis, grid, folder = standard, analysis_grid(standard), PROJECT / "results"
+    paths = write_analysis(analysis, grid, folder / "tables")[:1]
+    for task in analysis.tasks:
+        if drawing := over_updates(analysis, grid, task):
+            paths += write_figure(drawing, folder / "figures")[:1]
     print("\n".join(shown(path) for path in paths))
 
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:
-    """Make records; what another process holds comes last, and is made here if that leaves it unfinished."""
+    """Make records. One that another process holds comes last: it is made here if left unfinished there."""
     from adanorm.analyses.along_training import make
 
     for record in missing:
         if record.analysis.tasks:
             compatible_norm(record.experiment)  # before any work
-    left = dict(enumerate(missing, 1))
-    while left:
-        for number, record in [*left.items()]:
+    waiting = dict(enumerate(missing, 1))
+    while waiting:
+        for number, record in [*waiting.items()]:
             print(f"[{number}/{len(missing)}] {record.about}", flush=True)
             try:
                 make(record)
-                del left[number]
+                del waiting[number]
             except HeldError:
                 print("  held by another process", flush=True)
-        while left and all(is_locked(record.folder()) for record in left.values()):
+        while waiting and all(is_locked(record.folder()) for record in waiting.values()):
             time.sleep(1)
 
 
 def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
-    """Return the settings of the analysis itself, as on the command line, and those of its runs."""
-    known, given = load_analysis(arguments.names[0]), arguments.keys
-    options = (*known.options, "steps", "every")
+    """Return the settings of the analysis itself, as on the command line, and the overrides of its runs."""
+    analysis, keys = load_analysis(arguments.names[0]), arguments.keys
+    option_names = (*analysis.options, "steps", "every")
     pairs = [setting.partition("=")[::2] for setting in arguments.settings]
-    own = {key: value for key, value in pairs if key in options}
-    overrides = [setting for setting in arguments.settings if setting.partition("=")[0] not in options]
+    settings = {key: value for key, value in pairs if key in option_names}
+    overrides = [setting for setting in arguments.settings if setting.partition("=")[0] not in option_names]
     foreign = [setting for setting in overrides if not setting.lstrip("+~").startswith("norm.")]
-    if not known.tasks and (given["task"] or foreign):
-        first = "task=" if given["task"] else foreign[0]
-        raise ValueError(f"{first}: {known.name} trains nothing; it has no task, and no run's settings")
-    lists = {"tasks": given["task"], "norms": given["norm"], "seeds": given["seeds"]}
-    own |= {key: f"[{value}]" for key, value in lists.items() if value}
-    return own | ({"scale": given["scale"]} if given["scale"] else {}), overrides
+    if not analysis.tasks and (keys["task"] or foreign):
+        first = "task=" if keys["task"] else foreign[0]
+        raise ValueError(f"{first}: {analysis.name} trains nothing; it has no task, and no run's settings")
+    lists = {"tasks": keys["task"], "norms": keys["norm"], "seeds": keys["seeds"]}
+    settings |= {key: f"[{value}]" for key, value in lists.items() if value}
+    return settings | ({"scale": keys["scale"]} if keys["scale"] else {}), overrides

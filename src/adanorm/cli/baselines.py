@@ -1,7 +1,7 @@
-"""Score what needs no training on the data of a task, and record it in results/baselines.json.
+"""Score trivial baselines on the data of a task, and record them in results/baselines.json.
 
-These are the majority class, frequencies of bytes and 5-grams, the neighboring word as head, and the source
-as its translation. A run that is no better than the best of them did not learn, and tables say so.
+They need no training: the majority class, frequencies of bytes and 5-grams, the neighboring word as head, the
+source as its own translation. Tables mark a run that is no better than the best of them: it did not learn.
 """
 
 from adanorm.cli.command import Arguments, Usage
@@ -19,10 +19,10 @@ def main(arguments: Arguments) -> None:
     from adanorm import tasks
 
     task = tasks.build(run)
-    found = {split: task.baselines(split) for split in ("valid", "test")}
-    add_baselines(run, found)
+    scores = {split: task.baselines(split) for split in ("valid", "test")}
+    add_baselines(run, scores)
     metric = METRICS[run.task.metric]
-    for name, metrics in found["test"].items():
+    for name, metrics in scores["test"].items():
         score = metrics[run.task.metric]
         print(f"{run.task.name} {run.scale}, {name}: test {metric.label} {metric.text(score)}")
     print(shown(PATH))

@@ -1,7 +1,7 @@
 """Test whether a module keeps the contract of a norm, one line per check; exit code 1 if a check fails.
 
-The norm is one of the suite's or your own, norm=my_norms:MyNorm. The last lines name the tasks in which
-it is not defined.
+Name a norm of the suite, such as norm=adanorm, or your own, norm=my_norms:MyNorm. The last lines name the
+tasks in which the norm is not defined.
 """
 
 import textwrap
@@ -27,12 +27,12 @@ def main(arguments: Arguments) -> int:
         problems.append(problem)
         print(f"FAIL {claim}\n     {problem}" if problem else f"ok   {claim}")
     print(f"{norm.name}: {problems.count(None)} of {len(problems)} checks hold")
-    tasks: dict[str, list[str]] = {}  # by the reason why it is not defined in them
-    named = [f"norm={norm.name}"] if norm.name in choices("norm") else []
+    tasks: dict[str, list[str]] = {}  # by the reason why the norm is not defined there
+    choice = [f"norm={norm.name}"] if norm.name in choices("norm") else []
     for task in choices("task"):
-        sites = cached_experiment([f"task={task}", *named]).model.sites()
+        sites = cached_experiment([f"task={task}", *choice]).model.sites()
         if reason := why_unsupported(make_norm.trial, sites):
             tasks.setdefault(reason, []).append(task)
-    for reason, where in tasks.items():
-        print(textwrap.fill(f"not defined in {', '.join(where)}: {reason}", WIDTH, subsequent_indent="  "))
+    for reason, names in tasks.items():
+        print(textwrap.fill(f"not defined in {', '.join(names)}: {reason}", WIDTH, subsequent_indent="  "))
     return int(any(problems))

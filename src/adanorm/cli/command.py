@@ -1,4 +1,4 @@
-"""The command line `adanorm COMMAND [NAME] [key=value ...]`: one dialect, one help, one way to fail."""
+"""The command line `adanorm COMMAND [NAME] [key=value ...]`: one syntax, one kind of help and of error."""
 
 import importlib
 import os
@@ -31,7 +31,7 @@ COMMANDS = {
     "notebook": "write a notebook that makes runs on a borrowed GPU",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
-    "baselines": "score what needs no training, such as the majority class",
+    "baselines": "score trivial baselines, such as the majority class",
     "check-norm": "test whether a module keeps the contract of a norm",
     "scorecard": "put a norm on trial: contract, cost, scores, verdicts",
     "tables": "write results/tables from the records",
@@ -42,7 +42,7 @@ COMMANDS = {
     "sample": "print text from a trained language model",
 }
 OTHER_NAMES = {"analyse": "analyze"}
-SPEAKING = ("run", "study", "status", "list", "open", "keep", "trace")  # print within half a second
+QUICK = ("run", "study", "status", "list", "open", "keep", "trace")  # print within half a second
 WIDTH = 80
 
 
@@ -57,10 +57,10 @@ class Key(NamedTuple):
 class Usage(NamedTuple):
     """What a command takes: names, keys of its own, and perhaps the settings of a run."""
 
-    name: str = ""  # stands for a name in the help: STUDY, [STUDY] if it may lack, STUDY... of several
+    name: str = ""  # as the help writes it: STUDY, [STUDY] if optional, STUDY... for several
     choices: Callable[[], Sequence[str]] = tuple  # returns the names
     keys: Mapping[str, Key] = MappingProxyType({})
-    settings: str = ""  # what other `key=value` arguments are settings of; empty: there are none
+    settings: str = ""  # what any other `key=value` is a setting of; empty: no other is allowed
     examples: tuple[str, ...] = ()
 
 
@@ -73,7 +73,7 @@ class Arguments(NamedTuple):
 
 
 def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
-    """Return what a command line says; raises ValueError for what the command does not take."""
+    """Return the parsed command line; raises ValueError for an argument that the command does not take."""
     from adanorm.config.errors import alike
     from adanorm.config.overrides import check_each_once
 
@@ -88,7 +88,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
             hint = f": write {key.lstrip('-')}=VALUE" if key.lstrip("-") in spellings else ""
             raise ValueError(f"{command} has no flag {key!r}{hint}; `adanorm {command} --help` has its keys")
         if equals and key in spellings:
-            if spellings[key] in values:  # under its other name
+            if spellings[key] in values:  # in another spelling
                 raise ValueError(f"{key} is given twice")
             if not value:
                 raise ValueError(f"{key}=: needs a value")
@@ -96,24 +96,24 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         elif equals and usage.settings:
             settings.append(argument)
         elif equals and not ("/" in key and "/" in usage.name):  # a cell's row may be called k=0.2
-            known = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
-            raise ValueError(f"unknown key {key!r}: {known}{alike(key, spellings)}")
+            options = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
+            raise ValueError(f"unknown key {key!r}: {options}{alike(key, spellings)}")
         else:
             names.append(argument)
     count = len(usage.name.split())
     if len(names) > count and "..." not in usage.name:
-        what, extra = {0: "no name", 1: "one name"}.get(count, f"{count} names"), names[count]
+        limit, extra = {0: "no name", 1: "one name"}.get(count, f"{count} names"), names[count]
         is_norm = (usage.settings or "norm" in usage.keys) and (":" in extra or extra in choices("norm"))
         hint = f": write norm={extra}" if is_norm else ": write settings as key=value" * bool(usage.settings)
-        raise ValueError(f"{command} takes {what}, not {extra!r}{hint}")
+        raise ValueError(f"{command} takes {limit}, not {extra!r}{hint}")
     if len([*filter(None, names)]) < count and not usage.name.startswith("["):
-        known = ", ".join(usage.choices())
-        raise ValueError(f"{command} needs {usage.name}" + (f": choose from {known}" if known else ""))
+        options = ", ".join(usage.choices())
+        raise ValueError(f"{command} needs {usage.name}" + (f": choose from {options}" if options else ""))
     return Arguments(names, {key: entry.default for key, entry in usage.keys.items()} | values, settings)
 
 
 def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
-    """Return the number that a key's value is; raises ValueError where it is none or out of bounds."""
+    """Return a key's value as a whole number; raises ValueError if it is none or out of bounds."""
     if not (text.isascii() and text.isdecimal() and len(text) <= 20) or int(text) < at_least:
         raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
     if int(text) > at_most:
@@ -122,15 +122,15 @@ def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31
 
 
 def name_list(key: str, text: str) -> list[str]:
-    """Return the names of a key's value, `a,b`; raises ValueError where one is there twice."""
+    """Return the names in a key's value `a,b`; raises ValueError if one is named twice."""
     names = text.split(",")
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{key}={text}: {twice} is named twice")
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"{key}={text}: {duplicate} is named twice")
     return names
 
 
 def seed_list(text: str) -> list[int]:
-    """Return the seeds of `seeds=1,2,3`; raises ValueError where they are not numbers or one is twice."""
+    """Return the seeds in the text `1,2,3`; raises ValueError if one is no whole number or is named twice."""
     if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
         raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
     seeds = [str(whole_number("seeds", seed, at_least=0)) for seed in text.split(",")]
@@ -138,7 +138,7 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of `runs=FOLDER`, None where it is empty or the repository's own."""
+    """Return the absolute path of a `runs=` folder, None if it is empty or results/runs; refuses `${`."""
     if "${" in text:
         raise ValueError(f"runs={text}: a folder's name cannot hold ${{, which stands for another setting")
     path = os.path.abspath(text) if text else None
@@ -146,14 +146,14 @@ def folder_of(text: str) -> str | None:
 
 
 def true_or_false(key: str, text: str) -> bool:
-    """Return what a key's value says; raises ValueError where it is neither true nor false."""
+    """Return a key's value as a bool; raises ValueError if it is neither true nor false."""
     if text not in ("true", "false"):
         raise ValueError(f"{key}={text}: choose true or false")
     return text == "true"
 
 
 def overview() -> str:
-    """Return the help of `adanorm`: its commands, a line each."""
+    """Return the help of `adanorm`: one line per command."""
     commands = "\n".join(f"  {name:<11} {about}" for name, about in COMMANDS.items())
     return (
         "usage: adanorm COMMAND [NAME] [key=value ...]\n\n"
@@ -177,8 +177,8 @@ def help_text(command: str, usage: Usage, about: str) -> str:
         default = f" (default: {entry.default})" if entry.default else ""
         lines += hanging(f"  {key + '=':<{width}}", entry.help + default)
     if usage.settings:
-        place = "they are listed below" if command == "run" else "`adanorm run --help` has them"
-        text = f"Any other key=value is a setting {usage.settings}; {place}."
+        hint = "they are listed below" if command == "run" else "`adanorm run --help` has them"
+        text = f"Any other key=value is a setting {usage.settings}; {hint}."
         lines += [*([""] if lines[-1] else []), *textwrap.wrap(text, WIDTH)]
     if usage.examples:
         lines += [*([""] if lines[-1] else []), "Examples"]
@@ -187,13 +187,13 @@ def help_text(command: str, usage: Usage, about: str) -> str:
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """Return a text in lines of at most 80 columns, all but the first as far in as the start is long."""
+    """Return a text in lines of at most 80 columns: `start` begins the first and indents the others."""
     indent = " " * len(start)
     return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def command_name(text: str) -> str:
-    """Return the command that a word names; raises ValueError with the choices where it names none."""
+    """Return the command that a word names; raises ValueError, with the choices, if there is none."""
     if (name := OTHER_NAMES.get(text, text)) not in COMMANDS:
         from adanorm.config.errors import check_known
 
@@ -202,12 +202,12 @@ def command_name(text: str) -> str:
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Run a command line without the program's name and return its exit code; ValueError for a mistake."""
+    """Run a command line, without the program's name, and return its exit code; ValueError for a mistake."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())
         return 0
     command, rest = command_name(arguments[0]), list(arguments[1:])
-    if command not in SPEAKING and sys.stderr.isatty():
+    if command not in QUICK and sys.stderr.isatty():
         print(f"adanorm {command}: loading", file=sys.stderr, flush=True)  # its imports may take seconds
     module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     if command == "run":  # takes Hydra's own flags
@@ -221,7 +221,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def no_early_end() -> Iterator[None]:
-    """Within it `sys.exit()` of code that is called, such as a norm's, is a mistake and no success."""
+    """Raise ValueError if code that runs within, such as a norm's, calls `sys.exit()` as if it succeeded."""
     try:
         yield
     except SystemExit as end:

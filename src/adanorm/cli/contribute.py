@@ -1,7 +1,8 @@
 """Write runs made here into one file that others can merge, with the golden losses of this machine.
 
-A run is named as for `open`, a folder of runs by its path. The file has their records, test outputs and
-environments, with checksums. Runs that are no evidence for others, such as failed ones, are left out.
+Golden losses show whether two machines compute the same. Name a run as for `open`, a folder of runs by its
+path. The file has their records, test outputs and environments, with checksums. Runs that are no evidence for
+others, such as failed ones, are left out.
 """
 
 import sys
@@ -34,17 +35,17 @@ def main(arguments: Arguments) -> None:
         except ValueError:
             line = f"output={output}: exists and is no contribution; remove it or name another file"
             raise ValueError(line) from None
-    records, left = [], []
-    for known, _ in named_runs(arguments.names):
-        ran_here = (known.folder / "result.json").exists()  # beside a line of another run of it
-        one = Record(known.folder) if ran_here else known
+    records, refusals = [], []
+    for stored, _ in named_runs(arguments.names):
+        ran_here = (stored.folder / "result.json").exists()  # a line of the store would be another run
+        record = Record(stored.folder) if ran_here else stored
         try:
-            records.append(checked(one))
+            records.append(checked(record))
         except ValueError as error:
-            left.append(f"{shown(one.folder)}: {one_line(error)}")
+            refusals.append(f"{shown(record.folder)}: {one_line(error)}")
     if not records:
-        raise ValueError(left[0])
-    for line in left:
+        raise ValueError(refusals[0])
+    for line in refusals:
         print(f"left out: {line}", file=sys.stderr)
     import torch
 
@@ -52,6 +53,6 @@ def main(arguments: Arguments) -> None:
 
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
     content = written(records, machine, golden_losses(golden_pairs(records)))
-    parsed(content)  # what would be refused elsewhere is refused here
+    parsed(content)  # refuses here what a merge would refuse
     write_whole(path, content)
     print(f"{shown(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

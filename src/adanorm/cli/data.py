@@ -14,7 +14,7 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> int:
-    """Get the data of the task that the command line names, or ask their addresses."""
+    """Get the data of the task that the command line names, or check their addresses."""
     if true_or_false("check", arguments.keys["check"]):
         return _check(arguments.settings)
     experiment = experiment_of(arguments.settings)
@@ -29,20 +29,20 @@ def main(arguments: Arguments) -> int:
 
 
 def _check(settings: list[str]) -> int:
-    """Print what the addresses answer; return 1 where a file has none that answers."""
+    """Print which addresses answer; return 1 if a file has no address that answers, else 0."""
     sources = list(SOURCES.values())
     if settings:
-        chosen = compose_experiment([setting for setting in settings if setting != "scale=auto"]).data.source
-        if chosen not in SOURCES:
-            print(f"data.source={chosen}: nothing of it is downloaded")
+        source = compose_experiment([setting for setting in settings if setting != "scale=auto"]).data.source
+        if source not in SOURCES:
+            print(f"data.source={source}: nothing is downloaded for it")
             return 0
-        sources = [SOURCES[chosen], *editions_of(SOURCES[chosen])]
+        sources = [SOURCES[source], *editions_of(SOURCES[source])]
     answers = ask_all(sources)
     for path, problems in answers.items():
         print(path)
         for address, problem in problems.items():
             print(f"  ok    {address}" if problem is None else f"  FAIL  {address}: {problem}")
-    if lacking := [path for path, problems in answers.items() if problems and None not in problems.values()]:
-        print("no address answers for these: put them so into a mirror folder (ADANORM_MIRROR)")
-        print("\n".join(f"  {path}" for path in lacking))
-    return int(bool(lacking))
+    if missing := [path for path, problems in answers.items() if problems and None not in problems.values()]:
+        print("no address answers for these: put them into a mirror folder (ADANORM_MIRROR) as")
+        print("\n".join(f"  {path}" for path in missing))
+    return int(bool(missing))

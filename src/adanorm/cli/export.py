@@ -1,7 +1,7 @@
 """Write test scores for other tools: Every Eval Ever's JSON, or model cards of the Hugging Face Hub.
 
-Runs that differ in nothing but their seed are one model: its mean, its uncertainty over seeds, and where
-they come from. A run is named as for `open`, a table's cell as for `trace`. Runs of scale smoke are left out.
+Runs that differ only in their seed become one model, with its mean, its uncertainty over seeds, and the runs'
+origin. Name a run as for `open`, a table's cell as for `trace`. Runs of scale smoke are left out.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Export the runs that the command line names."""
-    form = arguments.keys["format"]
-    check_known("format", [form], FORMATS)
-    for path in export(named_runs(arguments.names), form, Path(arguments.keys["output"])):
+    format_name = arguments.keys["format"]
+    check_known("format", [format_name], FORMATS)
+    for path in export(named_runs(arguments.names), format_name, Path(arguments.keys["output"])):
         print(shown(path))

@@ -7,7 +7,7 @@ from adanorm.records.folder import shown
 
 
 def _names() -> list[str]:
-    from adanorm.reporting.figures.catalogue import figures  # with it matplotlib, which takes a second
+    from adanorm.reporting.figures.catalogue import figures  # imports matplotlib, which takes a second
 
     return [*figures()]
 

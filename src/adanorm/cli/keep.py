@@ -1,8 +1,8 @@
 """Add finished records to the store: one line per run in results/runs/<task>/<norm>.jsonl.
 
 The line has the texts of the run's files, verbatim; the test set's outputs go to <norm>.outputs.jsonl
-beside it. Commit both to git. A record is refused if it failed, is of scale smoke or is incomplete; one
-that is kept already is left as it is. The folder stays, with its weights, until you remove it.
+beside it. Commit both to git. A run is refused if it failed, is of scale smoke or is incomplete. One that
+is kept already stays as it is. The run's folder stays, with its weights, until you remove it.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from adanorm.records.keep import keep
 
 USAGE = Usage(
     name="RUN...",
-    keys={"into": Key("folder of runs to whose store they are added (default: results/runs)")},
+    keys={"into": Key("folder of runs whose store gets the lines (default: results/runs)")},
     examples=("runs/rt/adanorm/paper-seed31-0a1b2c3d", "results/runs/rt/*/*"),
 )
 

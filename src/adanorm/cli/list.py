@@ -1,4 +1,4 @@
-"""Show tasks, norms, scales and studies, each with a description, then the runs on record."""
+"""Show tasks, norms and studies with descriptions, then scales, launchers, positions and runs on record."""
 
 import re
 import textwrap
@@ -17,13 +17,13 @@ USAGE = Usage()
 
 
 def main(arguments: Arguments) -> None:
-    """Print all of it."""
+    """Print tasks, norms, studies, scales, launchers, positions, and the runs on record."""
     for group in ("task", "norm"):
-        known = {name: description(CONF / group / f"{name}.yaml") for name in choices(group)}
+        texts = {name: description(CONF / group / f"{name}.yaml") for name in choices(group)}
         outside = outside_norms() if group == "norm" else []
-        _show(f"{group}s ({group}=NAME)", known | dict.fromkeys(outside, "of another package installed here"))
+        _show(f"{group}s ({group}=NAME)", texts | dict.fromkeys(outside, "from another installed package"))
     studies = {name: read_yaml_file(CONF / "study" / f"{name}.yaml") for name in choices("study")}
-    _show("studies (adanorm study NAME)", {name: str(of.get("title")) for name, of in studies.items()})
+    _show("studies (adanorm study NAME)", {name: str(study.get("title")) for name, study in studies.items()})
     others = {"scales": [*choices("scale"), "auto"], "launchers": choices("launcher"), "positions": POSITIONS}
     for kind, names in others.items():
         print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
@@ -31,26 +31,26 @@ def main(arguments: Arguments) -> None:
     print("\n".join(_done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]))
 
 
-def _show(head: str, about: dict[str, str]) -> None:
-    """Print names, each with what it is in one line: clauses that do not fit are left out."""
-    print(head)
-    width = max(map(len, about))
+def _show(heading: str, descriptions: dict[str, str]) -> None:
+    """Print one line per name with its description; clauses that do not fit are left out."""
+    print(heading)
+    width = max(map(len, descriptions))
     room = WIDTH - width - 3
-    for name, text in about.items():
-        shown = text
-        while len(shown) > room and ", " in shown:
-            shown = shown.rpartition(", ")[0]
-        print(f"  {name:<{width}} {textwrap.shorten(shown, room, placeholder=' ...')}", flush=True)
+    for name, text in descriptions.items():
+        clauses = text
+        while len(clauses) > room and ", " in clauses:
+            clauses = clauses.rpartition(", ")[0]
+        print(f"  {name:<{width}} {textwrap.shorten(clauses, room, placeholder=' ...')}", flush=True)
 
 
 def description(path: Path) -> str:
-    """Return what a task or a norm is: the first words of the comment that opens its file."""
+    """Return the description of a task or a norm: the first clause of its file's comments."""
     comments = re.findall(r"^# (?!@)(.*)$", path.read_text("utf-8", "replace"), re.MULTILINE)
     return re.split(r"(?<=\S)\. |; |: |\.$", " ".join(comments), maxsplit=1)[0]
 
 
 def _done() -> list[str]:
-    """Return one line per task and scale: its norms, with how many runs have ended."""
+    """Return one line per task and scale: its norms, each with the number of runs that have ended."""
     ended = [record.ended for record in reader.records(RUNS)]
     runs = [run for run in ended if isinstance(run, Result) and run.dry_run is None]
     counts = Counter((run.task, run.scale, run.norm, run.status) for run in runs)
@@ -58,4 +58,4 @@ def _done() -> list[str]:
     for (task, scale, norm, status), count in sorted(counts.items()):
         text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
         lines.setdefault(f"{task} {scale}", []).append(text)
-    return ["\n".join(hanging(f"  {of}: ", ", ".join(texts))) for of, texts in lines.items()]
+    return ["\n".join(hanging(f"  {name}: ", ", ".join(texts))) for name, texts in lines.items()]

@@ -1,6 +1,6 @@
-"""Send finished runs to a tracker, as during training: curves, test scores, configuration.
+"""Send the curves, test scores and configuration of finished runs to a tracker, as training itself would.
 
-A run is named as for `open`, a table's cell as for `trace`. The logs lie in OUTPUT/<task>/<norm>/<name>.
+Name a run as for `open`, a table's cell as for `trace`. The logs go to OUTPUT/<task>/<norm>/<name>.
 """
 
 from pathlib import Path
@@ -25,13 +25,13 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Log the runs that the command line names."""
-    given = arguments.keys
-    check_known("logger", [given["logger"]], ("wandb", "tensorboard"))
-    of = {"name": given["logger"], "project": given["logger.project"], "mode": given["logger.mode"]}
-    loggers.check(logger := LoggerConfig.checked(of, "logger."))
-    into = Path(given["output"]).resolve()
-    runs = {into.joinpath(*run[0].folder.parts[-3:], logger.name): run for run in named_runs(arguments.names)}
-    if there := next((folder for folder in runs if folder.exists()), None):
-        raise ValueError(f"{there}: is there already; name another folder with output=")
+    keys = arguments.keys
+    check_known("logger", [keys["logger"]], ("wandb", "tensorboard"))
+    settings = {"name": keys["logger"], "project": keys["logger.project"], "mode": keys["logger.mode"]}
+    loggers.check(logger := LoggerConfig.checked(settings, "logger."))
+    base = Path(keys["output"]).resolve()
+    runs = {base.joinpath(*run[0].folder.parts[-3:], logger.name): run for run in named_runs(arguments.names)}
+    if existing := next((folder for folder in runs if folder.exists()), None):
+        raise ValueError(f"{existing}: is there already; name another folder with output=")
     for folder, (record, result) in runs.items():
         loggers.send(record, result, logger, folder.parent)

@@ -1,7 +1,7 @@
-"""Write a notebook that trains a task with a norm on a borrowed GPU, such as a free one.
+"""Write a notebook that trains a task with a norm on a borrowed GPU, such as a free one in the cloud.
 
-The notebook clones and installs this commit and estimates the hours. It trains with checkpoints in a folder
-that survives the session, and resumes when it is started again. It ends with a file of `adanorm contribute`.
+The notebook clones and installs this commit, and estimates the hours. It keeps checkpoints in a folder that
+survives the session, and resumes when it is started again. Its last cell runs `adanorm contribute`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from adanorm.cli.command import Arguments, Key, Usage, seed_list
 from adanorm.cli.text_arguments import check_output
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import PLACES
+from adanorm.config.overrides import LOCATIONS
 from adanorm.config.paths import PACKAGE, PROJECT, choices
 from adanorm.config.titles import counted, title
 from adanorm.files import as_json, write_files
@@ -26,7 +26,7 @@ USAGE = Usage(
         "repo": Key("address to clone (default: where this checkout was cloned from)"),
         "output": Key("file to write (default: in outputs/)"),
     },
-    settings="of a run (default of scale: paper)",
+    settings="of a run (scale is paper by default)",
     examples=("task=de-en norm=adanorm seeds=1,2", "task=en-vi norm=layernorm repo=https://forge/adanorm"),
 )
 CELLS = PACKAGE / "launch" / "notebook_cells.py"
@@ -36,39 +36,39 @@ METADATA = {"accelerator": "GPU", "kernelspec": {"display_name": "Python 3", "na
 
 def main(arguments: Arguments) -> None:
     """Write the notebook, and say what may keep it from working elsewhere."""
-    given, settings = arguments.keys, arguments.settings
+    keys, settings = arguments.keys, arguments.settings
     if not any(setting.startswith("scale=") for setting in settings):
         settings = [*settings, "scale=paper"]
-    seeds = seed_list(given["seeds"])
-    check_output(given["output"])
+    seeds = seed_list(keys["seeds"])
+    check_output(keys["output"])
     run = [_checked([*settings, f"seed={seed}"]) for seed in seeds][-1]
     from adanorm.runs.duration import needs_gpu
 
     if needs_gpu(run) and run.device == "auto":
         settings = [*settings, "device=cuda"]
-    repo, sha = given["repo"] or address() or str(PROJECT), commit()
+    repo, sha = keys["repo"] or address() or str(PROJECT), commit()
     if sha is None:
         raise ValueError("a notebook clones a commit of the suite: write it from a checkout with git")
     if Path(repo).is_dir():
         repo = str(Path(repo).resolve())
     name = f"adanorm-{run.task.name}-{run.norm.name}-{run.scale}"
     constants = {"REPO": repo, "COMMIT": sha, "NAME": name, "RUN": settings, "SEEDS": seeds}
-    listed = f"{'seeds' if seeds[1:] else 'seed'} {', '.join(map(str, seeds))}"
-    words = {"title": f"{title(run.norm.name)} on {title(run.task.name)}, {listed}", "scale": run.scale}
+    seed_words = f"{'seeds' if seeds[1:] else 'seed'} {', '.join(map(str, seeds))}"
+    words = {"title": f"{title(run.norm.name)} on {title(run.task.name)}, {seed_words}", "scale": run.scale}
     cells = [*_cells(constants, words | {"runs": counted(len(seeds), "run")})]
-    path = Path(given["output"] or PROJECT / "outputs" / f"{name}.ipynb")
+    path = Path(keys["output"] or PROJECT / "outputs" / f"{name}.ipynb")
     notebook = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
     write_files(path.parent, {path.name: as_json(notebook)})
     print(f"{shown(path)}: {words['title']}; clones {repo} at {sha[:8]}")
     if "://" not in repo:
         print(f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone")
     elif is_dirty() or not is_published():
-        print(f"note: what is not pushed yet, be it {sha[:8]} or changes since, is not in what it clones")
+        print(f"note: the notebook clones what is pushed; {sha[:8]} or changes since are not pushed")
 
 
 def _checked(overrides: Sequence[str]) -> Experiment:
-    """Return a run; raises ValueError where it cannot be, or needs what lies on this machine alone."""
-    local = [text for text in overrides if text.partition("=")[0].lstrip("+") in PLACES]
+    """Return the experiment; raises ValueError if it is invalid, or needs what only this machine has."""
+    local = [text for text in overrides if text.partition("=")[0].lstrip("+") in LOCATIONS]
     experiment = compose_experiment(overrides)
     if experiment.updates is not None:
         raise ValueError(f"updates={experiment.updates}: a dry run leaves no file to send back; leave it out")
@@ -85,7 +85,7 @@ def _checked(overrides: Sequence[str]) -> Experiment:
 
 
 def _cells(constants: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the notebook's cells; `words` stand for what the texts have in their place, such as $title."""
+    """Yield the notebook's cells; `words` replace the placeholders in their texts, such as $title."""
     for number, cell in enumerate(CELLS.read_text("utf-8").split("\n# %%")[1:]):
         kind, _, text = cell.partition("\n")
         common = {"id": f"cell-{number}", "metadata": {}}

@@ -1,7 +1,7 @@
 """Write a kept record out as the folder that it was, byte for byte.
 
 RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adanorm trace` prints the names.
-The files go to FOLDER/<task>/<norm>/<name>. With runs=FOLDER commands read those that have a checksum.
+The files go to FOLDER/<task>/<norm>/<name>. Commands with runs=FOLDER read the record if it has a checksum.
 """
 
 from pathlib import Path
@@ -15,5 +15,5 @@ USAGE = Usage(name="RUN FOLDER", examples=("rt/adanorm/paper-seed1-09951176 open
 
 def main(arguments: Arguments) -> None:
     """Lay out the record that the command line names."""
-    run, into = arguments.names
-    print(shown(lay_out(kept(run), Path(into))))
+    run, folder = arguments.names
+    print(shown(lay_out(kept(run), Path(folder))))

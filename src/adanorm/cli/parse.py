@@ -31,39 +31,39 @@ USAGE = Usage(keys=TEXT_KEYS, settings="of the run", examples=(EXAMPLE,))
 
 def main(arguments: Arguments) -> None:
     """Read sentences, write them with the heads and labels of a run's parser."""
-    # What is said is no parse.
+    # Messages must not mix with the parses.
     with text_streams(arguments, keeps_mark=True) as text, redirect_stdout(sys.stderr):
         experiment = experiment_of(arguments.settings, kind="parsing", otherwise="does not parse")
-        assert isinstance(experiment.data, TreebankConfig), "of the kind of task"
-        of_lines = partial(sentence_of, tags=experiment.data.tags)
-        for part in parsed(experiment, text.parts(conll.each_sentence(text.lines, text.name, of_lines))):
+        assert isinstance(experiment.data, TreebankConfig), "a parsing task reads trees"
+        read_sentence = partial(sentence_of, tags=experiment.data.tags)
+        for part in parsed(experiment, text.parts(conll.each_sentence(text.lines, text.name, read_sentence))):
             text.write(part)
 
 
 class Sentence(NamedTuple):
-    """The lines of a sentence as they came, the columns of those that are no comments, and its tags."""
+    """The lines of a sentence as read, the columns of those that are no comments, and its tags."""
 
     lines: list[str]
     rows: dict[int, list[str]]  # by the index of the line
     tags: tuple[str, ...]
 
     def text(self) -> str:
-        """Return the lines with the rows' columns; what ends a line stays."""
-        written = list(self.lines)
+        """Return the sentence's lines with the columns in `rows`; line endings stay as read."""
+        lines = list(self.lines)
         for index, row in self.rows.items():
-            written[index] = "\t".join(row) + written[index][len(written[index].rstrip("\r\n")) :]
-        return "".join(written)
+            lines[index] = "\t".join(row) + lines[index][len(lines[index].rstrip("\r\n")) :]
+        return "".join(lines)
 
 
 def sentence_of(lines: list[str], *, tags: str) -> Sentence:
-    """Return the sentence in CoNLL's ten columns; ValueError for another, or none in the column `tags`."""
+    """Return the sentence; ValueError if it lacks CoNLL's ten columns, words, or tags in column `tags`."""
     rows = conll.rows_of(lines)
-    given = tuple(row[TAG_COLUMNS[tags]] for row in conll.words_of(rows.values()))
-    if rows and not given:
+    word_tags = tuple(row[TAG_COLUMNS[tags]] for row in conll.words_of(rows.values()))
+    if rows and not word_tags:
         raise ValueError("has no word")
-    if given and set(given) == {"_"}:
+    if word_tags and set(word_tags) == {"_"}:
         raise ValueError(f"no tags in the column {tags}, which the parser was trained on")
-    return Sentence(lines, rows, given)
+    return Sentence(lines, rows, word_tags)
 
 
 def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Iterator[str]:
@@ -75,7 +75,7 @@ def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Itera
 
 
 def fill(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None:
-    """Write the heads and labels that a model gives into the rows of sentences, and no enhanced ones."""
+    """Write a model's heads and labels into the rows of sentences; clear their enhanced dependencies."""
     sentences = [sentence for sentence in sentences if sentence.rows]
     words = [conll.words_of(sentence.rows.values()) for sentence in sentences]
     unparsed = []
@@ -86,4 +86,4 @@ def fill(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None
         for row, head, label in zip(rows, heads, labels, strict=True):
             row[HEAD], row[LABEL] = str(head), label
     for row in itertools.chain.from_iterable(sentence.rows.values() for sentence in sentences):
-        row[DEPS] = "_"  # another parse's
+        row[DEPS] = "_"  # these belong to another parse

@@ -1,7 +1,7 @@
 """Print what a run would need: downloads, preparation, disk, memory and hours.
 
-An update of the whole model is timed on this machine's device, on synthetic data of the same shape. The
-updates per epoch are counted in the run's own data, if they are here.
+It times one update of the whole model on this machine's device, with synthetic data of the same shape. It
+counts the updates per epoch in the run's own data, if they are here.
 """
 
 import textwrap
@@ -18,14 +18,14 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Print the plan of the run that the command line names."""
-    probed = true_or_false("probe", arguments.keys["probe"])
+    is_timed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
     from adanorm.runs.plan import batches_per_epoch, measure, plan
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
     print(f"{name}: {experiment.folder().name}", flush=True)
-    probe = measure(compose_experiment([*settings, "updates=1"])) if probed else None
+    probe = measure(compose_experiment([*settings, "updates=1"])) if is_timed else None
     if probe and experiment.training.max_epochs is not None:
         probe = probe._replace(batches=batches_per_epoch(experiment))
     for line in plan(experiment, probe):

@@ -1,4 +1,4 @@
-"""What names finished runs on the command line: a run, a folder of runs such as a task, or a table's cell."""
+"""Names of finished runs on the command line: a run, a folder of runs such as a task, or a table's cell."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +16,9 @@ NAMES = "RUN|TASK|STUDY/NORM/TASK..."
 
 
 def named_runs(names: Sequence[str]) -> reader.Runs:
-    """Return the runs that have ended and are named, by seed; raises ValueError where there is none.
+    """Return the named runs that have ended, sorted by seed; raises ValueError if there is none.
 
-    A run or a folder of runs is named by its path or the part below results/runs.
+    A run or a folder of runs is named by its path, or by its path below results/runs.
     """
     records = {one.folder: one for name in names for one in _records(name)}
     if not (runs := [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]):
@@ -31,15 +31,15 @@ def _records(name: str) -> list[reader.Record]:
         is_run = NAME.fullmatch(folder.name)
         parent, runs = (folder.parent, [folder.name]) if is_run else (folder, reader.names(folder))
         records = [reader.record(parent / run) for run in runs if NAME.fullmatch(run)]
-        if whole := [one for one in records or reader.records(folder) if one.has("result.json")]:
-            return whole
+        if complete := [one for one in records or reader.records(folder) if one.has("result.json")]:
+            return complete
     if name.count("/") < 2 or name.startswith(("/", ".")) or NAME.fullmatch(Path(name).name):
         raise ValueError(f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176")
     return [reader.record(folder) for folder in table_cell(name)[1].folders]
 
 
 def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tuple[str, str]]:
-    """Return the cell STUDY/NORM/TASK with its table, its row and task; raises ValueError for none."""
+    """Return the table, the cell and its (row, task) at STUDY/NORM/TASK; ValueError if there is no cell."""
     file, is_file, rest = address.partition(".yaml/")
     name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
     label, _, column = rest.rpartition("/")  # a row's label may have a slash in it
@@ -55,9 +55,9 @@ def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tupl
     return table, cell, (row, task)
 
 
-def _named(name: str, known: Sequence[str], kind: str) -> str:
-    """Return the entry that a name stands for, as the configuration or as a table writes it."""
-    alike = [entry for entry in known if name.lower() in (entry.lower(), title(entry).lower())]
-    if not alike:
-        raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(known)}")
-    return name if name in known else alike[0]
+def _named(name: str, entries: Sequence[str], kind: str) -> str:
+    """Return the entry that a name means, whether written as in the configuration or as in a table."""
+    matches = [entry for entry in entries if name.lower() in (entry.lower(), title(entry).lower())]
+    if not matches:
+        raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(entries)}")
+    return name if name in entries else matches[0]

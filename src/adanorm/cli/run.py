@@ -1,7 +1,7 @@
 """Train one task with one norm and score it; a completed run is skipped.
 
-Hydra composes the configuration, and its flags work: -m (a sweep), --cfg job (print the configuration),
---hydra-help and others.
+Hydra composes the configuration. Its flags work, such as -m (a sweep), --cfg job (print the configuration)
+and --hydra-help.
 """
 
 import argparse
@@ -38,10 +38,10 @@ USAGE = Usage(
     ),
 )
 GROUPS = ("task", "norm", "scale", "preset", "logger")
-PLACES = {
+SITE_SETTINGS = {
     "model.norm_position": f"{', '.join(POSITIONS)}; null: the task's own (sandwich is Peri-LN)",
-    "model.qk_norm": f"{', '.join(get_args(Heads))}: queries and keys too; null: not",
-    "norm.placement": "all, final, or a list of globs over sites: which have this norm, the rest LayerNorm",
+    "model.qk_norm": f"{' or '.join(get_args(Heads))}: normalize queries and keys over these; null: do not",
+    "norm.placement": "all, final, or a list of globs: the sites with this norm; others have LayerNorm",
 }
 
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     overrides = [argument for argument in arguments if not argument.startswith("-")]
     sweep = _sweep(overrides) if {"-m", "--multirun"} & {*arguments} else {}
     single = compose_experiment(overrides) if overrides == [*arguments] else None
-    if single and _is_shown(single):
+    if single and _show_if_completed(single):
         return
     if processes > 1:
         os.execv(sys.executable, [*torchrun(processes), "-m", "adanorm", "run", *arguments])
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> None:
-    """Run a command line with Hydra's flags; what sets a run of a sweep apart is said before it."""
+    """Run a command line with Hydra's flags; print before each run of a sweep what sets it apart."""
     import hydra
     from omegaconf import DictConfig, OmegaConf
 
@@ -94,19 +94,19 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
         experiment = parse_experiment(values)
         if is_first_process() and (words := apart.get(experiment.folder())):
             print(f"\n{words}", flush=True)
-        if not _is_shown(experiment):
+        if not _show_if_completed(experiment):
             _run(experiment)
 
     def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
         raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
 
     sys.argv = ["adanorm run", *arguments]
-    with patch.object(argparse.ArgumentParser, "error", refuse):  # which would print Hydra's usage
+    with patch.object(argparse.ArgumentParser, "error", refuse):  # argparse would print Hydra's usage
         job()
 
 
 def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
-    """Return the runs of a sweep by what sets each apart; ValueError where two are one, before the first."""
+    """Return a sweep's runs by what sets each apart; raises ValueError if two runs are the same."""
     from adanorm.norms import norm_factory
 
     jobs = [*itertools.product(*map(_swept, overrides))]
@@ -120,7 +120,7 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
 
 
 def _swept(override: str) -> list[str]:
-    """Return the overrides that a sweep has in the place of one."""
+    """Return the overrides, one per value, that a sweep makes of one override."""
     sweep = parsed(override)
     if not sweep.is_sweep_override():
         return [override]
@@ -135,14 +135,14 @@ def _help(overrides: Sequence[str]) -> str:
         names = [*choices(group), *(["auto"] if group == "scale" else [])]
         lines += hanging(f"  {group:<7} ", ", ".join(names))
     lines += ["", "Where norms sit (docs/placements.md)"]
-    for key, said in PLACES.items():
-        lines += hanging(f"  {key:<19} ", said)
+    for key, about in SITE_SETTINGS.items():
+        lines += hanging(f"  {key:<19} ", about)
     values = yaml.safe_dump(compose_values(overrides), sort_keys=False, width=WIDTH)
     return "\n".join([*lines, "", "Keys and values", "", values])
 
 
-def _is_shown(experiment: Experiment) -> bool:
-    """Return whether a run is completed, after printing its record and what it came to."""
+def _show_if_completed(experiment: Experiment) -> bool:
+    """Return whether a run is completed; if it is, print its record and its summary."""
     folder = experiment.folder()
     if not reader.is_complete(folder):
         return False
@@ -153,11 +153,11 @@ def _is_shown(experiment: Experiment) -> bool:
 
 
 def run_summary(experiment: Experiment) -> str:
-    """Return what a run came to, the mean over the seeds made, and the paper's number, in lines.
+    """Return a run's outcome, the mean over all seeds on record, and the paper's number, in lines.
 
-    Of a dry run: its updates, memory and seconds. Raises ValueError for a record that is not counted.
+    For a dry run, return its updates, memory and seconds. Raises ValueError for a record that is not counted.
     """
-    from adanorm.verdicts.cell import cell, evidence, unlike_the_papers  # with it numpy
+    from adanorm.verdicts.cell import cell, evidence, unlike_the_papers  # imports numpy
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     result = reader.result(experiment.folder(), dry_run=experiment.updates is not None)
@@ -170,15 +170,15 @@ def run_summary(experiment: Experiment) -> str:
             f"\nrecord: {shown(experiment.folder())}"
         )
     runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
-    seeds, ours = ", ".join(str(run.seed) for run in runs), cell(runs)
+    seeds, summary = ", ".join(str(run.seed) for run in runs), cell(runs)
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
-    mean = f"over seeds {seeds}: {ours.text} (test {ours.metric})"
+    mean = f"over seeds {seeds}: {summary.text} (test {summary.metric})"
     lines += textwrap.wrap(mean, WIDTH, subsequent_indent="  ")
     if not experiment.own_data and experiment.data.source not in papers_sources(experiment.task.name):
         lines.append(f"data: {experiment.data.source}, not the paper's")
-    if ours.paper is not None:
+    if summary.paper is not None:
         records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
-        lines.append(f"the paper has {ours.paper.text}: {ours.verdict(records.variance.within)}")
+        lines.append(f"the paper has {summary.paper.text}: {summary.verdict(records.variance.within)}")
     elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
         lines.append(f"not compared with the paper's number: {unlike_the_papers(experiment)}")
     return "\n".join([*lines, f"record: {where(experiment.folder())}"])
@@ -186,10 +186,10 @@ def run_summary(experiment: Experiment) -> str:
 
 def _run(experiment: Experiment) -> None:
     if is_first_process():
-        named = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
-        if OF_A_STUDY not in os.environ:  # which has said what it runs
-            print(f"{named}: loading PyTorch and the data", flush=True)
-        if experiment.updates is None and needs_gpu(experiment):  # what a run of days needs, before any work
+        name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
+        if OF_A_STUDY not in os.environ:  # a study has said what it runs
+            print(f"{name}: loading PyTorch and the data", flush=True)
+        if experiment.updates is None and needs_gpu(experiment):  # before days of work, print what they need
             from adanorm.runs.plan import plan
 
             for line in plan(experiment, None):

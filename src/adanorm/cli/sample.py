@@ -1,6 +1,6 @@
-"""Continue a prompt with the language model of a run that was trained here, and print the bytes.
+"""Continue a prompt with the language model of a run that was trained here, and print the text.
 
-The same seed of the sample, `draw`, gives the same text.
+The seed `draw` decides the sample: the same seed gives the same text.
 """
 
 import re
@@ -19,7 +19,7 @@ from adanorm.tasks.char_lm import CharLm, segment_options
 
 USAGE = Usage(
     keys={
-        "prompt": Key("the text to go on from", "The "),
+        "prompt": Key("the text to continue", "The "),
         "length": Key("bytes to draw", "500"),
         "temperature": Key("below 1: likelier bytes; above 1: more varied ones", "1.0"),
         "top_k": Key("draw from this many likeliest bytes; 0: from all", "40"),
@@ -31,22 +31,22 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Read the command line and print the prompt with its continuation."""
-    given = arguments.keys
-    length, draw = whole_number("length", given["length"]), whole_number("draw", given["draw"], at_least=0)
-    top_k = whole_number("top_k", given["top_k"], at_least=0)
-    written = re.fullmatch(r"\d*\.?\d+", given["temperature"], re.ASCII)
-    if not written or not 0.001 <= float(given["temperature"]) <= 1000:
-        raise ValueError(f"temperature={given['temperature']}: must be a number from 0.001 to 1000")
-    with redirect_stdout(sys.stderr):  # progress is no sample
+    """Print the prompt with its continuation."""
+    keys = arguments.keys
+    length, draw = whole_number("length", keys["length"]), whole_number("draw", keys["draw"], at_least=0)
+    top_k = whole_number("top_k", keys["top_k"], at_least=0)
+    number = re.fullmatch(r"\d*\.?\d+", keys["temperature"], re.ASCII)
+    if not number or not 0.001 <= float(keys["temperature"]) <= 1000:
+        raise ValueError(f"temperature={keys['temperature']}: must be a number from 0.001 to 1000")
+    with redirect_stdout(sys.stderr):  # progress must not mix with the sample
         experiment = experiment_of(arguments.settings, kind="char_lm", otherwise="is no language model")
         _, model = trained(experiment, CharLm)
         assert experiment.segments is not None, "a language model has segments"
         text = continued(
             model,
-            given["prompt"].encode("utf-8", "surrogateescape"),
+            keys["prompt"].encode("utf-8", "surrogateescape"),
             length=length,
-            temperature=float(given["temperature"]),
+            temperature=float(keys["temperature"]),
             top_k=top_k,
             reading=segment_options(experiment.segments.test),
             generator=torch.Generator().manual_seed(draw),
@@ -61,12 +61,12 @@ def continued(
     length: int,
     temperature: float,
     top_k: int,
-    reading: Mapping[str, Any],  # what the model is told beside the bytes and its memory
+    reading: Mapping[str, Any],  # the model's arguments besides the bytes and its memory
     generator: torch.Generator,
 ) -> bytes:
     """Return the prompt with `length` bytes drawn after it, each from the `top_k` likeliest (0: all)."""
     device = next(model.parameters()).device
-    made = bytearray(prompt)
+    text = bytearray(prompt)
     remembered: list[Tensor] = []
     segment = torch.tensor([list(prompt)], device=device)
     with torch.inference_mode():
@@ -75,7 +75,7 @@ def continued(
             last = logits[0, -1].float().cpu() / temperature
             if top_k:
                 last[last < last.topk(min(top_k, len(last))).values[-1]] = -torch.inf
-            drawn = int(torch.multinomial(last.softmax(0), 1, generator=generator))
-            made.append(drawn)
-            segment = torch.tensor([[drawn]], device=device)
-    return bytes(made)
+            byte = int(torch.multinomial(last.softmax(0), 1, generator=generator))
+            text.append(byte)
+            segment = torch.tensor([[byte]], device=device)
+    return bytes(text)

@@ -21,8 +21,8 @@ from adanorm.runs.duration import SecondsOfAUnit, needs_gpu, seconds_left, secon
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
-LABEL, FIELD = 32, 9  # columns of a row's label, and of a count
-NAME, HOURS = 20, 15  # columns of a study's name, and of its time left
+LABEL, FIELD = 32, 9  # widths of a row's label, and of a count
+NAME, HOURS = 20, 15  # widths of a study's name, and of its time left
 HEADS = "".join(f"{state:>{FIELD}}" for state in STATES)
 
 USAGE = Usage(
@@ -32,7 +32,7 @@ USAGE = Usage(
 
 
 class RunProgress(NamedTuple):
-    """Where a run stands: its state, the seconds that it still takes, and whether those are a GPU's."""
+    """A run's task and state, the seconds that it still takes, and whether it needs a GPU for them."""
 
     task: str
     state: str
@@ -64,21 +64,21 @@ def main(arguments: Arguments) -> None:
 
 
 def _show_all(arguments: Arguments, workers: int) -> None:
-    """Print one line per study, in order of its name, and the time left for the runs of all together."""
-    if meant := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
-        raise ValueError(f"{meant[0]}= is of one study: choose from {', '.join(study_names())}")
+    """Print one line per study, sorted by name, and the time left for all runs together."""
+    if keys := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
+        raise ValueError(f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    of_a_unit, whole = cache(seconds_of_a_unit), Progress()
+    of_a_unit, all_runs = cache(seconds_of_a_unit), Progress()
     for name in study_names():
         runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), of_a_unit)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []
         print(f"{name:<{NAME}}{_fields(runs.values())}{' + '.join(words) or '-':>{HOURS}}", flush=True)
-        whole |= runs
-    text = f"all: {len(whole)} runs, those of several studies once: {_counts(whole.values())}"
+        all_runs |= runs
+    text = f"all: {len(all_runs)} runs, those of several studies once: {_counts(all_runs.values())}"
     print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
-    _show_time_left(whole.values(), workers)
+    _show_time_left(all_runs.values(), workers)
 
 
 def _progress(grid: StudyGrid, of_a_unit: SecondsOfAUnit) -> Progress:
@@ -94,28 +94,28 @@ def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:
         print(f"time left: about {in_words(seconds / 3600 / workers)} with {counted(workers, 'worker')}")
     if on_gpu := [run for run in runs if run.on_gpu and run.left]:
         counts = Counter(title(run.task) for run in on_gpu)
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        by_task = ", ".join(f"{name} {count}" for name, count in counts.items())
         span = in_words(sum(run.left for run in on_gpu) / 3600)
-        text = f"need a GPU: {listed} runs, about {span} on one"
+        text = f"need a GPU: {by_task} runs, about {span} on one"
         print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
 
 
 def state(run: Experiment) -> str:
-    """Return what a run is: done, running, diverged, failed or missing.
+    """Return the state of a run: done, running, diverged, failed or missing.
 
-    It runs where its folder is locked or, seen from a machine that sees no lock, where its
-    checkpoint is younger than two intervals between checkpoints.
+    A run is running if its folder is locked. Another machine may not see the lock: for it, a run is
+    running if its checkpoint is younger than two intervals between checkpoints.
     """
     folder = run.folder()
-    held = is_locked(folder)  # asked before the result, which is written while the folder is locked
+    locked = is_locked(folder)  # read before the result, which is written while the folder is locked
     result = reader.result(folder)
-    if result is not None and (result.is_complete or not held):
+    if result is not None and (result.is_complete or not locked):
         return result.status
     try:
         age = time.time() - RunFolder(folder).checkpoint.stat().st_mtime
     except FileNotFoundError:
-        return "running" if held else "missing"
-    return "running" if held or age < 2 * 60 * run.checkpoint_minutes else "missing"
+        return "running" if locked else "missing"
+    return "running" if locked or age < 2 * 60 * run.checkpoint_minutes else "missing"
 
 
 def _fields(runs: Collection[RunProgress]) -> str:

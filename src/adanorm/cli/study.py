@@ -3,10 +3,10 @@
 A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped.
 If a run fails, the others go on, and the exit code is 1.
 
-With until=decided the study goes on after its own seeds. Next is the comparison of a claim that is
-likely to close in the fewest core-hours; it gets the seeds up to its next look. A decided comparison
-gets no more seeds. The plan for its task and scale in conf/claims/paper.yaml says which seeds are
-read, and after how many.
+With until=decided the study then adds seeds until every comparison of a claim is decided or its plan ends.
+Each time it takes the comparison that is likely to be decided in the fewest core-hours, and runs its seeds up
+to its next look. The plan for the task and scale in conf/claims/paper.yaml says which seeds are read, and
+after how many.
 """
 
 import sys
@@ -50,7 +50,7 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> int:
-    """Run a study; the code is 1 if some run failed."""
+    """Run a study; the exit code is 1 if a run failed."""
     most = most_seeds(arguments)
     name, study, table_name = chosen_study(arguments)
     runs_folder = folder_of(arguments.keys["runs"])
@@ -59,7 +59,7 @@ def main(arguments: Arguments) -> int:
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
     workers, gpus = workers_of(arguments), whole_number("gpus", arguments.keys["gpus"], at_most=1024)
-    load_facts(arguments.keys["launcher"])  # an unknown one is refused if no run is missing too
+    load_facts(arguments.keys["launcher"])  # refuses an unknown one even if no run is missing
     runs = _planned(study, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
@@ -69,14 +69,14 @@ def main(arguments: Arguments) -> int:
     if not missing and not most:
         print(counts, flush=True)
     else:
-        of_runs = [run.experiment for run in missing or runs]
+        experiments = [run.experiment for run in missing or runs]
         launch = choose_launch(
             arguments.keys["launcher"],
             workers=workers,
             gpus=gpus,
             settings=of_launcher,
-            on_cpu=all(run.device == "cpu" for run in of_runs),
-            threads=max(run.threads for run in of_runs),
+            on_cpu=all(run.device == "cpu" for run in experiments),
+            threads=max(run.threads for run in experiments),
         )
         print(counts, flush=True)
         if missing:
@@ -87,7 +87,7 @@ def main(arguments: Arguments) -> int:
             scales = dict.fromkeys(study.columns, study.scale)
             failed, _ = until.run_until_decided(
                 comparisons,
-                lambda chosen: run_all([*map(planned, chosen)], launch, name, runs_folder),
+                lambda next_runs: run_all([*map(planned, next_runs)], launch, name, runs_folder),
                 partial(until.on_record, scales=scales, runs=runs_folder),
                 most=most,
                 at_once=launch.workers,
@@ -102,7 +102,7 @@ def main(arguments: Arguments) -> int:
 
 
 def most_seeds(arguments: Arguments) -> int | None:
-    """Return how many seeds a comparison may get, as its plan has them; None without `until=decided`."""
+    """Return the most seeds of a comparison, None without `until=decided`; ValueError if not planned."""
     aim, most, seeds = (arguments.keys[key] for key in ("until", "most", "seeds"))
     plan = preregistration().stopping
     if not aim and most:
@@ -119,7 +119,7 @@ def most_seeds(arguments: Arguments) -> int | None:
 
 
 def claimed(study: Study, grid: StudyGrid, runs: str | None) -> list[until.Followed]:
-    """Return the comparisons of claims between cells of a study that have their norm's own settings."""
+    """Return the comparisons of claims between cells of a study that run a norm with its usual settings."""
     cells = []
     for (row, task), plan in grid.items():
         run = until.Run(task, study.rows[row].norm, study.seeds[0])
@@ -127,14 +127,14 @@ def claimed(study: Study, grid: StudyGrid, runs: str | None) -> list[until.Follo
             own = until.as_it_comes(run, study.scale, runs).experiment
             cells += [(task, run.norm)] if own.folder() == plan.runs[0].folder() else []
     if not (comparisons := until.followed(cells, study.scale)):
-        raise ValueError("until=decided: no claim compares two of the study's rows without own settings")
+        raise ValueError("until=decided: no claim compares two of the study's rows in their usual settings")
     return comparisons
 
 
 def _check_norms(missing: Sequence[Planned]) -> None:
-    """Raise ValueError for a norm that a run cannot have: its class, its parameters, their values."""
+    """Raise ValueError if a run's norm cannot be made, because of its class or its parameters."""
     for run in missing:
-        from adanorm.norms import norm_factory  # and with it torch, not where all runs are completed
+        from adanorm.norms import norm_factory  # imports torch, only if a run is missing
 
         try:
             norm_factory(run.experiment.norm.choice)
@@ -143,7 +143,7 @@ def _check_norms(missing: Sequence[Planned]) -> None:
 
 
 def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
-    """Return in words how long runs take on the devices asked for, as `adanorm status` reckons it."""
+    """Return in words how long runs take on the launch's devices, by the estimate of `adanorm status`."""
     workers = counted(launch.workers, "worker")
     if launch.on_gpus:
         hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
@@ -156,14 +156,14 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
 
 
 def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned]:
-    """Return the study's runs with the user's settings; ValueError for one that makes a run another run."""
+    """Return the study's runs with the user's settings; ValueError if these make a run another run."""
     runs = plan_runs(grid)
     if not settings:
         return runs
     check_fixed(settings)
     changed = plan_runs(study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings)
-    for run, ours in zip(changed, runs, strict=True):
-        if run.experiment.folder() != ours.experiment.folder():
+    for run, unchanged in zip(changed, runs, strict=True):
+        if run.experiment.folder() != unchanged.experiment.folder():
             raise ValueError(f"{' '.join(settings)}: changes the study's runs; write a study of your own")
         loggers.check(run.experiment.logger)
     return changed

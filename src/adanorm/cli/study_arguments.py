@@ -1,4 +1,4 @@
-"""What names a study on the command line: its name or file, its tasks, scale and seeds, its records."""
+"""Arguments that choose a study: its name or file, tasks, scale, seeds and the folder of its records."""
 
 from functools import partial
 from pathlib import Path
@@ -16,20 +16,20 @@ STUDY_KEYS = {
     "runs": Key("folder of the records and tables (default: results/)"),
     "workers": Key("runs at a time (default: as many as this machine suits)"),
 }
-MOST = 60  # characters of seeds in a file's name
+MOST = 60  # the most characters of seeds in a file's name
 study_names = partial(choices, "study")
 
 
 def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
-    """Return the study that a command line names, between its name and that of its table.
+    """Return the name, the study and the name of its table for a command line.
 
-    The table is not the study's own with other tasks, scale, seeds or file: no committed one is replaced. Of
-    fewer tasks a study has no rule, which is for all of them. Raises ValueError for an unknown study,
-    scale or task, for seeds that are none, and for a rule without a margin.
+    With other tasks, scale, seeds or file the table has another name, so that no committed one is replaced.
+    With fewer tasks the study has no rule, as a rule is for all of them. Raises ValueError for an unknown
+    study, scale or task, for invalid seeds, and for a rule without a margin.
     """
-    given = arguments.keys
+    keys = arguments.keys
     study = load_study(arguments.names[0])
-    scale = given["scale"] or study.scale
+    scale = keys["scale"] or study.scale
     check_known("scale", [scale], choices("scale"))
     file = Path(arguments.names[0])
     is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
@@ -37,40 +37,40 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
     name = table if file.stem in choices("study") else file.stem
     if scale != study.scale:
         name, table = f"{name}-{scale}", f"{table}-{scale}"
-    seeds = seed_list(given["seeds"]) if given["seeds"] else study.seeds
-    tasks = name_list("task", given["task"]) if given["task"] else study.columns
+    seeds = seed_list(keys["seeds"]) if keys["seeds"] else study.seeds
+    tasks = name_list("task", keys["task"]) if keys["task"] else study.columns
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)
         table += f"-{'-'.join(study.columns)}"
     if study.rule is not None:
-        from adanorm.verdicts.rule import check_margins  # and with it numpy
+        from adanorm.verdicts.rule import check_margins  # imports numpy
 
         check_margins(study)
     if sorted(seeds) == sorted(study.seeds):
         seeds = study.seeds
     else:
-        listed = "-".join(map(str, seeds))
-        table += f"-seeds-{listed if len(listed) <= MOST else digest_of({'seeds': seeds})}"
+        seed_text = "-".join(map(str, seeds))
+        table += f"-seeds-{seed_text if len(seed_text) <= MOST else digest_of({'seeds': seeds})}"
     return name, study.model_copy(update={"scale": scale, "seeds": seeds}), table
 
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:
-    """Return the columns of a study that are named, in its own order, with the rows that have runs there."""
+    """Return the study with only the named tasks, in its own order, and only the rows with runs on these."""
     columns = study.columns
-    if others := [task for task in tasks if task not in columns]:
-        raise ValueError(f"task={others[0]}: not a column of the study: choose from {', '.join(columns)}")
+    if unknown := [task for task in tasks if task not in columns]:
+        raise ValueError(f"task={unknown[0]}: not a column of the study: choose from {', '.join(columns)}")
     rows = {label: row for label, row in study.rows.items() if {*tasks} & {*(row.only or tasks)}}
-    part = {
+    changes = {
         "columns": [task for task in columns if task in tasks],
         "rows": rows,
         "column_overrides": {task: own for task, own in study.column_overrides.items() if task in tasks},
         "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
         "rule": None,
     }
-    return study.model_copy(update=part)
+    return study.model_copy(update=changes)
 
 
 def workers_of(arguments: Arguments) -> int | None:
-    """Return `workers=`, or None where it is left to the machine."""
+    """Return the number in `workers=`, or None to leave it to the machine."""
     text = arguments.keys["workers"]
     return whole_number("workers", text, at_most=1024) if text else None

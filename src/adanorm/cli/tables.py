@@ -32,13 +32,13 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Write the table of every study, or of those named; or print another metric's."""
+    """Write the table of every study, or of those named; with a metric, print the tables instead."""
     metric = arguments.keys["metric"] or None
     formats = list(filter(None, arguments.keys["formats"].split(",")))
-    known = choices("study")
+    studies = choices("study")
     check_known("format", formats, FORMATS)
-    check_known("study", arguments.names, known, "; `adanorm study` writes the table of one of your own")
-    for name in arguments.names or known:
+    check_known("study", arguments.names, studies, "; `adanorm study` writes the table of one of your own")
+    for name in arguments.names or studies:
         study = load_study(name)
         table = Table(study, study_grid(study), metric=metric)
         if metric:
@@ -48,7 +48,7 @@ def main(arguments: Arguments) -> None:
         print(" and ".join([shown(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
     if arguments.names or metric or formats:
         return
-    columns, leagues = agreements(), task_leagues()  # what is of no one study comes last
+    columns, leagues = agreements(), task_leagues()  # tables of no single study come last
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),

@@ -1,4 +1,4 @@
-"""Where a command that reads text reads it from and writes it to: bit by bit, however long it is."""
+"""Input and output of commands that read text, as streams: a text may be of any length."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,29 +14,29 @@ from adanorm.files import writing
 
 TEXT_KEYS = {"input": Key("a file; default: the standard input"),
              "output": Key("a file; default: the standard output")}  # fmt: skip
-MARK = "\ufeff"  # of the byte order
-TOGETHER = 1024  # lines or sentences that are read before they are answered; of a terminal each
+MARK = "\ufeff"  # the byte order mark
+TOGETHER = 1024  # lines or sentences that are answered together; on a terminal, one
 
 Entry = TypeVar("Entry")
 
 
 class TextStreams(NamedTuple):
-    """The lines of the input, what takes the output, and how many entries are answered together."""
+    """The lines of the input, the function that writes output, and how many entries are answered together."""
 
     lines: Iterator[str]
     write: Callable[[str], object]
-    name: str  # of the input, for messages
+    name: str  # the input's name, for messages
     together: int
 
     def parts(self, entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-        """Return entries, as many as are answered together; the first are read now, before there is work."""
+        """Return the entries in lists of `together`; the first list is read now, before any work."""
         rest = iter(entries)
         parts = iter(lambda: list(islice(rest, self.together)), [])
         return chain(list(islice(parts, 1)), parts)
 
 
 def check_output(output: str) -> None:
-    """Raise ValueError where `output=` names a path that cannot be a file's; empty, it names none."""
+    """Raise ValueError if no file can be written at `output`; an empty `output` names no file."""
     if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
         raise ValueError(f"output={output}: no file can be written there")
 
@@ -46,16 +46,16 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
     """Open the input and the output that a command line names; an output file is written whole or not.
 
     The lines come without the input's byte order mark; with `keeps_mark` the output begins with it. A bar
-    shows the progress, if a person can see it. Raises ValueError where there is no input or no folder for the
-    output, and in reading for a line that is not UTF-8.
+    shows the progress, if a person can see it. Raises ValueError if there is no input or no folder for the
+    output; reading raises ValueError at a line that is not UTF-8.
     """
     source, output = arguments.keys["input"], arguments.keys["output"]
-    if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is one
+    if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is an input too
         raise ValueError(f"input={source}: no such file")
     check_output(output)
     if not source and sys.stdin is None:
         raise ValueError("the standard input is closed: name a file with input=FILE")
-    path = Path(output).resolve()  # a device, a pipe or a link stays one
+    path = Path(output).resolve()  # a link stays a link; a device or a pipe is written to
     with ExitStack() as stack:
         file = stack.enter_context(open(source, "rb")) if source else sys.stdin.buffer
         target: BinaryIO = sys.stdout.buffer
@@ -70,12 +70,12 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
         is_terminal = file.isatty()
         hidden = is_terminal or not sys.stderr.isatty() or (not output and sys.stdout.isatty())
         lines = _decoded(file, source or "input", write if keeps_mark else lambda mark: None)
-        shown = tqdm(lines, unit=" lines", disable=hidden)
-        yield TextStreams(iter(shown), write, source or "input", 1 if is_terminal else TOGETHER)
+        progress = tqdm(lines, unit=" lines", disable=hidden)
+        yield TextStreams(iter(progress), write, source or "input", 1 if is_terminal else TOGETHER)
 
 
 def _decoded(file: Iterable[bytes], name: str, write: Callable[[str], object]) -> Iterator[str]:
-    """Yield lines with what ends them; only a line feed does. A byte order mark is written, not yielded."""
+    """Yield lines with their line feeds, the only line ends. A byte order mark is written, not yielded."""
     for number, line in enumerate(file, 1):
         try:
             text = line.decode()

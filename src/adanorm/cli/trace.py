@@ -1,7 +1,7 @@
 """Print the runs behind a cell of a table, and the command that repeats each.
 
-Write norm and task as the table or the configuration does. The printed commands put a repeated run into
-a folder of its own (runs=repeated), so that it can be compared.
+Write NORM and TASK as the table or the configuration does. The printed commands put a repeated run into
+a folder of its own (runs=repeated), so that it can be compared with the record.
 """
 
 import shlex
@@ -23,12 +23,12 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Print what stands behind the cell that the command line names."""
+    """Print the runs behind the cell that the command line names."""
     print("\n".join(trace(arguments.names[0], folder_of(arguments.keys["runs"]))))
 
 
 def trace(address: str, runs: str | None = None) -> list[str]:
-    """Return lines on the runs of a cell, STUDY/NORM/TASK; ValueError for one that is not there."""
+    """Return lines on the runs of a cell, STUDY/NORM/TASK; raises ValueError if there is no such cell."""
     table, cell, (row, task) = table_cell(address, runs)
     study = table.study
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
@@ -47,15 +47,15 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     ending = f"{result.status}: {result.reason}"
     if result.status == "done":
         ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
-    one = reader.record(folder)
+    record = reader.record(folder)
     lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
-    for text in origins(one) or (["committed here"] if one.line else []):
+    for text in origins(record) or (["committed here"] if record.line else []):
         lines += hanging("  made     ", text)
-    if environment := one.environment:
+    if environment := record.environment:
         dirty = " and uncommitted changes" if environment.get("dirty") else ""
         lines.append(f"  commit   {environment.get('commit')}{dirty}")
         facts = [environment["device"], environment["precision"]]
         facts += [f"{name} {version}" for name, version in environment["packages"].items()]
         lines += hanging("  computed ", ", ".join(facts))
     lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.data.items()]
-    return [*lines, f"  repeat   {command} runs=repeated norm.backend={one.norm_backend}"]
+    return [*lines, f"  repeat   {command} runs=repeated norm.backend={record.norm_backend}"]

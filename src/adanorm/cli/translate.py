@@ -29,27 +29,27 @@ USAGE = Usage(keys=TEXT_KEYS, settings="of a run", examples=(EXAMPLE,))
 
 def main(arguments: Arguments) -> None:
     """Read source sentences, write their translations as running text."""
-    with text_streams(arguments) as text, redirect_stdout(sys.stderr):  # what is said is no translation
+    with text_streams(arguments) as text, redirect_stdout(sys.stderr):  # no messages in translations
         experiment = experiment_of(arguments.settings, kind="translation", otherwise="does not translate")
         for lines in translated(experiment, text.parts(line.removesuffix("\n") for line in text.lines)):
             text.write("".join(f"{line}\n" for line in lines))
 
 
-LONGEST_WORD = 100  # characters; the time of the byte pair encoding goes with the square of a word's
+LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length
 
 
 def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the translations, running text, of each part's sentences; raises as `trained` does."""
-    assert isinstance(experiment.data, ParallelConfig), "asked of translation only"
+    assert isinstance(experiment.data, ParallelConfig), "a translation task reads pairs"
     assert experiment.decoding is not None, "translation has settings of decoding"
-    # Time and memory go with the square of the length: what training had none of is cut.
+    # Time and memory grow with the square of the length: lines longer than those of training are cut.
     longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
     task, model = trained(experiment, Translation)
     for lines in parts:
         pieces = [_pieces(task, line, longest) for line in lines]
         sources = list(itertools.chain.from_iterable(pieces))
-        made = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
-        yield [task.corpus.words[1].join(" ".join(next(made) for _ in line)) for line in pieces]
+        translations = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
+        yield [task.corpus.words[1].join(" ".join(next(translations) for _ in line)) for line in pieces]
 
 
 def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
@@ -62,12 +62,12 @@ def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
 
 
 def _words_of(task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int) -> list[str]:
-    """Return the words of the translations of source ids, those of like length made together."""
+    """Return the words of each source's translation; sources of similar length are translated together."""
     words = [""] * len(sources)
     lengths = np.array([len(row) for row in sources], dtype=np.int64)
     for batch in batches_within(np.argsort(lengths, kind="stable"), lengths, tokens):
         indices: list[int] = batch.tolist()
-        made = task.translate(model, [sources[index] for index in indices])
-        for index, text in zip(indices, made, strict=True):
+        translations = task.translate(model, [sources[index] for index in indices])
+        for index, text in zip(indices, translations, strict=True):
             words[index] = text
     return words

@@ -44,18 +44,18 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Print the answers and the league of every task of a file."""
-    given, (file,) = arguments.keys, arguments.names
-    margin, task = given["margin"], given["task"]
+    keys, (file,) = arguments.keys, arguments.names
+    margin, task = keys["margin"], keys["task"]
     if not NUMBER.fullmatch(margin) or not 0 < float(margin) < MOST:
         raise ValueError(f"margin={margin}: must be a number above 0, the smallest difference that matters")
-    check_known("better", [given["better"]], ("higher", "lower"))
-    check_known("plan", filter(None, [given["plan"]]), plan_names())
+    check_known("better", [keys["better"]], ("higher", "lower"))
+    check_known("plan", filter(None, [keys["plan"]]), plan_names())
     by_task, rows = read_scores(Path(file))
     if task and "" in by_task:
         raise ValueError(f"task={task}: {file} has no column task")
     check_known("task", filter(None, [task]), by_task)
-    chosen = [name for name in by_task if task in ("", name)]
-    for lines in [_lines(file, name, by_task[name], rows, given) for name in chosen]:  # all are checked first
+    tasks = [name for name in by_task if task in ("", name)]
+    for lines in [_lines(file, name, by_task[name], rows, keys) for name in tasks]:  # all are checked first
         print("\n".join(lines))
 
 
@@ -67,17 +67,17 @@ def read_scores(path: Path) -> tuple[dict[str, dict[str, dict[int, float]]], Row
     by_task: dict[str, dict[str, dict[int, float]]] = {}
     rows: Rows = {}
     for row, fields in _rows(path):
-        where, (name, seed, score) = f"{path}, row {row}, column", (fields[column] for column in NEEDED)
+        field, (name, seed, score) = f"{path}, row {row}, column", (fields[column] for column in NEEDED)
         for column, text in fields.items():
             if column in ("task", "name") and not (text.isprintable() and 0 < len(text) <= LONGEST):
-                raise ValueError(f"{where} {column}: {text[:40]!r} is no name of 1 to {LONGEST} characters")
+                raise ValueError(f"{field} {column}: {text[:40]!r} is no name of 1 to {LONGEST} characters")
         if not (seed.isascii() and seed.isdecimal() and len(seed) <= 20):
-            raise ValueError(f"{where} seed: {seed[:40]!r} is no whole number")
+            raise ValueError(f"{field} seed: {seed[:40]!r} is no whole number")
         if not NUMBER.fullmatch(score) or abs(float(score)) > MOST:
-            raise ValueError(f"{where} score: {score[:40]!r} is no number such as 75.8")
+            raise ValueError(f"{field} score: {score[:40]!r} is no number such as 75.8")
         task = fields.get("task", "")
-        if (known := rows.setdefault((task, name, int(seed)), row)) != row:
-            raise ValueError(f"{where} seed: {seed} of {name} is there twice, first in row {known}")
+        if (first_row := rows.setdefault((task, name, int(seed)), row)) != row:
+            raise ValueError(f"{field} seed: {seed} of {name} is there twice, first in row {first_row}")
         by_task.setdefault(task, {}).setdefault(name, {})[int(seed)] = float(score)
     if not by_task:
         raise ValueError(f"{path}: has no row of scores")
@@ -110,24 +110,24 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         raise ValueError(f"{path}, row {reader.line_num + 1}: {error}") from None
 
 
-def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str, str]) -> list[str]:
-    """Return what the scores of a task say; raises ValueError where two names cannot be compared."""
+def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, str]) -> list[str]:
+    """Return the lines on the scores of a task; raises ValueError if two names cannot be compared."""
     first = {name: min(rows[task, name, seed] for seed in of) for name, of in scores.items()}
     if not 2 <= len(scores) <= MOST_NAMES:
-        what = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
-        raise ValueError(f"{file}, row {max(first.values())}, column name: {what}")
-    base = given["against"] or next(iter(scores))
+        reason = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
+        raise ValueError(f"{file}, row {max(first.values())}, column name: {reason}")
+    base = keys["against"] or next(iter(scores))
     check_known(f"name of {task or file}", [base], scores)
-    sign, better = (1 if given["better"] == "higher" else -1), given["better"]
-    made = partial(league_by_plan, plan=given["plan"]) if given["plan"] else league
+    sign, better = (1 if keys["better"] == "higher" else -1), keys["better"]
+    league_of = partial(league_by_plan, plan=keys["plan"]) if keys["plan"] else league
     signed = {name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()}
-    table = made(signed, float(given["margin"]))
-    for two, one in table.pairs.items():
-        if one is None:
-            raise ValueError(f"{file}, row {max(first[n] for n in two)}, column {_lacking(table, *two)}")
+    table = league_of(signed, float(keys["margin"]))
+    for names, pair in table.pairs.items():
+        if pair is None:
+            raise ValueError(f"{file}, row {max(first[n] for n in names)}, column {_lacking(table, *names)}")
     corrected = f"p corrected for {counted(len(table.pairs), 'pair')} (Holm)"
-    lines = hanging("", f"{task or file}: {better} is better, margin {given['margin']}, {corrected}")
-    digits = max(one.digits for one in table.pairs.values() if one)
+    lines = hanging("", f"{task or file}: {better} is better, margin {keys['margin']}, {corrected}")
+    digits = max(pair.digits for pair in table.pairs.values() if pair)
     cells = [
         (name, mean_text([*scores[name].values()], digits), str(len(of)), table.letters[name])
         for name, of in table.scores.items()
@@ -139,30 +139,30 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, given: Mapping[str,
         lines += hanging("  ", columns.rstrip())
     for name in table.scores:
         lines += _answer(table, name, base) if name != base else []
-    every = set[int]().union(*scores.values())
-    lacking = {name: every - {*of} for name, of in scores.items()}
-    notes = [f"{name} lacks {seeds([of])}, which its pairs leave out." for name, of in lacking.items() if of]
+    all_seeds = set[int]().union(*scores.values())
+    missing = {name: all_seeds - {*of} for name, of in scores.items()}
+    notes = [f"{name} lacks {seeds([of])}, which its pairs leave out." for name, of in missing.items() if of]
     return [*lines, *(line for note in [outlook(table), *notes] for line in hanging("", note))]
 
 
 def _lacking(table: League, first: str, second: str) -> str:
-    """Return in which column two names have nothing to compare, and why."""
+    """Return the column in which two names have nothing to compare, and why."""
     shared = table.scores[first].keys() & table.scores[second].keys()
     fewest = table.looks.after[0] if table.looks else 2
     if len(shared) < fewest:
         return f"seed: {first} and {second} share {counted(len(shared), 'seed')}, and need {fewest}"
-    return f"score: {first} and {second} differ by the same with every shared seed: equal gaps tell no noise"
+    return f"score: {first} and {second} differ by the same with every shared seed: equal gaps show no noise"
 
 
 def _answer(table: League, name: str, base: str) -> list[str]:
-    """Return the answer on a name beside another in its parts, each with what decides it."""
-    one = table.comparison(name, base)
-    assert one is not None, "checked for every pair"
-    digits, ps = one.digits, f"p {shown_p(one.p)}, corrected {shown_p(one.family_p)}"
+    """Return lines on a name beside the base: sign, size and answer, each with what decides it."""
+    pair = table.comparison(name, base)
+    assert pair is not None, "checked for every pair"
+    digits, ps = pair.digits, f"p {shown_p(pair.p)}, corrected {shown_p(pair.family_p)}"
     chance = f"P({name} > {base}) = {table.chance(name, base):.2f}"
     return [
-        *hanging("", f"{name} over {base}: {counted(one.seeds, 'seed')}, {chance}"),
-        *hanging("  sign: ", f"{one.sign}, {one.gap:+.{digits}f}, 95 % {one.interval.text(digits)}, {ps}"),
-        *hanging("  size: ", f"{one.size}, 90 % {one.margin_interval.text(digits)}"),
-        f"  answer: {one.answer}",
+        *hanging("", f"{name} over {base}: {counted(pair.seeds, 'seed')}, {chance}"),
+        *hanging("  sign: ", f"{pair.sign}, {pair.gap:+.{digits}f}, 95 % {pair.interval.text(digits)}, {ps}"),
+        *hanging("  size: ", f"{pair.size}, 90 % {pair.margin_interval.text(digits)}"),
+        f"  answer: {pair.answer}",
     ]

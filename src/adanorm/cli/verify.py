@@ -1,9 +1,9 @@
 """Run a recorded experiment again and say whether this machine reproduces the record.
 
-The answer is: to the bit, within rounding, as one more seed would (with the p-value),
-open (fewer than two seeds on record), or not (exit code 1).
-Then it lists how the two environments differ: processor, instructions, libraries, threads, versions.
-Without seed= the first seed on record is repeated. runs= names the folder of the records.
+The answer is one of these: reproduced to the bit; reproduced within rounding; another run, but within the
+spread of the seeds on record (with the p-value); open, with fewer than two seeds on record; or not reproduced
+(exit code 1). Then it lists how the two environments differ: processor, instructions, libraries, threads,
+versions. Without seed= the first seed on record is repeated. runs= names the folder of the records.
 """
 
 import textwrap
@@ -28,11 +28,11 @@ def main(arguments: Arguments) -> int:
     before = reader.record(recorded.folder())
     computed = {key: before.environment.get(key) for key in ("precision", "threads")}
     computed["norm.backend"] = before.norm_backend
-    given = {*map(_key, arguments.settings)}
-    kept = [f"{key}={value}" for key, value in computed.items() if value is not None and key not in given]
+    keys = {*map(_key, arguments.settings)}
+    pinned = [f"{key}={value}" for key, value in computed.items() if value is not None and key not in keys]
     settings = [setting for setting in arguments.settings if _key(setting) not in ("seed", "runs")]
-    here = [f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
-    repeated = compose_experiment([*settings, *kept, *here])
+    target = [f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
+    repeated = compose_experiment([*settings, *pinned, *target])
     if repeated.folder().resolve() == recorded.folder().resolve():
         raise ValueError(f"into={arguments.keys['into']}: is where the record is; name another folder")
     from adanorm.runs.execute import execute
@@ -46,18 +46,18 @@ def _key(setting: str) -> str:
 
 
 def _recorded(settings: list[str]) -> Experiment:
-    """Return the run on record that settings name; raises ValueError where there is none."""
-    named = compose_experiment(settings)
-    candidates = [named] if "seed" in map(_key, settings) else reader.runs_on_record(named)
+    """Return the run on record that settings name; raises ValueError if there is none."""
+    query = compose_experiment(settings)
+    candidates = [query] if "seed" in map(_key, settings) else reader.runs_on_record(query)
     if run := next((run for run in candidates if reader.is_complete(run.folder())), None):
         return run
-    what = f"{named.task.name} {named.norm.name} at scale {named.scale}"
-    of_series = [named.model_copy(update={"seed": seed}) for seed in (1, *(end + 1 for end in reader.SERIES))]
+    name = f"{query.task.name} {query.norm.name} at scale {query.scale}"
+    of_series = [query.model_copy(update={"seed": seed}) for seed in (1, *(end + 1 for end in reader.SERIES))]
     if seeds := [str(run.seed) for one in of_series for run in reader.runs_on_record(one)]:
-        raise ValueError(f"no record of {what} with seed={named.seed}: on record are {', '.join(seeds)}")
-    scales = {name.partition("-")[0] for name in reader.names(named.folder().parent)}
-    others = f"; of scale {', '.join(sorted(scales))} there are some" if scales - {named.scale} else ""
-    raise ValueError(f"no record of {what} under these settings{others}; `adanorm list` shows all on record")
+        raise ValueError(f"no record of {name} with seed={query.seed}: on record are {', '.join(seeds)}")
+    scales = {name.partition("-")[0] for name in reader.names(query.folder().parent)}
+    others = f"; of scale {', '.join(sorted(scales))} there are some" if scales - {query.scale} else ""
+    raise ValueError(f"no record of {name} under these settings{others}; `adanorm list` shows all on record")
 
 
 def _say(recorded: Experiment, repeated: Experiment) -> int:
@@ -66,8 +66,8 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     metric = METRICS[recorded.task.metric]
     name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
     scores = (repeat.recorded, repeat.repeated)
-    told = ["no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}" for score in scores]
-    lines = [f"{name}: test {metric.label} {told[0]} on record, {told[1]} here"]
+    texts = ["no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}" for score in scores]
+    lines = [f"{name}: test {metric.label} {texts[0]} on record, {texts[1]} here"]
     if len(repeat.seeds) > 1:
         mean = mean_text(repeat.seeds, metric.decimals(repeat.seeds[0]))
         lines.append(f"seeds on record: {len(repeat.seeds)}, {mean}")
@@ -79,7 +79,7 @@ def _say(recorded: Experiment, repeated: Experiment) -> int:
     }
     lines.append(verdicts.get(repeat.agreement, f"reproduced {repeat.agreement}"))
     unlike = differences(before.environment, after.environment)
-    lines += ["computed otherwise:", *unlike] if unlike else ["computed alike"]
+    lines += ["computed differently:", *unlike] if unlike else ["computed alike"]
     for line in lines:
         print(textwrap.fill(line, WIDTH, initial_indent="  " * (line in unlike), subsequent_indent="    "))
     return int(repeat.agreement == "differs")

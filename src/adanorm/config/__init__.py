@@ -1,1 +1,1 @@
-"""What one experiment is: its settings, where they come from, its identity."""
+"""The configuration of one experiment: its settings, where they come from, and its identity."""

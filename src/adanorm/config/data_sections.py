@@ -1,4 +1,4 @@
-"""The sections that say what data a run reads, one class a reader, and the user's own files by role."""
+"""Settings of the data that a run reads, one class per reader; and the user's own files by role."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pydantic import Field, model_validator
 from adanorm.config.sections import Config, EachOnce, Fraction, Positive
 
 SPLITS = ("train", "valid", "test")
-IDX_NAMES = tuple(f"{of}-{what}-ubyte" for of in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
-FULL_SIZE = "full-size"  # the `source` of a dry run's data, which are made up
+IDX_NAMES = tuple(f"{of}-{end}-ubyte" for of in ("train", "t10k") for end in ("images-idx3", "labels-idx1"))
+FULL_SIZE = "full-size"  # the `source` of a dry run's made-up data
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
 def _named_file(key: str, path: str) -> Path:
-    """Return the file that a setting names; raises ValueError where it is not there."""
+    """Return the file that a setting names; raises ValueError if it does not exist."""
     if not Path(path).is_file():
         raise ValueError(f"data.{key}={path}: no such file")
     return Path(path)
 
 
-def _plain_or_packed(key: str, named: str, rest: str) -> Path:
-    """Return the file `named` + `rest`, better with .gz; ValueError where neither is, or they differ."""
-    path = Path(f"{named}{rest}")
+def _plain_or_packed(key: str, prefix: str, ending: str) -> Path:
+    """Return the file `prefix` + `ending`, .gz preferred; ValueError if there is neither, or both differ."""
+    path = Path(f"{prefix}{ending}")
     packed = path.with_name(f"{path.name}.gz")
     if not (packed.is_file() or path.is_file()):
-        raise ValueError(f"data.{key}={named}: there is neither {path.name}.gz nor {path.name}")
+        raise ValueError(f"data.{key}={prefix}: there is neither {path.name}.gz nor {path.name}")
     if not (packed.is_file() and path.is_file()):
         return packed if packed.is_file() else path
     try:
@@ -43,35 +43,35 @@ def _plain_or_packed(key: str, named: str, rest: str) -> Path:
 
 
 def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
-    """Return the files of a fairseq data-bin by name, of its languages in either order."""
+    """Return the files of a fairseq data-bin by name; their names may have the languages in either order."""
     pairs = ["-".join(languages), "-".join(languages[::-1])]
     pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
-    if more := next(folder.glob(f"train[0-9]*.{pair}.*"), None):
+    if shard := next(folder.glob(f"train[0-9]*.{pair}.*"), None):
         raise ValueError(
-            f"data.path={folder}: holds {more.name}; only `train` is read: join the training sets"
+            f"data.path={folder}: holds {shard.name}; only `train` is read: join the training sets"
         )
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]
-    files = {name: _there(folder / name) for name in names}
-    return {name: _there(folder / name) for name in (f"dict.{code}.txt" for code in languages)} | files
+    files = {name: _existing(folder / name) for name in names}
+    return {name: _existing(folder / name) for name in (f"dict.{code}.txt" for code in languages)} | files
 
 
-def _there(path: Path) -> Path:
-    """Return a path as it is; raises ValueError where no file is there."""
+def _existing(path: Path) -> Path:
+    """Return the path unchanged; raises ValueError if no file is there."""
     if not path.is_file():
         raise ValueError(f"data.path={path.parent}: holds no {path.name}")
     return path
 
 
 def penn_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the Penn Treebank's files wsj_SSNN.* by split, in order: sections 2 to 21, 22 and 23 (paper)."""
+    """Return the Penn Treebank's sorted files wsj_SSNN.* by split, as in the paper: sections 2-21, 22, 23."""
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
     sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
-    files = {split: [p for p in paths if int(p.name[4:6]) in wanted] for split, wanted in sections.items()}
-    for split, of_split in files.items():
-        names = [path.name[:8] for path in of_split]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"data.path={folder}: holds {twice} more than once")
+    files = {split: [p for p in paths if int(p.name[4:6]) in numbers] for split, numbers in sections.items()}
+    for split, split_files in files.items():
+        names = [path.name[:8] for path in split_files]
+        if duplicate := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"data.path={folder}: holds {duplicate} more than once")
         if not names:
             raise ValueError(
                 f"data.path={folder}: holds no file wsj_SSNN.* of the sections for {split};"
@@ -81,31 +81,31 @@ def penn_files(folder: Path) -> dict[str, list[Path]]:
 
 
 class DataConfig(Config):
-    """Where data come from; `cache`, `mirror` and `mirrors` are places, which do not identify a run."""
+    """The source of the data; the places `cache`, `mirror` and `mirrors` do not identify a run."""
 
-    kind: ClassVar[str]  # of the tasks that these data are for
+    kind: ClassVar[str]  # the `kind` of the tasks that these data are for
 
     reader: str
     source: str
     cache: str | None
     mirror: str | None
-    mirrors: tuple[str, ...] = ()  # the default ones
+    mirrors: tuple[str, ...] = ()  # used if no `mirror` is set
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role, {} for the catalogue's; ValueError where one is missing."""
+        """Return the user's own files by role, {} for data of the catalogue; ValueError if one is missing."""
         return {}
 
     def local_files(self) -> dict[str, list[Path]]:
-        """Return every file that is at a path the user named, by role: they count by content."""
+        """Return all files at paths that the user named, by role; their content identifies the run."""
         return {role: [path] for role, path in self.own_files().items()}
 
     def lacks(self) -> str | None:
-        """Return what only the user can give and has not given, or None."""
+        """Return a message on data that only the user can provide and has not named, or None."""
         return None
 
 
 class LabelledImagesConfig(DataConfig):
-    """Images with labels, in files that the user may have."""
+    """Images with labels; the user may name a folder `path` of own files."""
 
     kind = "classification"
     side: ClassVar[int]  # pixels
@@ -139,17 +139,17 @@ class ColorImagesConfig(LabelledImagesConfig):
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
 
     def own_files(self) -> dict[str, Path]:
-        """Return the files data_batch_*.bin, by number, and test_batch.bin under `path`."""
+        """Return the files data_batch_*.bin, in order of their numbers, and test_batch.bin under `path`."""
         if self.path is None:
             return {}
         folder = Path(self.path)
         batches = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
         files = [*(batches or [folder / "data_batch_1.bin"]), folder / "test_batch.bin"]
-        return {path.stem: _there(path) for path in files}
+        return {path.stem: _existing(path) for path in files}
 
 
 class GaussianConfig(DataConfig):
-    """Inputs drawn from a normal distribution, and a random linear map of them."""
+    """Inputs drawn from a normal distribution; the targets are a random linear map of them, plus noise."""
 
     kind = "regression"
     reader: Literal["gaussian"]
@@ -164,23 +164,23 @@ class GaussianConfig(DataConfig):
 
 
 class ThreeFilesConfig(DataConfig):
-    """Data that the user may give as one file per split."""
+    """Data for which the user may name one file per split."""
 
     train: str | None
     valid: str | None
     test: str | None
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's three files by split."""
+        """Return the user's three files by split, or {}."""
         return {split: _named_file(split, path) for split, path in self.named().items()}
 
     def named(self) -> dict[str, str]:
-        """Return what the user gave of each split; raises ValueError where that is some of them."""
-        named = {split: path for split in SPLITS if (path := getattr(self, split))}
-        if named and (lacking := [f"data.{split}" for split in SPLITS if split not in named]):
+        """Return the user's path for each split, or {}; raises ValueError if only some splits have one."""
+        paths = {split: path for split in SPLITS if (path := getattr(self, split))}
+        if paths and (missing := [f"data.{split}" for split in SPLITS if split not in paths]):
             needed = "own text needs data.train, data.valid and data.test"
-            raise ValueError(f"{needed}: set {' and '.join(lacking)} too")
-        return named
+            raise ValueError(f"{needed}: set {' and '.join(missing)} too")
+        return paths
 
 
 class TextConfig(ThreeFilesConfig):
@@ -192,7 +192,7 @@ class TextConfig(ThreeFilesConfig):
     batch_tokens: Positive
     lowercase: bool
     min_count: Positive
-    words: Literal["alphanumeric"] | None = None  # null: what white space separates
+    words: Literal["alphanumeric"] | None = None  # null: words are separated by white space
     label_noise: Fraction | None = None
 
 
@@ -217,7 +217,7 @@ class ParallelConfig(ThreeFilesConfig):
     batch_tokens: Positive
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role: a fairseq data-bin's, or six texts PREFIX.<language>."""
+        """Return the user's own files by role: a fairseq data-bin's, or six texts named PREFIX.<language>."""
         if self.path is not None:
             if self.train or self.valid or self.test:
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
@@ -239,7 +239,7 @@ class ByteTextConfig(DataConfig):
     evaluation_streams: Positive
 
     @model_validator(mode="after")
-    def _fractions_are_of_one(self) -> ByteTextConfig:
+    def _fractions_add_up_to_one(self) -> ByteTextConfig:
         if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
             raise ValueError(f"fractions {list(self.fractions)}: three parts above 0 that add up to 1")
         return self
@@ -250,7 +250,7 @@ class ByteTextConfig(DataConfig):
 
 
 class TreebankConfig(ThreeFilesConfig):
-    """Sentences with their trees, and what a parser is told; `path` and own trees go before `source`."""
+    """Sentences with their trees, and how a parser reads them; `path` or own files replace `source`."""
 
     kind = "parsing"
     reader: Literal["trees"]
@@ -266,24 +266,24 @@ class TreebankConfig(ThreeFilesConfig):
     fold: Annotated[int, Field(ge=1, le=5)] | None = None
 
     @model_validator(mode="after")
-    def _source_has_what_is_asked(self) -> TreebankConfig:
-        named = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
-        if len(given := [key for key, value in named.items() if value is not None]) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: each says which trees are read")
+    def _trees_have_one_source(self) -> TreebankConfig:
+        settings = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
+        if len(keys := [key for key, value in settings.items() if value is not None]) > 1:
+            raise ValueError(f"{' and '.join(keys)} exclude each other: each says which trees are read")
         if self.path is not None and not self.conversion:
             raise ValueError(
-                "data.conversion: name what made dependencies of the Penn Treebank, such as"
-                " stanford-3.3.0 or penn2malt: it moves UAS"
+                "data.conversion: name the program that converted the Penn Treebank to dependencies, such as"
+                " stanford-3.3.0 or penn2malt: UAS depends on it"
             )
         return self
 
     def lacks(self) -> str | None:
-        """Return what to name for the Penn Treebank, which is licensed, where it is not named."""
+        """Return what the user must name for the licensed Penn Treebank, None if nothing is missing."""
         if self.source != "penn" or self.path is not None or self.train is not None:
             return None
         return (
-            "the Penn Treebank is licensed: name the folder of your own, as dependencies, with data.path"
-            " and what converted it with data.conversion"
+            "the Penn Treebank is licensed: name the folder of your own copy, converted to dependencies, with"
+            " data.path, and the program that converted it with data.conversion"
         )
 
     def local_files(self) -> dict[str, list[Path]]:

@@ -1,4 +1,4 @@
-"""What one run is: its composed configuration, checked, typed and identified by a digest."""
+"""The configuration of one run: composed, checked, typed, and identified by a digest."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from adanorm.config.sections import Config, Positive, Seed
 from adanorm.files import digest_of, sha256
 from adanorm.metrics.table import check_target
 
-# Settings that do not identify a run: the same run may be computed with others.
-NO_PART = ("device", "compile", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
+# Settings that do not identify a run: it is the same run with other values of them.
+LEFT_OUT = ("device", "compile", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
 
 
 class Experiment(Config):
-    """One run."""
+    """The settings of one run."""
 
     task: sections.TaskConfig
     norm: sections.NormConfig
     scale: sections.Scale
     seed: Seed
-    updates: Positive | None = None  # of a dry run
+    updates: Positive | None = None  # of a dry run; null: a whole run
     data: AnyData
     model: AnyModel
     decoding: sections.DecodingConfig | None = None
@@ -63,29 +63,29 @@ class Experiment(Config):
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What makes this run the run it is, as plain values, not to be changed.
+        """The settings that identify this run, as plain values; do not change them.
 
-        Device, the norms' backend and places are left out, and so is every null: a setting added later leaves
-        older digests as they are. The user's files and code count by content; ValueError if one is missing.
+        Device, the norms' backend and the places of files are left out. So is every null: a setting added
+        later keeps older digests. The user's files and code count by content; ValueError if one is missing.
         """
-        aside: dict[str, Any] = {**dict.fromkeys(NO_PART, True), "norm": {"backend"}}
-        identity: dict[str, Any] = self.model_dump(mode="json", exclude=aside, exclude_none=True)
+        excluded: dict[str, Any] = {**dict.fromkeys(LEFT_OUT, True), "norm": {"backend"}}
+        identity: dict[str, Any] = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         places = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
         identity["data"] = {key: value for key, value in identity["data"].items() if key not in places}
         if self.own_data:
             identity["data"]["source"] = "own"
-        if local := self.data.local_files():
-            identity["data"]["files"] = {role: sha256(*paths) for role, paths in local.items()}
+        if files := self.data.local_files():
+            identity["data"]["files"] = {role: sha256(*paths) for role, paths in files.items()}
         if code := self.norm.code:
             digests = {name: hashlib.sha256(content).hexdigest() for name, content in code.items()}
             identity["norm"]["code"] = digests
         return identity
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values, which has an identity of its own."""
+        """Return a copy with the values of `update`, and with an identity of its own."""
         copy, changed = super().model_copy(update=update, deep=deep), update or {}
         *_, identity = (copy.__dict__.pop(name, None) for name in ("digest", "identity"))
-        if identity is not None and changed.keys() <= {"seed", *NO_PART}:
+        if identity is not None and changed.keys() <= {"seed", *LEFT_OUT}:
             seed = {key: value for key, value in changed.items() if key == "seed"}
             copy.__dict__["identity"] = {**identity, **seed}
         return copy
@@ -102,6 +102,6 @@ class Experiment(Config):
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
-        dry = "" if self.updates is None else "dry-"  # where no table looks
+        dry = "" if self.updates is None else "dry-"  # no table reads such folders
         runs = DRY_RUNS if dry and not self.runs else runs_folder(self.runs)
         return runs / self.task.name / self.norm.name / f"{dry}{self.scale}-seed{self.seed}-{self.digest}"

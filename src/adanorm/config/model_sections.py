@@ -1,4 +1,4 @@
-"""The sections of a configuration that say what model a run trains, one class a model."""
+"""Settings of the model that a run trains, one class per model."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pydantic import Field, model_validator
 
 from adanorm.config import data_sections
 from adanorm.config.data_sections import DataConfig
-from adanorm.config.placements import POSITIONS, Heads, Placement, a_quarter, placements
+from adanorm.config.placements import POSITIONS, Heads, Placement, placements, quarter
 from adanorm.config.sections import Config, Fraction, Positive
 
 
 class Sites(NamedTuple):
-    """What a model's norm sites offer a norm; the defaults are those of most models."""
+    """What a model's norm sites offer a norm; the defaults hold for most models."""
 
-    positions: bool = True  # an example has several positions, each a row; else it is one row
-    positions_with: str | None = None  # the setting under which it has, where it has not
-    padding_known: bool = True  # a site says which positions are padding, or has none
-    causal: bool = False  # no position may know of those behind it
-    after_layers: bool = True  # some site has a layer of its own before it
+    positions: bool = True  # an example has one row per position; False: it is one row
+    positions_with: str | None = None  # the setting that makes `positions` true, if there is one
+    padding_known: bool = True  # the sites say which positions are padding, or have no padding
+    causal: bool = False  # no position may see later ones
+    after_layers: bool = True  # some site follows a layer of its own
 
 
 class ModelConfig(Config):
-    """Settings of a model, and what the data and the norms must be that it takes."""
+    """Settings of a model, with what it requires of its data and its norms."""
 
-    reads: ClassVar[tuple[type[DataConfig], ...]]  # the sections of data
-    carries: ClassVar[Literal["positions", "state"] | None] = None  # from segment to segment of a text
+    reads: ClassVar[tuple[type[DataConfig], ...]]  # the data sections that suit
+    carries: ClassVar[Literal["positions", "state"] | None] = None  # what passes on to a text's next segment
     norm_sites: ClassVar[Sites] = Sites()
 
     name: str
 
     def misfit(self, data: DataConfig) -> str | None:
-        """Return why data of a section that it reads do not suit these settings, None where they do."""
+        """Return why data of a section in `reads` do not suit these settings, or None if they do."""
         return None
 
     def sites(self) -> Sites:
@@ -43,10 +43,10 @@ class ModelConfig(Config):
 
 
 class TransformerConfig(ModelConfig):
-    """Settings of a Transformer: its sizes."""
+    """Sizes and dropout of a Transformer."""
 
     heads_divide_dim: ClassVar[bool] = True
-    has_sines: ClassVar[bool] = True  # its positions are sines and cosines, of an even width
+    has_sines: ClassVar[bool] = True  # it encodes positions by sines and cosines, which need an even width
 
     layers: Positive
     dim: Positive
@@ -64,32 +64,32 @@ class TransformerConfig(ModelConfig):
 
 
 class ResidualConfig(TransformerConfig):
-    """Settings of a Transformer whose norms have a position; `positions` are those it can have."""
+    """Settings of a Transformer whose norms have a position; `positions` are the choices."""
 
     positions: ClassVar[tuple[str, ...]] = tuple(POSITIONS)
 
     pre_norm: bool
     norm_position: str | None = None  # null: as pre_norm says
-    post_layers: Positive | None = None  # of mix; null: a quarter of the layers, at least one
+    post_layers: Positive | None = None  # for mix; null: a quarter of the layers, at least one
 
     @model_validator(mode="before")
     @classmethod
     def _one_run_has_one_identity(cls, settings: Any) -> Any:
-        """Say with null what is a default; raises ValueError for an unknown position."""
+        """Write defaults as null: equal runs have one identity. Raises ValueError for an unknown position."""
         position = settings.get("norm_position") if isinstance(settings, dict) else None
         if position is None:
             return settings
         if position not in cls.positions:
             raise ValueError(f"norm_position={position!r}: choose {', '.join(cls.positions)}")
-        stated = dict(settings)
+        values = dict(settings)
         if position in ("pre", "post"):
-            stated |= {"norm_position": None, "pre_norm": position == "pre"}
-        layers = stated.get("layers")
-        if position == "mix" and isinstance(layers, int) and stated.get("post_layers") == a_quarter(layers):
-            stated["post_layers"] = None
-        if POSITIONS[position].in_heads and stated.get("qk_norm") == "head":
-            stated["qk_norm"] = None
-        return stated
+            values |= {"norm_position": None, "pre_norm": position == "pre"}
+        layers = values.get("layers")
+        if position == "mix" and isinstance(layers, int) and values.get("post_layers") == quarter(layers):
+            values["post_layers"] = None
+        if POSITIONS[position].in_heads and values.get("qk_norm") == "head":
+            values["qk_norm"] = None
+        return values
 
     @model_validator(mode="after")
     def _post_layers_leave_some(self) -> ResidualConfig:
@@ -121,15 +121,15 @@ class SentenceEncoderConfig(AttentionNormsConfig):
     name: Literal["sentence_encoder"]
     pooling: Literal["mean", "max", "first"]
     attention_dropout: Fraction | None = None
-    init: Literal["xavier"] | None = None  # null: PyTorch's of linear layers, N(0, 1/d) of embeddings
+    init: Literal["xavier"] | None = None  # null: PyTorch's for linear layers, N(0, 1/d) for embeddings
 
 
 class FairseqTransformerConfig(ResidualConfig):
-    """Settings of models.fairseq_transformer; null: the architecture's own."""
+    """Settings of models.fairseq_transformer; a size of null is the architecture's own."""
 
     reads = (data_sections.ParallelConfig,)
     norm_sites = Sites(padding_known=False, after_layers=False)
-    positions = ("pre", "post", "mix", "deepnorm")  # what fairseq's layers can be told
+    positions = ("pre", "post", "mix", "deepnorm")  # those that fairseq's layers offer
 
     name: Literal["fairseq_transformer"]
     architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
@@ -145,14 +145,14 @@ class FairseqTransformerConfig(ResidualConfig):
     @model_validator(mode="before")
     @classmethod
     def _has_no_norms_in_heads(cls, settings: Any) -> Any:
-        """Leave out a qk_norm of null, which the other Transformers have; raises ValueError for another."""
-        stated = dict(settings)
-        if (chosen := stated.pop("qk_norm", None)) is not None:
+        """Drop qk_norm=null, which other Transformers have; raises ValueError for any other qk_norm."""
+        values = dict(settings)
+        if (qk_norm := values.pop("qk_norm", None)) is not None:
             raise ValueError(
-                f"qk_norm={chosen}: not offered here, as fairseq's attention shows no queries and keys;"
+                f"qk_norm={qk_norm}: not offered here, as fairseq's attention shows no queries and keys;"
                 " choose null, or task=rt, sst5 or enwik8"
             )
-        return stated
+        return values
 
 
 class TransformerXlConfig(AttentionNormsConfig):
@@ -184,28 +184,28 @@ class VisionTransformerConfig(TransformerConfig):
         return self
 
     def misfit(self, data: DataConfig) -> str | None:
-        """Return that the images are of another size."""
+        """Return a message if the images are of another size than the model's, else None."""
         assert isinstance(data, data_sections.LabelledImagesConfig)
-        fitting = f"the images are of {data.side} x {data.side} pixels"
-        return None if data.side == self.image_size else f"model.image_size={self.image_size}: {fitting}"
+        hint = f"the images are of {data.side} x {data.side} pixels"
+        return None if data.side == self.image_size else f"model.image_size={self.image_size}: {hint}"
 
 
-# Null is in front of the activation, where the paper has the norm.
+# Null puts the norm in front of the activation, as the paper does.
 AroundActivation = Literal["pre", "post", "sandwich"] | None
 
 
 class ImageModelConfig(ModelConfig):
-    """A model of images, whose norms are over channels or over all units of a layer of an image."""
+    """Settings of an image model; its norms are over the channels or over all units of a layer."""
 
     norm_axes: Literal["all", "channels"]
 
     def sites(self) -> Sites:
-        """Return positions where the norms are not over all units."""
+        """Return the norm sites; they have positions unless the norms are over all units."""
         return Sites(positions=self.norm_axes != "all", positions_with="model.norm_axes=channels")
 
 
 class MnistCnnConfig(ImageModelConfig):
-    """Settings of models.convolutional."""
+    """Settings of models.convolutional.MnistCnn."""
 
     reads = (data_sections.ImagesConfig,)
 
@@ -213,12 +213,12 @@ class MnistCnnConfig(ImageModelConfig):
     norm_axes: Literal["all", "channels", "width"]  # type: ignore[assignment]
     channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
     kernel_size: Annotated[int, Field(ge=1, le=9)]
-    hidden: Positive | None = None  # units of a hidden layer, its norm before its ReLU; null: none
+    hidden: Positive | None = None  # units of a hidden layer with a norm before its ReLU; null: no such layer
     norm_position: AroundActivation = None
 
 
 class VggConfig(ImageModelConfig):
-    """Settings of models.convolutional."""
+    """Settings of models.convolutional.Vgg."""
 
     reads = (data_sections.ColorImagesConfig,)
 
@@ -227,7 +227,7 @@ class VggConfig(ImageModelConfig):
 
 
 class DeepLinearConfig(ModelConfig):
-    """Settings of models.feed_forward."""
+    """Settings of models.feed_forward.DeepLinear."""
 
     reads = (data_sections.GaussianConfig,)
     norm_sites = Sites(positions=False)
@@ -243,7 +243,7 @@ class RecurrentConfig(ModelConfig):
 
     reads = (data_sections.ByteTextConfig,)
     carries = "state"
-    norm_sites = Sites(positions=False, causal=True, after_layers=False)  # a time step's rows alone
+    norm_sites = Sites(positions=False, causal=True, after_layers=False)  # one time step at a time
 
     name: Literal["recurrent"]
     cell: Literal["lstm", "gru", "rnn"]
@@ -258,7 +258,7 @@ class RecurrentConfig(ModelConfig):
 
 
 class TransitionParserConfig(ModelConfig):
-    """Settings of models.feed_forward."""
+    """Settings of models.feed_forward.TransitionParser."""
 
     reads = (data_sections.TreebankConfig,)
     norm_sites = Sites(positions=False)
@@ -273,7 +273,7 @@ class TransitionParserConfig(ModelConfig):
     norm_position: AroundActivation = None
 
 
-# What builds the model of each section: called as built(make_norm, settings, **sizes).
+# The builder of each section's model; it is called with (make_norm, settings, **sizes).
 MODELS: dict[type[ModelConfig], str] = {
     MnistCnnConfig: "adanorm.models.convolutional:MnistCnn",
     VggConfig: "adanorm.models.convolutional:Vgg",
@@ -289,7 +289,7 @@ MODELS: dict[type[ModelConfig], str] = {
 if TYPE_CHECKING:
     AnyModel: TypeAlias = ModelConfig
     AnyData: TypeAlias = DataConfig
-else:  # one of the sections, by its `name` or `reader`
+else:  # the section is found by its `name` or `reader`
     AnyModel = Annotated[reduce(or_, MODELS), Field(discriminator="name")]
-    _read = dict.fromkeys(data for model in MODELS for data in model.reads)
-    AnyData = Annotated[reduce(or_, _read), Field(discriminator="reader")]
+    _data_sections = dict.fromkeys(data for model in MODELS for data in model.reads)
+    AnyData = Annotated[reduce(or_, _data_sections), Field(discriminator="reader")]

@@ -1,4 +1,4 @@
-"""Norms of other packages, by an entry point or by package.module:Class, identified by their source."""
+"""Norms of other packages, named by entry point or as package.module:Class, identified by their source."""
 
 import ast
 import importlib.machinery
@@ -17,22 +17,22 @@ from typing import Any, ClassVar
 from adanorm.config.paths import choices
 
 GROUP = "adanorm.norms"
-MOST_FILES = 500  # what imports more is a library, which its version identifies, not a norm
+MOST_FILES = 500  # a module that imports more is a library, which its version identifies
 
 
 def outside_norms() -> list[str]:
-    """Return the names of norms that installed packages offer as entry points, sorted."""
+    """Return the sorted names of norms that installed packages offer as entry points."""
     return sorted(point.name for point in entry_points(group=GROUP))
 
 
 def find_outside(name: str, path: str | None) -> Any:
-    """Return the class at a path, package.module:Class, or of the entry point of that name, or None.
+    """Return the class at `path`, package.module:Class, or else of the entry point `name`, or else None.
 
-    A norm of the suite goes before an entry point of its name. Raises ValueError where a path has no class.
+    A norm of the suite goes before an entry point of its name. Raises ValueError if the import fails.
     """
-    if (named := _module_and_class(name, path)) is None:
+    if (location := _module_and_class(name, path)) is None:
         return None
-    module, attribute = named
+    module, attribute = location
     try:
         root, files = source_of(module)
         _OutsideFinder.hashed |= {os.path.realpath(root / name): content for name, content in files.items()}
@@ -40,17 +40,17 @@ def find_outside(name: str, path: str | None) -> Any:
         if _OutsideFinder not in sys.meta_path:
             sys.meta_path.insert(0, _OutsideFinder)
         return getattr(importlib.import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # whatever another's module does when it is imported
+    except (Exception, SystemExit) as error:  # importing foreign code may raise anything
         is_plain = isinstance(error, ImportError | AttributeError | ValueError | OSError)
         reason = str(error) if is_plain else f"{type(error).__name__}: {error}"
         raise ValueError(f"norm.path='{module}:{attribute}': {reason}") from error
 
 
 class _FromSource(importlib.machinery.SourceFileLoader):
-    """Compiles a module from the bytes that were hashed, whatever bytecode lies beside them.
+    """Compiles a module from the bytes that were hashed, and ignores cached bytecode.
 
-    Python trusts bytecode whose source has the same size and the same second. A module that was not hashed,
-    as its name was made up at run time, is compiled from its source too.
+    Python trusts bytecode if the source has the same size and the same second of change. A module whose name
+    is made up at run time is not hashed; it is compiled from its source too.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -60,14 +60,14 @@ class _FromSource(importlib.machinery.SourceFileLoader):
 
 
 class _OutsideFinder:
-    """Finds the modules of outside norms as Python does, now and later, and has _FromSource load them."""
+    """Finds the modules of outside norms as Python does, but has _FromSource load them, now and later."""
 
     hashed: ClassVar[dict[str, bytes]] = {}  # by path
-    tops: ClassVar[set[str]] = set()  # packages, and modules that lie in none
+    tops: ClassVar[set[str]] = set()  # top-level packages and modules
 
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        """Return the spec of a module of such a package, None of any other."""
+        """Return the spec of a module within `tops`, None for any other module."""
         if name.partition(".")[0] not in cls.tops:
             return None
         specs = (finder.find_spec(name, path) for finder in sys.meta_path if finder is not cls)
@@ -78,17 +78,17 @@ class _OutsideFinder:
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
-    """Return a norm's source files by relative path, {} for the suite's own; nothing is imported."""
-    if (named := _module_and_class(name, path)) is None:
+    """Return the contents of a norm's source files by relative path, {} for the suite's; imports nothing."""
+    if (location := _module_and_class(name, path)) is None:
         return {}
     try:
-        return source_of(named[0])[1]
+        return source_of(location[0])[1]
     except (OSError, ValueError) as error:
-        raise ValueError(f"norm.path='{':'.join(named)}': {error}") from None
+        raise ValueError(f"norm.path='{':'.join(location)}': {error}") from None
 
 
 def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
-    """Return module and class of a norm from outside, None of the suite's own or an unknown one."""
+    """Return module and class of a norm from outside, None for a norm of the suite or an unknown one."""
     if path is None:
         points = () if name in choices("norm") else entry_points(group=GROUP, name=name)
         return next(((point.module, point.attr) for point in points), None)
@@ -102,13 +102,13 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
 
 @cache
 def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
-    """Return the folder of a module's package, and the files of what the module imports from it, by path.
+    """Return the folder that holds a module's package, and contents by path: the module and its imports.
 
-    For a module in no package, these are the modules of its folder that it imports. The imports are read,
-    not run: what is imported by a name made up at run time is not seen. Files are read once a process, as
-    Python does. Raises ValueError where the module is not there, has no file, or imports too many.
+    Only imports from its own package count; for a module in no package, those from its folder. Imports are
+    read from the source, not run: one by a name made up at run time is missed. Files are read once per
+    process, as Python does. Raises ValueError if the module is not found, has no file, or imports too many.
     """
-    importlib.invalidate_caches()  # the folder may have been listed before the file was written
+    importlib.invalidate_caches()  # Python may have listed the folder before the file was written
     top = module.partition(".")[0]
     spec = importlib.util.find_spec(top)
     folders = list(spec.submodule_search_locations or ()) if spec else []
@@ -120,25 +120,25 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         raise ValueError(f"no module named {module!r} in the current folder, in PYTHONPATH, or installed")
     # Installed modules that lie side by side may be of different authors.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    within = f"{top}." if folders or is_installed else ""
+    prefix = f"{top}." if folders or is_installed else ""
     files: dict[str, bytes] = {}
-    left, seen = [module], set[str]()
-    while left:
-        name = left.pop()
-        if name in seen or not f"{name}.".startswith(within):
+    queue, seen = [module], set[str]()
+    while queue:
+        name = queue.pop()
+        if name in seen or not f"{name}.".startswith(prefix):
             continue
         seen.add(name)
-        left += [name.rpartition(".")[0]] if "." in name else []  # importing a.b runs a
+        queue += [name.rpartition(".")[0]] if "." in name else []  # importing a.b runs a
         if path := _file_of(root, name):
             if len(files) == MOST_FILES:
                 raise ValueError(f"it imports over {MOST_FILES} modules of {top}: put the norm into its own")
             files[path.relative_to(root).as_posix()] = content = path.read_bytes()
-            left += _imports(path, name, content)
+            queue += _imports(path, name, content)
     return root, dict(sorted(files.items()))
 
 
 def _file_of(root: Path, name: str) -> Path | None:
-    """Return the file that importing a module runs, None where there is none, or it is of another folder."""
+    """Return the file under `root` that importing a module runs, or None if there is none."""
     path = root.joinpath(*name.split("."))
     compiled = path.parent.glob(f"{path.name}.*.so")
     paths = (path / "__init__.py", *compiled, path.with_name(f"{path.name}.py"))
@@ -146,19 +146,19 @@ def _file_of(root: Path, name: str) -> Path | None:
 
 
 def _imports(path: Path, name: str, content: bytes) -> Iterator[str]:
-    """Yield the names that a module with this content imports; some may name no module."""
+    """Yield the names that a module with this content imports; some may not be modules."""
     if path.suffix != ".py":
         return
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
-    around = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = around[: len(around) - node.level + 1] if node.level else []
-            whole = ".".join([*base, *([node.module] if node.module else [])])
-            yield whole
-            yield from (f"{whole}.{alias.name}" for alias in node.names if alias.name != "*")
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names if alias.name != "*")

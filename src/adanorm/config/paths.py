@@ -1,4 +1,4 @@
-"""Where the project and its configuration lie, in a checkout or installed."""
+"""Folders of the project and its configuration, in a checkout or installed."""
 
 import json
 import os
@@ -9,9 +9,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IS_CHECKOUT = (PACKAGE.parents[1] / "conf" / "run.yaml").is_file()
-# What comes with the code: beside it in a checkout, within it where it was installed from a wheel.
+# The folder of files that come with the code: the checkout, or a folder within an installed package.
 SHIPPED = PACKAGE.parents[1] if IS_CHECKOUT else PACKAGE / "shipped"
-# Where records, tables and downloads lie: the checkout, or the folder that a command is started in.
+# The folder of records, tables and downloads: the checkout, or the folder that a command is started in.
 PROJECT = PACKAGE.parents[1] if IS_CHECKOUT else Path.cwd()
 CONF = SHIPPED / "conf"
 RUNS = PROJECT / "results" / "runs"
@@ -21,7 +21,7 @@ DRY_RUNS = PROJECT / "outputs" / "dry-runs"
 
 
 def install_command(extra: str, python: str = sys.executable) -> str:
-    """Return the command by which a Python installs an extra from where the package came: no index has it."""
+    """Return the command with which `python` installs an extra from the package's source: no index has it."""
     if IS_CHECKOUT:
         return f"{python} -m pip install -e '{PROJECT}[{extra}]'"
     origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
@@ -30,12 +30,12 @@ def install_command(extra: str, python: str = sys.executable) -> str:
 
 
 def runs_folder(runs: str | None) -> Path:
-    """Return the folder of the runs' records, <task>/<norm>/...: `runs`, or the repository's."""
+    """Return the folder of the runs' records, <task>/<norm>/...: `runs`, or results/runs without it."""
     return Path(runs) if runs else RUNS
 
 
 def analyses_folder(runs: str | None) -> Path:
-    """Return the folder of the analyses' records: `analyses` in that of the runs, or the repository's own."""
+    """Return the folder of the analyses' records: results/analyses, or `analyses` in a folder of runs."""
     folder = runs_folder(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
 
@@ -46,7 +46,7 @@ def contributed_folder(runs: Path) -> Path:
 
 
 def choices(group: str) -> list[str]:
-    """Return the names that a configuration group offers, such as the tasks, sorted; listed once."""
+    """Return the sorted names in a configuration group, such as the tasks; a group is listed only once."""
     return [*_names_in(CONF / group)]
 
 

@@ -1,4 +1,4 @@
-"""Where norms sit in a stack of residual layers: every position by its name, as data."""
+"""Where norms sit in a stack of residual layers: the positions by name, and the placement of each layer."""
 
 from typing import Literal, NamedTuple
 
@@ -6,11 +6,11 @@ Heads = Literal["head", "all"]
 
 
 class Branch(NamedTuple):
-    """The sites of a branch F: z = P(a x + O(F(s N(x)))), where N, O and P are norms or nothing."""
+    """The norms of a branch F: z = P(a x + O(F(s N(x)))), where each of N, O and P is a norm or nothing."""
 
-    front: bool = False  # N, of what the branch reads
-    output: bool = False  # O, of what it gives
-    after: bool = False  # P, of the sum
+    front: bool = False  # N, on the branch's input
+    output: bool = False  # O, on the branch's output
+    after: bool = False  # P, on the sum
 
 
 PRE, POST, SANDWICH = Branch(front=True), Branch(after=True), Branch(front=True, output=True)
@@ -18,14 +18,14 @@ OUTPUT, BARE = Branch(output=True), Branch()
 
 
 class Position(NamedTuple):
-    """The sites of all layers of a stack, by layer where its depth counts."""
+    """The norms of all layers of a stack; in some positions they depend on the layer's depth."""
 
     attention: Branch
     ffn: Branch
-    first: Branch | None = None  # of both branches of the first layers
-    by_depth: bool = False  # s is 1/sqrt(layer), counted from 1; else 1
+    first: Branch | None = None  # both branches of the first layers, if these differ
+    by_depth: bool = False  # s is 1/sqrt(layer), layers counted from 1; else s is 1
     deepnorm: bool = False  # a and the initial weights are DeepNorm's; else a is 1
-    in_heads: tuple[str, ...] = ()  # query, key, value: normalized in attention
+    in_heads: tuple[str, ...] = ()  # which of query, key and value are normalized in attention
 
 
 POSITIONS: dict[str, Position] = {
@@ -44,14 +44,14 @@ POSITIONS: dict[str, Position] = {
     # DeepNorm, Wang et al. 2022, arXiv 2203.00555: N(a x + F(x))
     "deepnorm": Position(POST, POST, deepnorm=True),
     # HybridNorm, Zhuo et al. 2025, arXiv 2503.04598: y = x + A(x) with normalized queries, keys and
-    # values, then N(y) + F(N(y)). So its norm is that of attention's sum, which the code of its authors
-    # has too (attn_norm: false, ffn_norm: true, ffn_residual_after_norm: true).
+    # values, then N(y) + F(N(y)). So its norm N is on attention's sum, as in the code of its authors
+    # (attn_norm: false, ffn_norm: true, ffn_residual_after_norm: true).
     "hybrid": Position(POST, BARE, in_heads=("query", "key", "value")),
 }
 
 
 class Placement(NamedTuple):
-    """The sites and factors of one layer of a stack."""
+    """The norms and factors of one layer of a stack."""
 
     attention: Branch
     ffn: Branch
@@ -59,43 +59,43 @@ class Placement(NamedTuple):
     skip_scale: float  # a
     init_gain: float | None  # DeepNorm's beta
     in_heads: tuple[str, ...]
-    over: Heads  # what a norm of queries, keys or values is over
+    over: Heads  # norms of queries, keys or values are over one head, or all heads
 
 
 def placements(
     position: str, layers: int, *, post_layers: int | None = None, qk_norm: Heads | None = None
 ) -> list[Placement]:
-    """Return the placement of each layer of a stack of one kind, an encoder or a decoder alone.
+    """Return the placement of each layer of a stack, which is an encoder or a decoder alone.
 
-    `post_layers` is how many of `mix` are post. `qk_norm` normalizes queries and keys too, over each
-    head or over all. Raises ValueError where `mix` would have layers of one kind alone.
+    `post_layers` is the number of post layers in `mix`. `qk_norm` normalizes queries and keys too, over
+    each head or over all heads. Raises ValueError if `mix` has no layer that is pre.
     """
-    chosen = POSITIONS[position]
-    first = (post_layers or a_quarter(layers)) if chosen.first else 0
-    if chosen.first and first >= layers:
+    sites = POSITIONS[position]
+    first = (post_layers or quarter(layers)) if sites.first else 0
+    if sites.first and first >= layers:
         raise ValueError(f"norm_position={position}: {first} post layers of {layers} leave none that is pre")
-    skip_scale, init_gain = deepnorm(layers) if chosen.deepnorm else (1.0, None)
-    in_heads = chosen.in_heads or (("query", "key") if qk_norm else ())
+    skip_scale, init_gain = deepnorm(layers) if sites.deepnorm else (1.0, None)
+    in_heads = sites.in_heads or (("query", "key") if qk_norm else ())
     stack = []
     for index in range(layers):
-        early = chosen.first if index < first else None
-        branches = (early or chosen.attention, early or chosen.ffn)
-        norm_scale = (index + 1) ** -0.5 if chosen.by_depth else 1.0
+        early = sites.first if index < first else None
+        branches = (early or sites.attention, early or sites.ffn)
+        norm_scale = (index + 1) ** -0.5 if sites.by_depth else 1.0
         stack.append(Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, qk_norm or "head"))
     return stack
 
 
-def a_quarter(layers: int) -> int:
-    """Return how many layers of `mix` are post by default: a quarter as its authors, at least one."""
+def quarter(layers: int) -> int:
+    """Return the default number of post layers in `mix`: a quarter as its authors have, at least one."""
     return max(1, layers // 4)
 
 
 def deepnorm(layers: int) -> tuple[float, float]:
-    """Return DeepNorm's alpha and beta for an encoder or a decoder alone (table 2 of its paper)."""
+    """Return DeepNorm's alpha and beta for an encoder or a decoder alone (table 2 of the DeepNorm paper)."""
     return (2 * layers) ** 0.25, (8 * layers) ** -0.25
 
 
 def deepnorm_of_pair(encoder: int, decoder: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return DeepNorm's alpha and beta of an encoder, and those of the decoder that reads it (the same)."""
-    both = (encoder**4 * decoder) ** (1 / 16)
-    return (0.81 * both, 0.87 / both), ((3 * decoder) ** 0.25, (12 * decoder) ** -0.25)
+    """Return DeepNorm's (alpha, beta) for an encoder and for the decoder that reads it (the same table)."""
+    root = (encoder**4 * decoder) ** (1 / 16)
+    return (0.81 * root, 0.87 / root), ((3 * decoder) ** 0.25, (12 * decoder) ** -0.25)

@@ -1,4 +1,4 @@
-"""Who reads a setting: one that nothing reads under the chosen task, model or norm is a mistake."""
+"""What reads a setting: it is a mistake to set one that the chosen task, model and norm do not read."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,12 +12,12 @@ NUMERICS = (  # norms that have released numerics too
     "layernorm", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm", "gradnorm",
     "grad-only", "grad-mean", "grad-variance", "grad-scale",
 )  # fmt: skip
-# What a norm of the suite takes for a parameter that its YAML leaves out or leaves null.
+# The values of parameters that the YAML of a norm of the suite leaves out or sets to null.
 DEFAULTS = {
     "eps": 1e-5, "gain": True, "bias": True, "zero_centered": False, "phi_gradient": False, "learn_C": False,
     "over": "rows", "positions": 256,
 }  # fmt: skip
-# Values that mean the same as null, by setting; of some models only, if these are named.
+# The value of a setting that means the same as null; where OF_MODELS has the setting, in these models only.
 NULLS: dict[str, Any] = {
     "data.label_noise": 0,
     "training.label_smoothing": 0,
@@ -46,7 +46,7 @@ def _position(run: Experiment) -> str | None:
     return run.model.norm_position if isinstance(run.model, ResidualConfig) else None
 
 
-# Settings, as dotted keys or sections, that a run may not read: what reads them, and when.
+# Settings (dotted keys or sections) that not every run reads, what reads them, and whether a run does.
 READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
     ("training.label_smoothing", "classification and translation",
      lambda run: run.task.kind in ("classification", "translation")),
@@ -65,7 +65,7 @@ READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
      lambda run: run.model.carries != "state"),
     ("norm.numerics", f"norm={', '.join(NUMERICS)}",
      lambda run: _is_outside(run) or run.norm.name in NUMERICS),
-    ("norm.placement", "every norm but layernorm as it is, which all other sites have",
+    ("norm.placement", "every norm but plain layernorm, which all other sites have anyway",
      lambda run: run.norm.name != "layernorm" or bool(run.norm.params) or run.norm.numerics != "paper"),
     ("norm.params.positions", "norm.params.over=examples",
      lambda run: _is_outside(run) or run.norm.params.get("over") == "examples"),
@@ -89,43 +89,43 @@ READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
 )  # fmt: skip
 
 
-def with_defaults(values: dict[str, Any], norms_own: Mapping[str, Any]) -> None:
-    """Change values in place so that equal runs have equal values: what means the same as null becomes null.
+def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
+    """Change values in place so that equal runs have equal values: a value that means null becomes null.
 
-    `norms_own` is what the file of one of the suite's norms says, {} where the norm is from outside. Where
-    such a file gives a parameter a value, null becomes that value.
+    `norm_file` is the YAML of a norm of the suite, {} for a norm from outside. A parameter of null becomes
+    the value that this file gives it.
     """
     for key, value in NULLS.items():
         section, name = key.split(".")
-        given, model = setting(values, key), setting(values, "model.name")
-        if given == value and given is not False and model in OF_MODELS.get(key, (model,)):
+        setting_value, model = setting(values, key), setting(values, "model.name")
+        if setting_value == value and setting_value is not False and model in OF_MODELS.get(key, (model,)):
             values[section][name] = None
     if values["norm"].get("placement") == ["*"]:
         values["norm"]["placement"] = "all"
     params = values["norm"].get("params")
-    for name, value in params.items() if norms_own and isinstance(params, dict) else ():
-        own = (norms_own.get("params") or {}).get(name)
+    for name, value in params.items() if norm_file and isinstance(params, dict) else ():
+        file_value = (norm_file.get("params") or {}).get(name)
         default = DEFAULTS.get(name)
         is_default = value == default and isinstance(value, bool) == isinstance(default, bool)
-        if value is None or (own is None and is_default):
-            params[name] = own
+        if value is None or (file_value is None and is_default):
+            params[name] = file_value
 
 
-def check_readers(run: Experiment, values: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
-    """Raise ValueError, in one line that names who reads it, for a setting that the run does not read.
+def check_readers(run: Experiment, values: Mapping[str, Any], file_values: Mapping[str, Any]) -> None:
+    """Raise ValueError for a setting that the run does not read; its one line names what reads it.
 
-    `values` are the run's, `chosen` those of the files of its task, norm, scale and preset, which may say
-    more than is read.
+    `values` are the run's settings. `file_values` are those of its task, norm, scale and preset files, which
+    may set more than the run reads.
     """
-    for settings, by, is_read in READERS:
+    for settings, readers, is_read in READERS:
         for key in () if is_read(run) else settings.split():
             value = setting(values, key)
-            if value is not None and value != setting(chosen, key):
-                raise ValueError(f"{key}={value}: nothing reads it in this run; read by {by}")
+            if value is not None and value != setting(file_values, key):
+                raise ValueError(f"{key}={value}: nothing reads it in this run; read by {readers}")
 
 
 def setting(values: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a dotted key, None where there is none."""
+    """Return the value of a dotted key, or None if there is none."""
     for name in key.split("."):
         values = values.get(name) if isinstance(values, Mapping) else None  # type: ignore[assignment]
     return values

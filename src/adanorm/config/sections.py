@@ -1,4 +1,4 @@
-"""The types and ranges of every setting; the YAML under conf/ holds the values and their sources."""
+"""Types and ranges of the settings; the YAML under conf/ holds the values and their sources."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
-Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes that of a folder
+Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes a folder's name
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Scale = Literal["paper", "small", "mini", "smoke"]
 
 
 def each_once(entries: list[Any]) -> list[Any]:
-    """Return a list as it is; raises ValueError where something is named twice: it would count double."""
-    if twice := [entry for entry in entries if entries.count(entry) > 1]:
-        raise ValueError(f"{twice[0]!r} is named twice")
+    """Return the list unchanged; raises ValueError for an entry named twice, which would count double."""
+    if duplicates := [entry for entry in entries if entries.count(entry) > 1]:
+        raise ValueError(f"{duplicates[0]!r} is named twice")
     return entries
 
 
@@ -39,7 +39,7 @@ class Config(BaseModel):
 
     @classmethod
     def checked(cls, values: Any, name: str = "") -> Self:
-        """Return the section that values make; raises ValueError, `name` in front, for one that cannot be."""
+        """Return the section with these values; raises ValueError, `name` in front, if they are invalid."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -50,11 +50,11 @@ class Config(BaseModel):
     def _true_is_no_number(cls, settings: Any) -> Any:
         for name, value in settings.items() if isinstance(settings, dict) else ():
             entries = value if isinstance(value, list | tuple) else [value]
-            truths = [entry for entry in entries if isinstance(entry, bool)]
-            if truths and name in cls.model_fields:
+            booleans = [entry for entry in entries if isinstance(entry, bool)]
+            if booleans and name in cls.model_fields:
                 kinds = _types(cls.model_fields[name].annotation)
                 if bool not in kinds and kinds & {int, float}:
-                    raise ValueError(f"{name}={str(truths[0]).lower()}: must be a number")
+                    raise ValueError(f"{name}={str(booleans[0]).lower()}: must be a number")
         return settings
 
 
@@ -63,13 +63,13 @@ def _types(annotation: Any) -> frozenset[Any]:
 
 
 class TaskConfig(Config):
-    """What is solved, and the validation metric that picks the best weights."""
+    """The task, and the validation metric that picks the best weights."""
 
     name: Name
     kind: str
     metric: str
     goal: Literal["max", "min"]
-    selected_by: str | None = None  # validation metric that `goal` is of; null: `metric`
+    selected_by: str | None = None  # validation metric that picks the weights; null: `metric`
 
     @property
     def selection_metric(self) -> str:
@@ -78,13 +78,13 @@ class TaskConfig(Config):
 
 
 def _without_nulls(params: Any) -> Any:
-    """Leave out what is null: it stands for the norm's own default and does not identify a run."""
+    """Return params without nulls: null means the norm's own default and does not identify a run."""
     is_mapping = isinstance(params, dict)
     return {key: value for key, value in params.items() if value is not None} if is_mapping else params
 
 
 class NormConfig(Config):
-    """Which norm, with which parameters, at which sites, in whose numerics, computed by what."""
+    """The norm, its parameters, the sites that have it, its numerics and the backend that computes it."""
 
     name: Name
     path: str | None
@@ -95,32 +95,32 @@ class NormConfig(Config):
 
     @property
     def choice(self) -> NormChoice:
-        """What makes it, for `norm_factory`; ValueError where another package has no such norm."""
-        from adanorm.norms import NormChoice  # and with it torch
+        """What `norm_factory` makes the norm from; raises ValueError if an outside norm is not there."""
+        from adanorm.norms import NormChoice  # imports torch
 
         outside = find_outside(self.name, self.path)
         return NormChoice(self.name, self.params, self.numerics, self.backend, outside)
 
     @property
     def code(self) -> dict[str, bytes]:
-        """The source files of another package's norm by path, {} for the suite's; ValueError if none is."""
+        """An outside norm's source files by path, {} for the suite's norms; ValueError if there are none."""
         return outside_code(self.name, self.path)
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> NormConfig:
         if not self.placement:
-            raise ValueError("placement []: names no site; norm=layernorm puts no other norm anywhere")
+            raise ValueError("placement []: names no site; with norm=layernorm every site keeps LayerNorm")
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
             raise ValueError(f"placement {self.placement!r}: choose all, final or a list of globs over sites")
         return self
 
 
 class SegmentConfig(Config):
-    """How a text is read; all but the length is for attention, and null where a state is carried on."""
+    """How a text is cut into segments; all but `length` is for attention, not for a recurrent state."""
 
     length: Positive  # positions per segment
-    memory: Positive | None = None  # positions remembered
-    clamp: Positive | None = None  # the largest distance told
+    memory: Positive | None = None  # earlier positions that attention sees
+    clamp: Positive | None = None  # the largest distance; greater ones count as this
     same_length: bool = False
 
     @model_validator(mode="after")
@@ -131,7 +131,7 @@ class SegmentConfig(Config):
 
 
 class SplitSegmentsConfig(Config):
-    """The reading of a text in training, in validation and in the test."""
+    """The segments of a text in training, in validation and in the test."""
 
     train: SegmentConfig
     valid: SegmentConfig
@@ -143,7 +143,7 @@ class DecodingConfig(Config):
 
     beam: Positive
     length_penalty: float
-    # The test is under the first of those with the best validation BLEU; null: under length_penalty.
+    # The test uses the first of those with the best validation BLEU; null: it uses length_penalty.
     length_penalties: Annotated[list[float], Field(min_length=1)] | None = None
     max_ratio: Annotated[float, Field(ge=0)]
     max_extra: Positive
@@ -160,9 +160,9 @@ class AverageConfig(Config):
 class TrainingConfig(Config):
     """Optimization, evaluation and the rule of divergence."""
 
-    lr: Annotated[float, Field(gt=0, le=1e30)]  # the largest numbers of single precision are 3e38
+    lr: Annotated[float, Field(gt=0, le=1e30)]  # single precision's largest number: 3e38
     betas: tuple[Fraction, Fraction]
-    eps: Annotated[float, Field(ge=1e-37, le=1e30)]  # the smallest normal ones are 1.2e-38
+    eps: Annotated[float, Field(ge=1e-37, le=1e30)]  # single precision's smallest normal number: 1.2e-38
     weight_decay: Annotated[float, Field(ge=0, le=1e6)]
     warmup_updates: Annotated[int, Field(ge=0, lt=2**31)]
     clip_norm: Annotated[float, Field(gt=0, le=1e30)] | None
@@ -188,7 +188,7 @@ class TrainingConfig(Config):
 
 
 class LoggerConfig(Config):
-    """Where metrics go beside the run folder."""
+    """Where metrics go besides the run's folder."""
 
     name: Literal["files", "tensorboard", "wandb"]
     project: str = "adanorm"
@@ -198,7 +198,7 @@ class LoggerConfig(Config):
 
 
 class CostConfig(Config):
-    """About how long a run takes: it decides what scale=auto means."""
+    """About how many hours a run takes; scale=auto decides by them."""
 
     cpu_hours: float
     cuda_hours: float

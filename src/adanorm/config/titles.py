@@ -7,7 +7,7 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS, Metric
 
-QUANTITIES = {  # what claims call what they compare
+QUANTITIES = {  # titles of what claims compare
     "test": "test score",
     "top3": "top-3 mean",
     "last_train_loss": "last training loss",
@@ -19,19 +19,19 @@ QUANTITIES = {  # what claims call what they compare
 
 @cache
 def title(name: str) -> str:
-    """Return the title that a norm or a task has in its configuration; any other name as it is."""
+    """Return the title of a norm or task from its YAML; any other name is returned unchanged."""
     group = next((group for group in ("task", "norm") if name in choices(group)), None)
-    about = read_yaml_file(CONF / group / f"{name}.yaml") if group else {}
-    return str(about.get("task", about).get("title", name))
+    section = read_yaml_file(CONF / group / f"{name}.yaml") if group else {}
+    return str(section.get("task", section).get("title", name))
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, which has an s unless the number is one."""
+    """Return a count with its noun, which gets an s unless the count is one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def in_words(hours: float) -> str:
-    """Return hours as minutes below two of them and as days from a hundred on."""
+    """Return a time in words: in minutes below 2 hours, in days from 100 hours on."""
     if hours < 2:
         return f"{max(1, round(60 * hours))} min"
     return f"{hours:.0f} hours" if hours < 100 else f"{hours / 24:,.0f} days"

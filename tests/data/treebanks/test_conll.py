@@ -175,7 +175,7 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
     ("overrides", "message"),
     [
         ([], "the Penn Treebank is licensed: name the folder of your own"),
-        (["data.path={}"], "data.conversion: name what made dependencies"),
+        (["data.path={}"], "data.conversion: name the program that converted"),
         (["data.path={}", "data.conversion=x"], "holds no file wsj_SSNN.* of the sections for valid"),
         (["data.path={}", "data.train={}/a"], "data.path and data.train exclude each other"),
         (["scale=mini", "data.fold=2", "data.train={}/a"], "data.train and data.fold exclude each other"),
