@@ -1,4 +1,4 @@
-# Everything goes through here; each target is one line over `adanorm COMMAND`.
+# The targets; each is one line over `adanorm COMMAND`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -28,15 +28,15 @@ else
 SCALE ?= auto
 endif
 
-# Another model than the paper's of a task is a task of its own.
+# A task with another model than the paper's is a task of its own.
 CHOSEN = $(TASK)$(if $(MODEL),-$(MODEL))
 
-# The first Python found that fairseq has wheels for; else the first that the rest works with.
+# The first Python that fairseq has wheels for; or else the first that everything else works with.
 PYTHON ?= $(shell for newest in 12 99; do for p in python3 python3.12 python3.11 python3.13; do \
 	$$p -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $$newest))" 2>/dev/null \
 	&& echo $$p && break 2; done; done)
 
-# Memory handed back to the system after every step costs a third of a small model's time on CPU.
+# Returning memory to the system after every step would cost a third of a small model's time on CPU.
 export MALLOC_TRIM_THRESHOLD_ ?= 1000000000
 export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
@@ -44,11 +44,11 @@ ADANORM := $(BIN)/python -P -m adanorm
 BENCHMARKS := updates translation attention recurrent parsing
 # A folder may have any characters in its name.
 quoted = '$(subst ','\'',$1)'
-# SET has several settings, each of which is one word.
+# SET may have several settings, each one word.
 SETTINGS = $(foreach setting,$(SET),$(call quoted,$(setting)))
 CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SETTINGS)
 
-# What is written on the command line of make must be a variable of this file, or of programs: CUDA_VISIBLE_DEVICES.
+# A variable on make's command line must be one of this file, or belong to other programs (CUDA_VISIBLE_DEVICES).
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
 	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET REPO
 written := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
@@ -56,7 +56,7 @@ unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(fin
 ifneq ($(unknown),)
 $(error $(firstword $(unknown)): no such variable; choose from $(VARIABLES))
 endif
-# These stand in recipes as they are: paths of make's own, and numbers.
+# Recipes use these paths and numbers unquoted, so their characters are checked.
 a_path := ^[A-Za-z0-9_./~+@%:=-]*$$
 a_number := ^[1-9][0-9]*$$
 odd = $(shell [[ $(call quoted,$1) =~ $2 ]] || echo odd)
@@ -66,7 +66,7 @@ ifneq ($(and $(filter PLACEMENT,$(written)),$(filter study status tables figures
 $(error PLACEMENT=$(PLACEMENT): is of one run; a study says where the norms of its rows sit)
 endif
 
-# Only what the user set: a study has its own seeds and scale.
+# Passed on only if the user set it: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 quoted_task = $(call quoted,$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)

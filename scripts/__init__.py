@@ -1,1 +1,1 @@
-"""What uses the package and is no part of it."""
+"""Programs that use the package but are not part of it."""

@@ -1,4 +1,4 @@
-"""The command line of a script: key=value arguments, and one line and code 2 at the user's mistakes."""
+"""The command line of a script: key=value arguments; a user's mistake gives one line and exit code 2."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,20 +6,20 @@ from contextlib import contextmanager
 
 
 def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return the `key=value` arguments over their defaults; raises ValueError for any other argument."""
-    given = {}
+    """Return the defaults, replaced by `key=value` arguments; raises ValueError for any other argument."""
+    settings = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
         if not equals or key not in defaults:
-            known = ", ".join(f"{key}={value}" for key, value in defaults.items())
-            raise ValueError(f"unknown argument {argument!r}: the keys and their defaults are {known}")
-        given[key] = value
-    return {**defaults, **given}
+            choices = ", ".join(f"{key}={value}" for key, value in defaults.items())
+            raise ValueError(f"unknown argument {argument!r}: the keys and their defaults are {choices}")
+        settings[key] = value
+    return {**defaults, **settings}
 
 
 @contextmanager
 def ended_by_mistakes() -> Iterator[None]:
-    """End the process with one line and code 2 where a block raises ValueError, a mistake of the user's."""
+    """End the process with one line and exit code 2 if the block raises ValueError, a user's mistake."""
     try:
         yield
     except ValueError as error:

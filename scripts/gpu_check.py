@@ -1,11 +1,11 @@
-"""All that a GPU machine must show before hours are spent on it, in one command: `make gpu-check`.
+"""Check in one command all that a GPU machine must show before hours are spent on it: `make gpu-check`.
 
-What the machine is; losses beside the CPU's; a run that is taken up; speed, waits and memory of an update of
-each task at the paper's size in every precision; 1, 2, ... and all GPUs; the end of a run that loses a
-process; the norms' kernels. Prints a line per check and a verdict in words, and writes all as JSON after
-every check. The exit code is 1 if a check failed; without a CUDA device it says why, and is 2.
+The checks: the machine itself; losses beside the CPU's; a resumed run; speed, waits and memory of each
+task's update at the paper's size in every precision; 1, 2, ... and all GPUs; how a run ends that loses a
+process; the norms' kernels. Prints one line per check and a verdict in words; after every check it writes
+all results as JSON. The exit code is 1 if a check failed, and 2, with the reason, without a CUDA device.
 
-Keys: output=FILE, minutes=30 (what is not begun by then is skipped), checks=speed (whose names begin so).
+Keys: output=FILE, minutes=30 (checks not begun by then are skipped), checks=speed (whose names begin so).
 """
 
 import json
@@ -36,12 +36,12 @@ from scripts.processes import CASES
 
 DEFAULTS = {"output": "outputs/gpu-check.json", "minutes": "30", "checks": ""}
 TASKS = ("en-de", "enwik8", "de-en", "en-vi", "ptb", "mnist", "rt")  # SST5 is RT with other data
-KEPT_LINES = 40  # of what a failed check printed
+KEPT_LINES = 40  # the last lines that a failed check printed
 Facts = dict[str, Any]
 
 
 class Check(NamedTuple):
-    """A measure of scripts.gpu_measure with its arguments, by so many processes, or another command."""
+    """A measurement of scripts.gpu_measure with its arguments and number of processes, or another command."""
 
     name: str
     measure: Sequence[str] = ()
@@ -55,7 +55,7 @@ class Check(NamedTuple):
 
 
 def checks(devices: int) -> Iterator[Check]:
-    """Yield the checks, cheap and telling ones first; without a device those that need none."""
+    """Yield the checks, cheap and telling ones first; without a device only those that need none."""
     if not devices:
         yield Check("resume", ("resume", "rt", "scale=smoke", "model.dropout=0.3"))
         return
@@ -89,7 +89,7 @@ def run_check(check: Check, *, seconds: float) -> Facts:
     try:
         printed, why = process.communicate(timeout=seconds)[0], ""
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGTERM)  # torchrun hands it on to processes, of groups of their own
+        os.killpg(process.pid, signal.SIGTERM)  # torchrun passes it on to processes in other groups
         printed, why = process.communicate()[0], f"no end after {seconds:.0f} s"
     facts["seconds"] = round(time.monotonic() - started, 1)
     lines = printed.strip().splitlines() or [""]
@@ -100,7 +100,7 @@ def run_check(check: Check, *, seconds: float) -> Facts:
 
 
 def machine() -> Facts:
-    """Return what the checks run on, as far as it can be asked without a GPU, and why torch sees none."""
+    """Return what the machine is, as far as it shows without using a GPU, and why torch sees none."""
     has_cuda = torch.cuda.is_available()
     device = torch.device("cuda" if has_cuda else "cpu")
     shared, header = shutil.disk_usage("/dev/shm"), Path(sysconfig.get_paths()["include"]) / "Python.h"
@@ -112,10 +112,10 @@ def machine() -> Facts:
         "devices": torch.cuda.device_count(),
         "device_files": sorted(path.name for path in Path("/dev").glob("nvidia*")),
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
-        "gpus": _printed("nvidia-smi", "-L"),  # names MIG's parts too
+        "gpus": _printed("nvidia-smi", "-L"),  # also names the parts of a GPU under MIG
         "topology": _printed("nvidia-smi", "topo", "-m"),
         "compiler": next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None),
-        "python_header": header.exists(),  # Triton compiles a launcher with both
+        "python_header": header.exists(),  # Triton compiles a launcher with it and the compiler
         "triton": find_spec("triton") is not None,
         "apex": find_spec("apex") is not None,
         "cores": os.cpu_count(),
@@ -131,14 +131,14 @@ def _printed(*command: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
-def in_words(found: Sequence[Facts]) -> list[str]:
+def in_words(checked: Sequence[Facts]) -> list[str]:
     """Return the verdict: hours of a run at the paper's size, what limits them, and what failed."""
-    lines = [f"AdaNorm: {facts['norms']}" for facts in found if "norms" in facts][:1]
-    lines += [_speed(facts) for facts in found if "hours" in facts]
+    lines = [f"AdaNorm: {facts['norms']}" for facts in checked if "norms" in facts][:1]
+    lines += [_speed(facts) for facts in checked if "hours" in facts]
     for verdict in ("FAIL", "skipped"):
-        names = [facts["name"] for facts in found if facts["verdict"] == verdict]
+        names = [facts["name"] for facts in checked if facts["verdict"] == verdict]
         lines += [f"{verdict}: {', '.join(names)}"] if names else []
-    has_failed = any(facts["verdict"] == "FAIL" for facts in found)
+    has_failed = any(facts["verdict"] == "FAIL" for facts in checked)
     bad, good = "Do not start long runs before this is understood.", "All that was run is well."
     return [*lines, bad if has_failed else good]
 
@@ -154,7 +154,7 @@ def _speed(facts: Facts) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the checks and return the exit code; raises ValueError for arguments that it does not take."""
+    """Run the checks and return the exit code; raises ValueError for unknown arguments."""
     if {"-h", "--help"} & {*arguments}:
         print(__doc__)
         return 0

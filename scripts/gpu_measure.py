@@ -1,7 +1,7 @@
-"""What `gpu-check` measures in a process of its own, printed as one line of JSON.
+"""One measurement of `gpu-check`, made in a process of its own and printed as one line of JSON.
 
 `python -m scripts.gpu_measure speed en-de bf16`; also `equality`, `resume`, `ranks`, `lost`, `allreduce`.
-Under torchrun `speed` and `allreduce` measure all its processes, and the first one prints.
+Under torchrun `speed` and `allreduce` measure all processes together, and the first one prints.
 """
 
 import json
@@ -28,13 +28,12 @@ from adanorm.training.loop import Trainer
 from scripts.processes import CASES, differences, experiment_of, free_port, largest_difference, losses, main
 
 Facts = dict[str, Any]
-# Of a run at the paper's size.
-UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}
-SECONDS, AT_LEAST, WARM = 4.0, 5, 3  # of measured updates, after those that warm up
+UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}  # per run at the paper's size
+SECONDS, AT_LEAST, WARM = 4.0, 5, 3  # time and least number of measured updates; updates before them
 
 
 def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
-    """Return the trainer of a task under AdaNorm."""
+    """Return the trainer of a task under AdaNorm, its model in training mode."""
     experiment = compose_experiment([f"task={task}", "norm=adanorm", *settings])
     trainer = start_trainer(experiment, prepare(experiment), world)
     trainer.model.train()
@@ -42,20 +41,20 @@ def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
 
 
 def speed(task: str, precision: str, *settings: str) -> Facts:
-    """Return what an update of a task's whole model takes, of the host and of the device, and a run."""
+    """Return milliseconds per update of a whole model (host and device), its memory, and hours per run."""
     chosen = ("scale=paper", f"precision={precision}", *settings)
     of_run = compose_experiment([f"task={task}", "norm=adanorm", *chosen])
     device = choose_device(of_run)
     with init_distributed(device) as world:
         trainer = start(task, *chosen, "updates=2", world=world)
-        trainer.settings = of_run.training  # a dry run would accumulate two batches at most
+        trainer.settings = of_run.training  # a dry run accumulates at most two batches
         updates = trainer.batches()
         for batches in islice(updates, WARM):
             trainer.update(batches)
         first = now(device)
         trainer.update(next(updates))
         count = max(AT_LEAST, min(200, int(SECONDS / (now(device) - first))))
-        count = broadcast(count, world)  # all processes must make as many
+        count = broadcast(count, world)  # all processes must make the same number
         started = now(device)
         for batches in islice(updates, count):
             trainer.update(batches)
@@ -68,59 +67,59 @@ def speed(task: str, precision: str, *settings: str) -> Facts:
 
 
 def _profiled(trainer: Trainer, batches: list[Any]) -> Facts:
-    """Return of one update its kernels, the device's time in them, and how often the host waited."""
+    """Return the number of kernels of an update, the milliseconds in them, and how often the host waited."""
     with torch.profiler.profile() as profile:
         trainer.update(batches)
         torch.cuda.synchronize()
     events = profile.events() or []
     on_device = [event for event in events if event.device_type.name == "CUDA"]
-    kernels = [event for event in on_device if not event.is_user_annotation]  # ranges such as the optimizer's
+    kernels = [event for event in on_device if not event.is_user_annotation]  # no ranges like the optimizer's
     waits = [event for event in events if re.search(r"(Stream|Event)Synchronize|cudaMemcpy$", event.name)]
     milliseconds = sum(event.device_time_total for event in kernels) / 1000
     return {"kernels": len(kernels), "device_milliseconds": milliseconds, "waits": len(waits)}
 
 
 def equality(task: str) -> Facts:
-    """Return how far the losses of a case's first updates lie from those on the CPU."""
-    found = {}
+    """Return the largest relative difference of a case's first losses on CUDA from those on the CPU."""
+    by_device = {}
     for device in ("cpu", "cuda"):
         experiment = experiment_of(task, device)
         prepared = prepare(experiment)
-        found[device] = losses(start_trainer(experiment, prepared), 4)
-    apart = largest_difference(found["cuda"], found["cpu"])
-    return {"ok": apart < 2e-3, "difference": apart, "norms": prepared.norm_backend}
+        by_device[device] = losses(start_trainer(experiment, prepared), 4)
+    difference = largest_difference(by_device["cuda"], by_device["cpu"])
+    return {"ok": difference < 2e-3, "difference": difference, "norms": prepared.norm_backend}
 
 
 def resume(task: str, *settings: str) -> Facts:
-    """Return whether a run that is taken up has the losses, and the speed, of one that never stopped."""
-    half, found, seconds = 12, [], []
+    """Return whether a resumed run has the losses and the speed of one that never stopped."""
+    half, curves, seconds = 12, [], []
     with tempfile.TemporaryDirectory() as folder:
         for before, to_checkpoint in ((half, Trainer.save), (WARM, Trainer.resume)):
-            # One after the other, since they draw the masks of dropout from one generator.
+            # One after the other, since both draw their dropout masks from one generator.
             trainer = start(task, *settings)
             losses(trainer, before)
             to_checkpoint(trainer, Path(folder) / "checkpoint.pt")
             started = now(device := trainer.context.device)
-            found.append(losses(trainer, half))
+            curves.append(losses(trainer, half))
             seconds.append(now(device) - started)
-    apart, slower = largest_difference(*found), seconds[1] / seconds[0]
-    is_as_fast = slower < 1.3 or device.type == "cpu"  # which others may use meanwhile
-    return {"ok": apart < 1e-4 and is_as_fast, "difference": apart, "times_as_long": slower}
+    difference, ratio = largest_difference(*curves), seconds[1] / seconds[0]
+    is_as_fast = ratio < 1.3 or device.type == "cpu"  # other programs may slow the CPU
+    return {"ok": difference < 1e-4 and is_as_fast, "difference": difference, "times_as_long": ratio}
 
 
 def ranks(device: str, largest: str) -> Facts:
-    """Return how far runs of 2, 1 and all processes in turn lie from one of a single process, by case."""
+    """Return, by case, how far losses by 2, 1 and all processes in turn lie from those by one process."""
     with tempfile.TemporaryDirectory() as folder:
         code = main(Path(folder), device, int(largest), tuple(CASES))
-        found = differences(Path(folder)) if code == 0 else {}
-    return {"ok": bool(found) and max(found.values()) < 1e-3, "differences": found}
+        by_case = differences(Path(folder)) if code == 0 else {}
+    return {"ok": bool(by_case) and max(by_case.values()) < 1e-3, "differences": by_case}
 
 
 def lost(device: str) -> Facts:
-    """Return how the first of a run's two processes ends once the other was killed: seconds, code, its line.
+    """Return how the first of a run's two processes ends after the second is killed: seconds, code, line.
 
-    They are started as torchrun starts its own, but without it: torchrun ends what is left before that
-    has noticed anything, which it cannot do on other nodes.
+    They have torchrun's variables but are started without it: torchrun would end the first process before
+    that notices the loss. On other nodes torchrun cannot do so.
     """
     world = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +149,7 @@ def lost(device: str) -> Facts:
 
 
 def allreduce() -> Facts:
-    """Return the bandwidth of a sum of 256 MB over all processes, as NCCL's tests count it."""
+    """Return the bandwidth (GB/s) of a sum of 256 MB over all processes, as NCCL's tests count it."""
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     with init_distributed(device) as world:

@@ -1,9 +1,9 @@
-"""Write the hashed locks, or check that they are of pyproject.toml: `python -m scripts.locks [check]`.
+"""Write the hashed locks, or check them against pyproject.toml: `python -m scripts.locks [check]`.
 
 `locks/cuda.txt` has PyTorch as PyPI has it: with CUDA on Linux, without on macOS. `locks/cpu.txt` has
-PyTorch's build for the CPU, on x86_64 Linux. Both are read by `pip install --require-hashes -r` and by
-`uv pip sync`. Writing needs uv and the network; the variable TORCH_CPU names a page or folder that has
-PyTorch's wheels for the CPU, such as the one that pytorch.org names.
+PyTorch's build for the CPU on x86_64 Linux. `pip install --require-hashes -r` and `uv pip sync` read both.
+Writing needs uv and the network; the variable TORCH_CPU names a page or folder that has PyTorch's wheels for
+the CPU, such as the one that pytorch.org names.
 """
 
 import hashlib
@@ -23,21 +23,21 @@ from packaging.utils import canonicalize_name
 from scripts.command_line import ended_by_mistakes
 
 PROJECT = Path(__file__).parents[1]
-PYTHON = "3.11.5"  # the oldest that all pins are for
+PYTHON = "3.11.5"  # the oldest that all pins support
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", re.MULTILINE)
 
 
-def choices(kind: str) -> list[str]:
-    """Return what uv is told of a kind of lock, cpu or cuda; ValueError if nobody said where torch+cpu is."""
+def uv_options(kind: str) -> list[str]:
+    """Return uv's options for a kind of lock, cpu or cuda; raises ValueError if cpu lacks TORCH_CPU."""
     if kind == "cuda":
         return ["--universal"]
-    if not (place := os.environ.get("TORCH_CPU")):
+    if not (wheels := os.environ.get("TORCH_CPU")):
         raise ValueError("TORCH_CPU: must name a page or folder with PyTorch's wheels for the CPU")
-    return ["--python-platform", "x86_64-manylinux_2_28", "--find-links", place]
+    return ["--python-platform", "x86_64-manylinux_2_28", "--find-links", wheels]
 
 
-def of_what(project: Path) -> str:
-    """Return the digest of all that locks follow from: the dependencies, and the versions that bound them."""
+def digest_of(project: Path) -> str:
+    """Return the digest of what locks are made from: the dependencies, and the versions that bound them."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
     chosen = [declared["requires-python"], declared["dependencies"], declared["optional-dependencies"]]
     pins = (project / "constraints.txt").read_text("utf-8")
@@ -51,35 +51,35 @@ def write(project: Path) -> None:
         raise ValueError("uv is not installed (pip install uv)")
     (project / "locks").mkdir(exist_ok=True)
     for kind in ("cpu", "cuda"):
-        asked = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
+        arguments = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
         form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
-        command, environment = [uv, *asked, *form, *choices(kind)], os.environ | {"UV_NO_CONFIG": "1"}
+        command, environment = [uv, *arguments, *form, *uv_options(kind)], os.environ | {"UV_NO_CONFIG": "1"}
         compiled = subprocess.check_output(command, cwd=project, env=environment, text=True)
-        head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {of_what(project)}\n"
+        head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {digest_of(project)}\n"
         (project / "locks" / f"{kind}.txt").write_text(head + compiled, "utf-8")
 
 
 def problems(project: Path) -> list[str]:
-    """Return what is wrong with the locks of a project, one line each."""
+    """Return what is faults with the locks of a project, one line each."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
     texts = [*declared["dependencies"], *chain(*declared["optional-dependencies"].values())]
     direct = {canonicalize_name(Requirement(text).name) for text in texts} - {declared["name"]}
-    wanted = dict(_pins((project / "constraints.txt").read_text("utf-8")))
+    pinned = dict(_pins((project / "constraints.txt").read_text("utf-8")))
     lines = []
     for kind in ("cpu", "cuda"):
         text = (project / "locks" / f"{kind}.txt").read_text("utf-8")
         head, _, body = text.partition("\n")
         pins = [(name, version.partition("+")[0]) for name, version in _pins(text)]
-        others = [(*pin, wanted[pin[0]]) for pin in pins if wanted.get(*pin) != pin[1]]
+        mismatches = [(*pin, pinned[pin[0]]) for pin in pins if pinned.get(*pin) != pin[1]]
         entries = re.split(r"\n(?=\S)", body.strip())
-        is_other = of_what(project) not in head
-        wrong = ["of other requirements than pyproject.toml and constraints.txt name"] if is_other else []
-        wrong += [f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})]
-        wrong += [f"{name}=={ours}, not {theirs} as in constraints.txt" for name, ours, theirs in others]
-        wrong += [f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry]
+        is_other = digest_of(project) not in head
+        faults = ["of other requirements than pyproject.toml and constraints.txt name"] if is_other else []
+        faults += [f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})]
+        faults += [f"{name}=={ours}, not {theirs} as in constraints.txt" for name, ours, theirs in mismatches]
+        faults += [f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry]
         if "://" in text or "--find-links" in text or "--index" in text:
-            wrong.append("names an address")
-        lines += [f"locks/{kind}.txt: {problem}" for problem in wrong]
+            faults.append("names an address")
+        lines += [f"locks/{kind}.txt: {problem}" for problem in faults]
     return lines
 
 
@@ -94,5 +94,5 @@ if __name__ == "__main__":
         if not sys.argv[1:]:
             write(PROJECT)
     lines = problems(PROJECT)
-    print("\n".join(lines) or "locks are of pyproject.toml and constraints.txt")
+    print("\n".join(lines) or "locks belong to pyproject.toml and constraints.txt")
     sys.exit(bool(lines))

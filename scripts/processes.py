@@ -1,7 +1,7 @@
-"""Trains tasks in two processes, then alone, then in as many as asked for: the losses must be those of one.
+"""Train tasks in two processes, then one, then as many as asked for: losses must equal those of one.
 
-`python -m scripts.processes FOLDER cpu 4 images bytes` writes, of each case, the losses of a run that each
-number of processes takes up from the one before (`0.json`, `1.json`, `2.json`), and of a whole run
+`python -m scripts.processes FOLDER cpu 4 images bytes` writes the losses of each case. One run is resumed by
+each number of processes in turn (`0.json`, `1.json`, `2.json`); the other is never interrupted
 (`whole.json`).
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import torch
-import torch._dynamo  # which DistributedDataParallel would import in every process
+import torch._dynamo  # DistributedDataParallel would import it in every process
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
@@ -28,7 +28,7 @@ from adanorm.tasks.base import TrainingTask
 from adanorm.training.distributed import ALONE, World, all_reduce, init_distributed
 from adanorm.training.loop import Trainer
 
-TURNS = 3  # of the run that is taken up: by two processes, by one, by the largest number
+TURNS = 3  # of the resumed run: by two processes, by one, by the largest number
 UPDATES = 2  # in each turn
 DROPOUTS = ("", "attention_", "activation_")
 CASES = {
@@ -44,10 +44,10 @@ Loaded = dict[str, TrainingTask]
 
 
 def losses(trainer: Trainer, updates: int) -> list[float]:
-    """Train; return the mean loss of each update over all processes."""
+    """Train, and return the mean loss of each update over all processes."""
     trainer.model.train()
-    found = [trainer.update(batches) for batches in islice(trainer.batches(), updates)]
-    sums = torch.stack([torch.stack([loss.total, torch.full_like(loss.total, loss.units)]) for loss in found])
+    results = [trainer.update(batches) for batches in islice(trainer.batches(), updates)]
+    sums = torch.stack([torch.stack([one.total, torch.full_like(one.total, one.units)]) for one in results])
     total, units = all_reduce(sums, trainer.context.world).unbind(1)
     means: list[float] = (total / units).tolist()
     return means
@@ -59,58 +59,58 @@ def experiment_of(case: str, device: str) -> Experiment:
 
 
 def train(case: str, device: str, loaded: Loaded, world: World, checkpoint: Path | None) -> list[float]:
-    """Return the losses of a whole run, or of what is trained from a checkpoint on to the next."""
+    """Return the losses of a whole run, or, with a checkpoint, of one turn, which resumes and replaces it."""
     experiment = experiment_of(case, device)
     trainer = start_trainer(experiment, prepare(experiment, loaded[case]), world)
     if checkpoint is None:
         return losses(trainer, UPDATES * TURNS)
     trainer.resume(checkpoint)
-    found = losses(trainer, UPDATES)
+    of_turn = losses(trainer, UPDATES)
     trainer.save(checkpoint)
-    return found
+    return of_turn
 
 
 def work(
     rank: int, sizes: Sequence[int], ports: Sequence[int], loaded: Loaded, folder: Path, device: str
 ) -> None:
-    """Do one process's part of each number of processes, and what is compared with them."""
+    """Train as process `rank` in each turn; process 0 then makes the whole run."""
     for turn, (size, port) in enumerate(zip(sizes, ports, strict=True)):
         if rank < size:
             numbers = {"MASTER_PORT": port, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
             os.environ.update(MASTER_ADDR="localhost", **{key: str(value) for key, value in numbers.items()})
             with init_distributed(choose_device(experiment_of("images", device))) as world:
-                found = {case: train(case, device, loaded, world, folder / f"{case}.pt") for case in loaded}
+                by_case = {case: train(case, device, loaded, world, folder / f"{case}.pt") for case in loaded}
             if rank == 0:
-                (folder / f"{turn}.json").write_text(json.dumps(found))
+                (folder / f"{turn}.json").write_text(json.dumps(by_case))
     if rank == 0:
-        found = {case: train(case, device, loaded, ALONE, None) for case in loaded}
-        (folder / "whole.json").write_text(json.dumps(found))
+        by_case = {case: train(case, device, loaded, ALONE, None) for case in loaded}
+        (folder / "whole.json").write_text(json.dumps(by_case))
 
 
 def differences(folder: Path) -> dict[str, float]:
     """Return, by case, the largest relative difference of a loss from that of the whole run."""
     *parts, whole = (json.loads((folder / f"{name}.json").read_text()) for name in (*range(TURNS), "whole"))
-    taken_up = {case: [loss for part in parts for loss in part[case]] for case in whole}
-    return {case: largest_difference(taken_up[case], whole[case]) for case in whole}
+    resumed = {case: [loss for part in parts for loss in part[case]] for case in whole}
+    return {case: largest_difference(resumed[case], whole[case]) for case in whole}
 
 
 def largest_difference(losses: Sequence[float], expected: Sequence[float]) -> float:
-    """Return the largest relative difference of a loss."""
+    """Return the largest relative difference of a loss from the expected one."""
     return max(abs(one - other) / abs(other) for one, other in zip(losses, expected, strict=True))
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at now."""
+    """Return a port on which nothing listens now."""
     with socket.create_server(("localhost", 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
 
 def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
-    """Work in as many processes as the largest number asks for; the code is 0 if all ended well."""
+    """Train in up to `largest` processes; return the exit code, 0 if all ended well."""
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
-    # Loaded once for all: on the CPU, for a GPU that was used cannot be shared with a forked process. Even to
-    # count GPUs, as fairseq does when it is imported, may use them.
+    # Loaded once, for all processes, with no GPU visible: a used GPU cannot be shared with a forked process,
+    # and even counting GPUs, as fairseq does at import, may use them.
     with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
         loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
     children = {fork(partial(work, rank, sizes, ports, loaded, folder, device)) for rank in range(max(sizes))}
@@ -125,7 +125,7 @@ def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
 
 
 def fork(job: Callable[[], None]) -> int:
-    """Return the number of a new process that does a job and ends there, whatever comes of it."""
+    """Return the id of a new process that does a job and exits, with code 0 only if it succeeded."""
     if child := os.fork():
         return child
     code = 1

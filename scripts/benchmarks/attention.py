@@ -1,8 +1,8 @@
 """Relative attention against the paper's equations as written: `python -m scripts.benchmarks.attention`.
 
-The same model, weights and batch; the other side computes einsum, relative shift and softmax as they are
-written, and autograd keeps what it keeps. As many threads as torch takes. The ratio is of speeds, ours : the
-other, and of peak memory, ours : the other, each in processes of its own.
+Both sides have the same model, weights and batch. The other side computes einsum, relative shift and softmax
+as written, and autograd keeps its own tensors. As many threads as torch takes. The ratios are speed and peak
+memory, ours : the other's, each measured in processes of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,9 +20,9 @@ from scripts.benchmarks.harness import Options, Row, fresh_process, peak_mb, run
 from tests.plain_attention import straightforward
 
 STREAMS = 2
-PEAKS = 3  # processes whose peak memory is taken, at most
-TOKENS = {"training": 512 * STREAMS, "evaluation": 80 * STREAMS}  # a step
-# Large tensors cost a fault a page anew at each step, unless the process keeps their memory, as under make.
+PEAKS = 3  # at most so many processes are measured for their peak memory
+TOKENS = {"training": 512 * STREAMS, "evaluation": 80 * STREAMS}  # per step
+# Unless the process keeps its memory, as under make, large tensors cost page faults anew at each step.
 ALLOCATORS: dict[str, dict[str, str | None]] = {
     "handed back": {"MALLOC_TRIM_THRESHOLD_": None, "MALLOC_MMAP_THRESHOLD_": None},
     "kept": {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"},
@@ -31,7 +31,7 @@ SIZES: dict[str, Any] = {"layers": 12, "dim": 512, "heads": 8, "head_dim": 64, "
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row of speed and peak memory for training and evaluation under each allocator's settings."""
+    """Yield one row of speed and peak memory per kind of work and allocator setting."""
     for named, settings in ALLOCATORS.items():
         for work in TOKENS:
             row = fresh_process(_compared, work, options.rounds, environment=settings)
@@ -50,15 +50,15 @@ def _compared(work: str, rounds: int) -> Row:
 
 
 def _step(work: str, name: str) -> Callable[[], None]:
-    """Return one update's forward and backward pass, or one segment of the test, as a function."""
+    """Return a function that makes one update's forward and backward pass, or one test segment."""
     torch.manual_seed(0)
     make_norm = PlacedNorms(norm_factory(NormChoice("layernorm")), "all")
     settings = TransformerXlConfig(name="transformer_xl", **SIZES, dropout=0.1, pre_norm=False)
     model = TransformerXl(make_norm, settings)
     for layer in model.layers if name == "other" else []:
         layer.attention = straightforward  # type: ignore[assignment]
-    time_, remember = (512, 512) if work == "training" else (80, 2100)
-    segment = torch.randint(256, (STREAMS, time_))
+    length, remember = (512, 512) if work == "training" else (80, 2100)
+    segment = torch.randint(256, (STREAMS, length))
     memory = [torch.randn(STREAMS, remember, SIZES["dim"]) for _ in range(SIZES["layers"])]
 
     def train() -> None:
@@ -76,7 +76,7 @@ def _step(work: str, name: str) -> Callable[[], None]:
 
 
 def _peak(work: str, name: str) -> float:
-    """Return the peak memory of a process that does two steps, in MB; `neither`: that does none."""
+    """Return the peak memory, in MB, of a process that makes two steps; for `neither`, none."""
     step = _step(work, name)
     for _ in range(0 if name == "neither" else 2):
         step()

@@ -1,8 +1,8 @@
-"""How every benchmark compares: rounds that take turns, ratios with their spread, rows with their processor.
+"""The harness of the benchmarks: sides take turns, ratios have a spread, rows name their processor.
 
-A benchmark is a file with a function that yields rows, and `run_benchmark(measure, rounds=...)` at its end;
-`python -m scripts.benchmarks.NAME --help` shows its keys. A ratio is a `Spread`, and a row with one is
-written with the spread, the rounds, the threads and the processor.
+A benchmark is a file with a function that yields rows and, at its end, `run_benchmark(measure, rounds=...)`;
+`python -m scripts.benchmarks.NAME --help` shows its keys. A ratio is a `Spread`. A row is written with its
+spreads, the rounds, the threads and the processor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 class Spread(NamedTuple):
-    """The median of a number over rounds, and how far the rounds lie apart."""
+    """The median, quartiles and extremes of a number over rounds."""
 
     median: float
     lowest: float
@@ -48,7 +48,7 @@ class Spread(NamedTuple):
         return cls(middle, min(numbers), lower, upper, max(numbers), len(numbers))
 
     def columns(self, name: str) -> dict[str, float]:
-        """Return the CSV columns of a number of this name; those of `ratio` have no prefix."""
+        """Return the CSV columns of a number called `name`, which is their prefix unless it is `ratio`."""
         prefix = "" if name == "ratio" else f"{name}_"
         names = [name, *(f"{prefix}{key}" for key in self._fields[1:-1])]
         return {key: float(f"{value:.4g}") for key, value in zip(names, self[:-1], strict=True)}
@@ -63,49 +63,49 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Rounds(Generic[SideT]):
-    """What each side spent in each round, in seconds or another unit that is better small."""
+    """What each side spent in each round, in seconds or another unit of which less is better."""
 
     spent: Mapping[SideT, Sequence[float]]
 
     def median(self, side: SideT) -> float:
-        """Return the median over rounds of what a side spent."""
+        """Return the median over rounds of what `side` spent."""
         return median(self.spent[side])
 
     def ratio(self, side: SideT, other: SideT) -> Spread:
-        """Return the ratios of each round, what `side` spent : what `other` did."""
+        """Return the spread of the rounds' ratios, what `side` spent : what `other` spent."""
         pairs = zip(self.spent[side], self.spent[other], strict=True)
         return Spread.of([mine / theirs for mine, theirs in pairs])
 
 
 def order_of(sides: Sequence[SideT], round_: int) -> list[SideT]:
-    """Return the order of the sides in a round: each goes first in turn, two of them AB, BA, AB.
+    """Return the order of the sides in a round: each goes first in turn, so two go AB, BA, AB.
 
-    Who follows whom shows in the caches, and a machine that slows down would favor who always goes first.
+    In a fixed order, caches and a machine that slows down would favor one side.
     """
     return [*sides[round_ % len(sides) :], *sides[: round_ % len(sides)]]
 
 
 def take_turns(sides: Mapping[SideT, Callable[[], float]], rounds: int, *, warm_up: int = 1) -> Rounds[SideT]:
-    """Return what the sides spent as they take turns; the first `warm_up` rounds are not counted.
+    """Return what the sides spent in `rounds` rounds, after `warm_up` rounds that are not counted.
 
-    A side is called once a round and returns what it spent.
+    A side is called once per round and returns what it spent.
     """
     spent: dict[SideT, list[float]] = {side: [] for side in sides}
     for round_ in range(warm_up + rounds):
         for side in order_of(list(sides), round_):
-            found = sides[side]()
+            amount = sides[side]()
             if round_ >= warm_up:
-                spent[side].append(found)
+                spent[side].append(amount)
     return Rounds(spent)
 
 
 def timed(
     work: Callable[[], Any], *, clock: Callable[[], float] = time.perf_counter, cuda: bool = False
 ) -> Callable[[], float]:
-    """Return a side of `take_turns` that does the work and returns its seconds by the clock.
+    """Return a side of `take_turns`: it does the work and returns its seconds by `clock`.
 
-    `time.process_time` counts the processor time of this process and its threads; with `cuda` the clock
-    stops when the GPU has done what it was given.
+    `time.process_time` counts the processor time of this process and its threads. With `cuda` the clock
+    stops when the GPU has finished.
     """
     wait: Callable[[], object] = torch.cuda.synchronize if cuda else lambda: None
 
@@ -120,9 +120,9 @@ def timed(
 
 
 def flat(row: Row) -> dict[str, Any]:
-    """Return the columns of a row, its spreads taken apart.
+    """Return the CSV columns of a row, several for each spread.
 
-    Raises ValueError for a row that does not say over how many rounds it is.
+    Raises ValueError for a row with neither a spread nor a number of rounds.
     """
     columns: dict[str, Any] = {}
     spreads = {name: value for name, value in row.items() if isinstance(value, Spread)}
@@ -137,28 +137,28 @@ def flat(row: Row) -> dict[str, Any]:
 
 
 def where_and_when() -> dict[str, Any]:
-    """Return what every row of a CSV ends in: threads, processor, load, date, torch's version, commit."""
+    """Return the last columns of every row: threads, processor, load, date, torch's version, commit."""
     facts = described(torch.device("cpu"))
     today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
-    place = {"threads": facts["threads"], "processor": facts["device"], "load": load, "date": today}
-    return place | {"torch": facts["packages"]["torch"], "commit": facts["commit"], "dirty": facts["dirty"]}
+    machine = {"threads": facts["threads"], "processor": facts["device"], "load": load, "date": today}
+    return machine | {"torch": facts["packages"]["torch"], "commit": facts["commit"], "dirty": facts["dirty"]}
 
 
 def described(device: torch.device) -> dict[str, Any]:
-    """Return what a benchmark runs on, as the records of runs have it."""
+    """Return the machine and versions that a benchmark runs on, as in the records of runs."""
     return describe(device=device, precision="", processes=1, threads=torch.get_num_threads())
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows to a CSV; some may lack a column that others have, or say another number of threads."""
+    """Write rows to a CSV; a row may lack columns, or have its own number of threads."""
     facts = where_and_when()
-    written = [{**facts, **flat(row)} for row in rows]
+    full_rows = [{**facts, **flat(row)} for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
-        names = dict.fromkeys(name for row in written for name in row if name not in facts)
+        names = dict.fromkeys(name for row in full_rows for name in row if name not in facts)
         writer = csv.DictWriter(file, [*names, *facts], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(written)
+        writer.writerows(full_rows)
 
 
 def _line(row: Row) -> str:
@@ -179,12 +179,12 @@ def run_benchmark(
     threads: int | None = 1,
     output: str = "results/bench",
     keys: Mapping[str, str] | None = None,
-    shown: Callable[[Row], str] = _line,
+    as_line: Callable[[Row], str] = _line,
 ) -> Path:
-    """Measure as the command line says, write and return <output>/<name of the benchmark>.csv.
+    """Measure as the command line says, write <output>/<name of the benchmark>.csv and return its path.
 
-    The arguments are the keys' defaults; `threads` None is as many as torch takes here. Ends the process
-    after --help, and with one line and code 2 at the user's mistakes.
+    The arguments are the keys' defaults; `threads` None is as many as torch takes here. --help ends the
+    process; so does a user's mistake, with one line and exit code 2.
     """
     name, about = Path(sys.argv[0]).stem, sys.modules["__main__"].__doc__
     used = threads or torch.get_num_threads()
@@ -194,12 +194,12 @@ def run_benchmark(
         raise SystemExit(0)
     rows = []
     with ended_by_mistakes():
-        given = parse_keys(sys.argv[1:], defaults)
-        torch.set_num_threads(whole_number("threads", given["threads"]))
-        for row in measure(Options(whole_number("rounds", given["rounds"]), given)):
-            print(shown(row), flush=True)
+        chosen = parse_keys(sys.argv[1:], defaults)
+        torch.set_num_threads(whole_number("threads", chosen["threads"]))
+        for row in measure(Options(whole_number("rounds", chosen["rounds"]), chosen)):
+            print(as_line(row), flush=True)
             rows.append(row)
-    path = Path(given["output"]) / f"{name}.csv"
+    path = Path(chosen["output"]) / f"{name}.csv"
     write(path, rows)
     return path
 
@@ -207,9 +207,9 @@ def run_benchmark(
 def fresh_process(
     function: Callable[..., T], *arguments: Any, environment: Mapping[str, str | None] | None = None
 ) -> T:
-    """Return function(*arguments), computed by a process of its own with as many threads as this one.
+    """Return function(*arguments), computed in a new process with as many threads as this one.
 
-    Variables of `environment` are set for it, or unset where None: the C library reads its own at start.
+    Variables in `environment` are set there, or unset where None: the C library reads some only at start.
     """
     threads, before = torch.get_num_threads(), dict(os.environ)
     changed = {**before, **(environment or {})}
@@ -227,16 +227,16 @@ def fresh_process(
 def peak_mb() -> float:
     """Return the largest resident size of this process in MB, from Linux's VmHWM.
 
-    Not getrusage's ru_maxrss: a spawned process starts with its parent's.
+    Not ru_maxrss of getrusage: a spawned process inherits its parent's.
     """
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def added_peak_mb(work: Callable[[], Any]) -> float:
-    """Return by how much work, done once before, raises the resident size at its peak, in MB.
+    """Return by how many MB `work` raises the peak resident size when it is done a second time.
 
-    Freed memory must go back to the system at once for that: MALLOC_MMAP_THRESHOLD_=65536.
+    Freed memory must return to the system at once: MALLOC_MMAP_THRESHOLD_=65536.
     """
     work()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is resident

@@ -1,11 +1,10 @@
 """What a norm costs beside torch's LayerNorm: `python -m scripts.benchmarks.norms`.
 
-Ours, LayerNorm with gain and bias, the eager backend where there is one, the authors' formulation of the
-paper's norms and a copy take turns on the same tensors, forward and backward. Norms over positions see 4
-examples; PowerNorm is past its first batches. WeightNorm costs nothing at its site and is not measured.
-`teams` are the numbers of threads on the CPU; on CUDA too where there is such a device, or on
-`devices=cuda` alone; `norms=rmsnorm,adanorm` for some. The ratios are of seconds, ours : the other,
-`processor_to_layernorm` of the seconds of all threads, and of bandwidth, ours : the copy's.
+Five sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias, the eager
+backend where there is one, the authors' formulation of the paper's norms, and a copy. Norms over positions
+see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing at its site and is not measured.
+`teams` are the numbers of threads on the CPU. `devices=cuda` limits the devices, `norms=rmsnorm,adanorm` the
+norms. Ratios: seconds, ours : other's (`processor_to_layernorm`: of all threads); bandwidth, ours : copy's.
 """
 
 import time
@@ -32,7 +31,7 @@ from scripts.benchmarks.harness import (
 )
 from scripts.pages.norm_guide import draw
 
-CASES = {  # what the tasks have: translation, RT, a wide encoder; on a GPU long batches
+CASES = {  # shapes of the tasks: translation, RT, a wide encoder; long batches on a GPU
     "cpu": [(4096, 512, torch.float32), (4096, 128, torch.float32), (3500, 1024, torch.float32)],
     "cuda": [(16384, 512, torch.bfloat16), (8192, 4096, torch.bfloat16), (16384, 512, torch.float32)],
 }
@@ -44,25 +43,25 @@ Work = Callable[[], Any]
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row for each device, shape and norm."""
+    """Yield one row per device, number of threads, shape and norm."""
     names, devices = options.keys["norms"].split(","), options.keys["devices"].split(",")
-    for key, given, known in (("norms", names, MEASURED), ("devices", devices, DEVICES)):
-        if unknown := [name for name in given if name not in known]:
-            raise ValueError(f"{key}={unknown[0]}: choose from {', '.join(known)}")
+    for key, values, choices in (("norms", names, MEASURED), ("devices", devices, DEVICES)):
+        if unknown := [name for name in values if name not in choices]:
+            raise ValueError(f"{key}={unknown[0]}: choose from {', '.join(choices)}")
     teams = [whole_number("teams", count) for count in options.keys["teams"].split(",")]
-    # How many threads a CPU's norms have says nothing of a GPU's.
-    places = [(device, count) for device in devices for count in (teams if device == "cpu" else teams[:1])]
-    for device, threads in places:
+    # The number of CPU threads does not matter to a GPU, so one is enough.
+    pairs = [(device, count) for device in devices for count in (teams if device == "cpu" else teams[:1])]
+    for device, threads in pairs:
         torch.set_num_threads(threads)
         cases = [(name, *shape, torch.device(device)) for shape in CASES[device] for name in names]
-        # Their peaks in one process, which hands memory back.
+        # Peaks are measured in one process, which returns freed memory to the system.
         peaks = fresh_process(_peaks, cases, environment={"MALLOC_MMAP_THRESHOLD_": "65536"})
         for case, added in zip(cases, peaks, strict=True):
             yield {**_compared(case, options.rounds), **added, "threads": threads}
 
 
 def _peaks(cases: list[Case]) -> list[dict[str, float]]:
-    """Return the peak memory of forward and backward by side, in MB."""
+    """Return, for each case, the peak memory of forward and backward by side, in MB."""
     return [
         {
             f"{side}_peak_mb": round(_added(work, case[-1]), 1)
@@ -86,22 +85,22 @@ def _added(work: Work, device: torch.device) -> float:
 def _compared(case: Case, rounds: int) -> Row:
     """Return the row of one norm for x (rows, features): times in microseconds, ratios ours : other."""
     (name, rows, features, dtype, device), works = case, _works(*case)
-    found = take_turns({key: _side(work, device) for key, work in works.items()}, rounds, warm_up=2)
+    times = take_turns({key: _side(work, device) for key, work in works.items()}, rounds, warm_up=2)
     processor = take_turns(
         {side: timed(works[side, "both"], clock=time.process_time) for side in ("ours", "layernorm")}, rounds
     )
-    forward, both = found.median(("ours", "forward")), found.median(("ours", "both"))
+    forward, both = times.median(("ours", "forward")), times.median(("ours", "both"))
     sides = [side for side, part in works if part == "both"]
-    ratios = {side: found.ratio(("ours", "both"), (side, "both")) for side in sides}
-    # x, z and dz, dx are read or written once, x twice; the copy reads and writes one of them.
+    ratios = {side: times.ratio(("ours", "both"), (side, "both")) for side in sides}
+    # z, dz and dx are written or read once, x twice; the copy reads one tensor and writes one.
     moved = 4 if name == "detachnorm" else 5
-    pairs = zip(found.spent["copy", "both"], found.spent["ours", "both"], strict=True)
+    pairs = zip(times.spent["copy", "both"], times.spent["ours", "both"], strict=True)
     bandwidths = [moved / 2 * copy / ours for copy, ours in pairs]
     saved = {side: kept_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
     about = {"norm": name, "rows": rows, "features": features, "dtype": str(dtype).removeprefix("torch.")}
     return about | {
         "device": described(device)["device"],
-        "computed_by": backends.describe(_made(name).trial, "auto", device.type),
+        "computed_by": backends.describe(_factory(name).trial, "auto", device.type),
         "forward_us": round(1e6 * forward, 1),
         "backward_us": round(1e6 * (both - forward), 1),
         "both_us": round(1e6 * both, 1),
@@ -115,7 +114,7 @@ def _compared(case: Case, rounds: int) -> Row:
 def _side(work: Work, device: torch.device) -> Callable[[], float]:
     """Return a side of `take_turns`; on CUDA it replays a graph of the work with a cold cache.
 
-    A busy GPU hides what launching costs; a short piece of work alone would show nothing else.
+    In training a busy GPU hides the cost of launching, but short work timed alone would show little else.
     """
     if device.type == "cpu":
         return timed(work)
@@ -142,24 +141,24 @@ def _side(work: Work, device: torch.device) -> Callable[[], float]:
 
 @cache
 def _flood(device: torch.device) -> Tensor:
-    """Return a tensor larger than any cache of a GPU."""
+    """Return a tensor larger than a GPU's caches: writing it leaves them cold."""
     return torch.empty(1 << 28, dtype=torch.int8, device=device)
 
 
 def _works(
     name: str, rows: int, features: int, dtype: torch.dtype, device: torch.device
 ) -> dict[tuple[str, str], Work]:
-    """Return what is timed, by side and part."""
+    """Return the functions to time, by side (ours, layernorm, ..., copy) and part (forward, both)."""
     x = torch.randn(rows, features, dtype=dtype, device=device, requires_grad=True)
-    ours: Any = _made(name)(features, site="bench").to(x)
+    ours: Any = _factory(name)(features, site="bench").to(x)
     if ours.depends_on_positions:
         x = x.detach().view(4, -1, features).requires_grad_()
     dz = torch.randn_like(x)
     sides: dict[str, Callable[[Tensor], Tensor]] = {"ours": ours, "layernorm": LayerNorm(features).to(x)}
     if hasattr(ours, "backend"):
-        sides["eager"] = _made(name, backend="eager")(features, site="bench").to(x)
+        sides["eager"] = _factory(name, backend="eager")(features, site="bench").to(x)
     if ours.reference(x) is not None:
-        authors: Any = _made(name, numerics="released")(features, site="bench")
+        authors: Any = _factory(name, numerics="released")(features, site="bench")
         sides["authors"] = authors.reference
     works: dict[tuple[str, str], Work] = {}
     for side, norm in sides.items():
@@ -175,12 +174,12 @@ def _works(
     return works
 
 
-def _made(name: str, **choices: str) -> NormFactory:
+def _factory(name: str, **choices: str) -> NormFactory:
     return norm_factory(NormChoice(name, PARAMS.get(name, {}), **choices))
 
 
-def shown(row: Row) -> str:
-    """Return a row as it is printed."""
+def as_line(row: Row) -> str:
+    """Return a row as the line that is printed."""
     sides = [side for side in ("eager", "authors") if f"to_{side}" in row]
     parts = [
         "{norm:<17}({rows}, {features}) {dtype:<9} threads {threads}",
@@ -196,4 +195,4 @@ def shown(row: Row) -> str:
 
 if __name__ == "__main__":
     keys = {"teams": "1,2", "devices": ",".join(DEVICES), "norms": ",".join(MEASURED)}
-    draw(run_benchmark(measure, rounds=21, threads=None, keys=keys, shown=shown))
+    draw(run_benchmark(measure, rounds=21, threads=None, keys=keys, as_line=as_line))

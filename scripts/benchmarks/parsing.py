@@ -1,7 +1,7 @@
-"""Our parser against plain Python, a sentence at a time: `python -m scripts.benchmarks.parsing`.
+"""Our parser against plain Python, one sentence at a time: `python -m scripts.benchmarks.parsing`.
 
-Oracle and features of the sample's training trees, and greedy parsing of its test set with one model, the two
-taking turns in one process. The ratio is seconds of plain Python : ours.
+Oracle and features of the sample's training trees, and greedy parsing of its test set with one model. The two
+sides take turns in one process. The ratio is seconds, plain Python : ours.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ PENN_SENTENCES = 39_832
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row for oracle and features and one for greedy parsing."""
+    """Yield one row for oracle and features and one for greedy parsing."""
     experiment = compose_experiment(["task=ptb", "norm=layernorm", "scale=mini"])
     task = Parsing(experiment)
     yield _extraction(task, options.rounds)
@@ -37,7 +37,7 @@ def _extraction(task: Parsing, rounds: int) -> Row:
         return len(transitions(trees, task.vocabulary, batch_size=1024))
 
     row = _compared("oracle and features", plain, ours, rounds)
-    # Ten times the sample's sentences are as many as the whole treebank has.
+    # As many sentences as the whole treebank has, for its peak memory.
     transitions([*trees] * (PENN_SENTENCES // len(trees)), task.vocabulary, batch_size=1024)
     whole = row["ours_seconds"] / len(trees) * PENN_SENTENCES
     return {**row, "penn_seconds": round(whole, 1), "penn_peak_mb": round(peak_mb())}
@@ -49,8 +49,8 @@ def _parsing(task: Parsing, model: nn.Module, rounds: int) -> Row:
 
     def scores(ids: list[int]) -> list[float]:
         with torch.inference_mode():
-            found: list[float] = model(torch.tensor([ids]))[0].tolist()
-        return found
+            scores: list[float] = model(torch.tensor([ids]))[0].tolist()
+        return scores
 
     def plain() -> list[list[int]]:
         return [plain_parser.parse(tree, task.vocabulary, scores) for tree in trees]
@@ -64,7 +64,7 @@ def _parsing(task: Parsing, model: nn.Module, rounds: int) -> Row:
 
 
 def _train(task: Parsing, model: nn.Module) -> None:
-    """Train a little: a model that knows nothing makes trees as no parser does."""
+    """Train for one epoch: an untrained model makes trees unlike any parser's."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
     for batch in task.train_batches(0):
         optimizer.zero_grad()

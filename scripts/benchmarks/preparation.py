@@ -1,11 +1,11 @@
 """Preparation of a parallel corpus in one process and in several: `python -m scripts.benchmarks.preparation`.
 
-On a made-up corpus of `pairs` pairs whose words are as frequent as words are (Zipf's law), through Moses's
-tokenizer (tokenize=true) and `merges` merges. `processes` are the numbers of processes to compare. Memory is
-that of all processes together at its peak: `memory_gb` counts a shared page once, `resident_gb` often.
+The corpus is made up: `pairs` pairs whose words have realistic frequencies (Zipf's law). It goes through
+Moses's tokenizer (tokenize=true) and `merges` merges. `processes` are the numbers of processes to compare.
+Memory is the peak of all together: `memory_gb` counts a shared page once, `resident_gb` per process.
 
-The size of En-De: pairs=4500000, hours; with tokenize=false merges=0 what reading, cleaning, dictionaries
-and token ids take alone.
+pairs=4500000 is the size of En-De and takes hours. tokenize=false merges=0 measures reading, cleaning,
+dictionaries and token ids alone.
 """
 
 import multiprocessing
@@ -30,12 +30,12 @@ from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark
 LANGUAGES = ("en", "de")
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 BLOCK = 100_000  # pairs written at a time
-WORDS = 1_000_000  # that may occur; about a third of them do in 4.5 million pairs
-SECONDS = 0.2  # between two looks at the memory
+WORDS = 1_000_000  # possible words; about a third of them occur in 4.5 million pairs
+SECONDS = 0.2  # between two measurements of memory
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row for each number of processes, with its time against one process's."""
+    """Yield one row per number of processes; the ratio is its time over the first row's."""
     keys = options.keys
     pairs = whole_number("pairs", keys["pairs"])
     settings = [f"data.tokenize={keys['tokenize']}", f"data.bpe_merges={int(keys['merges']) or 'null'}"]
@@ -57,7 +57,7 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _write_corpus(folder: Path, pairs: int) -> None:
-    """Write training, validation and test texts of lines of 5 to 45 made-up words."""
+    """Write training, validation and test texts, with 5 to 45 made-up words per line."""
     random = np.random.default_rng(0)
     for split, count in (("train", pairs), ("valid", 3000), ("test", 3000)):
         for language in LANGUAGES:
@@ -71,14 +71,14 @@ def _write_corpus(folder: Path, pairs: int) -> None:
 
 @cache
 def _word(number: int, language: str) -> str:
-    """Return a word of its own for a number: frequent ones are short."""
+    """Return the made-up word of a number; frequent words, with small numbers, are short."""
     random = Random(f"{number} {language}")
     return "".join(random.choices(LETTERS, k=2 + len(str(number)) + number % 3))
 
 
 def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> None:
-    """Prepare the corpus in `cache`, and write there how many seconds it took."""
-    fairseq()  # a run imports it before it looks for its data
+    """Prepare the corpus in `cache`, and write to `cache/seconds` how many seconds it took."""
+    fairseq()  # imported before the clock starts: a run imports it anyway
     own = [f"data.{split}={corpus / split}" for split in ("train", "valid", "test")]
     data = compose_experiment(["task=en-de", f"data.cache={cache}", *own, *settings]).data
     assert isinstance(data, ParallelConfig)
@@ -88,10 +88,10 @@ def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
 
 
 def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> tuple[float, int, int, float]:
-    """Return seconds, the largest memory in bytes, shared and resident, and CPU seconds of a preparation."""
+    """Return seconds, peak memory (shared, resident; bytes) and CPU seconds of a preparation."""
     before = os.times()
-    given = (cache, corpus, settings, processes)
-    process = multiprocessing.get_context("spawn").Process(target=_prepare, args=given)
+    arguments = (cache, corpus, settings, processes)
+    process = multiprocessing.get_context("spawn").Process(target=_prepare, args=arguments)
     process.start()
     shared = resident = 0
     while process.is_alive():
@@ -101,12 +101,12 @@ def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
         process.join(SECONDS)
     if process.exitcode != 0:
         raise ValueError(f"the preparation ended with code {process.exitcode}")
-    cpu = sum(os.times()[2:4]) - sum(before[2:4])  # of the children, for the user and in the system
+    cpu = sum(os.times()[2:4]) - sum(before[2:4])  # of the children, user and system time
     return float((cache / "seconds").read_text()), shared, resident, cpu
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all that it started."""
+    """Return the ids of a process and of all its descendants."""
     family = [pid]
     with suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -115,7 +115,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """Return a process's share of its pages and all of them, in bytes; none where it has ended."""
+    """Return a process's proportional and resident memory (Pss, Rss) in bytes; zeros if it has ended."""
     with suppress(OSError):
         lines = [line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]]
         sizes = {words[0]: 1024 * int(words[1]) for words in lines if words[-1] == "kB"}

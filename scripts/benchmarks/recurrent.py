@@ -1,8 +1,8 @@
-"""An LSTM or GRU layer with norms against the same without: `python -m scripts.benchmarks.recurrent`.
+"""An LSTM or GRU layer with norms against one without: `python -m scripts.benchmarks.recurrent`.
 
-Forward and backward pass of a layer over some steps, all sides taking turns in one process: our loop under
-every norm defined there, torch's cell in a plain Python loop, and torch's fused layer. As many threads as
-torch takes; on CUDA too where there is such a device. The ratio is of speeds, side : our loop without norms.
+Forward and backward pass of a layer over some steps; all sides take turns in one process. They are our loop
+under every norm defined there, torch's cell in a plain Python loop, and torch's fused layer. As many threads
+as torch takes, and also on CUDA where there is a device. The ratio is speed, side : our loop without norms.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ CELLS: dict[str, type[nn.LSTMCell | nn.GRUCell]] = {"lstm": nn.LSTMCell, "gru": 
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row for each device, cell, size and side."""
+    """Yield one row per device, cell, size and side."""
     for name in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         for cell in CELLS:
             for sizes in SIZES:
@@ -41,11 +41,11 @@ def _compared(
         side: timed(partial(_pass, layer.to(device), forward, x), cuda=device.type == "cuda")
         for side, (layer, forward) in _sides(cell, features).items()
     }
-    found = take_turns(passes, rounds, warm_up=2)
+    spent = take_turns(passes, rounds, warm_up=2)
     for side in passes:
         row = {"cell": cell, "streams": streams, "features": features, "device": described(device)["device"]}
-        step = round(1e6 * found.median(side) / steps, 1)
-        yield {**row, "side": side, "step_us": step, "throughput_to_none": found.ratio("none", side)}
+        step = round(1e6 * spent.median(side) / steps, 1)
+        yield {**row, "side": side, "step_us": step, "throughput_to_none": spent.ratio("none", side)}
 
 
 def _pass(layer: nn.Module, forward: Forward, x: Tensor) -> None:
@@ -53,7 +53,7 @@ def _pass(layer: nn.Module, forward: Forward, x: Tensor) -> None:
 
 
 def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
-    """Return each side's layer, and what has it compute outputs (T, B, H) of inputs (T, B, H)."""
+    """Return each side's layer and its forward function, from inputs (T, B, H) to outputs (T, B, H)."""
     sides: dict[str, tuple[nn.Module, Forward]] = {}
     for norm in _norms(cell):
         make_norm = PlacedNorms(norm_factory(NormChoice(norm)), "all")
@@ -64,7 +64,7 @@ def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
 
 
 def _norms(cell: str) -> list[str]:
-    """Return the norms that are defined in a layer, none before the others."""
+    """Return the norms that are defined in a layer, `none` first."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
     trials = {run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs}
     return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]
@@ -76,8 +76,8 @@ def _ours(layer: Any, x: Tensor) -> Any:
 
 def _step_by_step(cell: nn.Module, x: Tensor) -> Tensor:
     outputs, state = [], None
-    for given in x.unbind():
-        state = cell(given, state)
+    for inputs in x.unbind():
+        state = cell(inputs, state)
         outputs.append(state[0] if isinstance(state, tuple) else state)
     return torch.stack(outputs)
 

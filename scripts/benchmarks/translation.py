@@ -1,11 +1,10 @@
 """Translation against fairseq itself, and under each norm: `python -m scripts.benchmarks.translation`.
 
-The mini model on Multi30k: the same weights, batches, optimizer and one thread, the two taking turns update
-by update in one process. fairseq's side is what `fairseq-train` calls an update (its Trainer.train_step) and
-what `fairseq-generate` calls a batch (its task's inference_step and post-processing). The ratio is of speeds
-by processor time, ours : fairseq's, and of peak memory fairseq's : ours; then of each norm's speed :
-LayerNorm's. `updates` are the rounds of training, `trained` the updates before decoding: an untrained model
-decodes to the limit.
+The mini model on Multi30k, with the same weights, batches and optimizer and with one thread. The sides take
+turns update by update in one process. fairseq's side is an update of `fairseq-train` (Trainer.train_step) or
+a batch of `fairseq-generate` (its task's inference_step and post-processing). Ratios: speed by processor
+time, ours : fairseq's; peak memory, fairseq's : ours; then each norm's speed : LayerNorm's. `updates` are the
+rounds of training, `trained` the updates before decoding, as an untrained model decodes to the limit.
 """
 
 import time
@@ -36,12 +35,12 @@ from tests.fairseq_side import DECODED_TOKENS, FairseqSide
 NORMS = ("layernorm", "none", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm")
 SENTENCES = 200
 WARM_UP = 5  # updates that are not counted
-processor_time = partial(timed, clock=time.process_time)  # a side of one thread; the machine may be shared
-PEAKS = 3  # processes whose peak memory is taken, at most
+processor_time = partial(timed, clock=time.process_time)  # one thread per side; others may use the machine
+PEAKS = 3  # at most so many processes are measured for their peak memory
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield the rows of training, its memory, decoding, and training under each norm."""
+    """Yield the rows of training, its peak memory, decoding, and training under each norm."""
     updates, trained = (whole_number(key, options.keys[key]) for key in ("updates", "trained"))
     experiment = _experiment("layernorm")
     task = Translation(experiment)
@@ -56,14 +55,14 @@ def _experiment(norm: str) -> Experiment:
 
 
 def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -> None:
-    """Update on each batch, as our loop does; data are collated in this process."""
+    """Make one update per batch, as our loop does; this process collates the data."""
     pairs = task.corpus.splits["train"]
     for indices in order:
         trainer.update([pairs.batch(indices)])
 
 
 def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, amount: float) -> Row:
-    """Return speeds, amount over seconds, and the ratio of `ours` to `other`."""
+    """Return speeds (amount per second) of the sides `ours` and `other`, and their ratio."""
     mine, theirs = (round(amount / rounds.median(name), 1) for name in (ours, other))
     return {"what": what, "unit": unit, "ours": mine, "other": theirs, "ratio": rounds.ratio(other, ours)}
 
@@ -77,18 +76,18 @@ def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
         "fairseq": processor_time(lambda: other.train(dataset, [next(orders[0])])),
         "ours": processor_time(lambda: _train_ours(trainer, task, [next(orders[1])])),
     }
-    found = take_turns(sides, updates, warm_up=WARM_UP)
-    return _row("training", "tokens/s", found, "ours", "fairseq", amount=_tokens_an_update(task, updates))
+    spent = take_turns(sides, updates, warm_up=WARM_UP)
+    return _row("training", "tokens/s", spent, "ours", "fairseq", amount=_tokens_per_update(task, updates))
 
 
-def _tokens_an_update(task: Translation, updates: int) -> float:
-    counted = islice(iter(task.train_batches(0)), WARM_UP, WARM_UP + updates)
-    return sum(batch.units for batch in counted) / updates
+def _tokens_per_update(task: Translation, updates: int) -> float:
+    batches = islice(iter(task.train_batches(0)), WARM_UP, WARM_UP + updates)
+    return sum(batch.units for batch in batches) / updates
 
 
 def _memory(updates: int, rounds: int) -> Row:
-    """Return the peak memory of a process of each that trains; the ratio is fairseq's over ours."""
-    start = partial(fresh_process, environment=CACHES)  # as the command sets them
+    """Return the peak memory of a training process of each side, and the ratio fairseq's : ours."""
+    start = partial(fresh_process, environment=CACHES)  # as the `adanorm` command sets them
     sides = {name: partial(start, _peak, name, updates) for name in ("ours", "fairseq")}
     memory = take_turns(sides, rounds, warm_up=0)
     ours, other = (round(memory.median(name), 1) for name in ("ours", "fairseq"))
@@ -118,31 +117,31 @@ def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained
 
     def ours() -> dict[int, str]:
         model.eval()
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for indices in batches_within(chosen, pairs.sizes, DECODED_TOKENS):
-            found |= dict(zip(indices.tolist(), task.translate(model, pairs.sources(indices)), strict=True))
-        return found
+            texts |= dict(zip(indices.tolist(), task.translate(model, pairs.sources(indices)), strict=True))
+        return texts
 
     theirs = partial(other.generate, dataset, chosen, experiment)
     mine = ours()
     same = sum(mine[number] == translation for number, translation in theirs().items())
-    found = take_turns({"fairseq": processor_time(theirs), "ours": processor_time(ours)}, rounds, warm_up=0)
-    row = _row("decoding", "sentences/s", found, "ours", "fairseq", amount=len(chosen))
+    spent = take_turns({"fairseq": processor_time(theirs), "ours": processor_time(ours)}, rounds, warm_up=0)
+    row = _row("decoding", "sentences/s", spent, "ours", "fairseq", amount=len(chosen))
     return row | {"same_translations": same, "sentences": len(chosen)}
 
 
 def _norms(task: Translation, updates: int) -> Iterator[Row]:
-    """Yield the speed of training under each of the paper's norms against LayerNorm's."""
+    """Yield a row per norm of the paper: its speed of training against LayerNorm's."""
 
     def side(norm: str) -> Callable[[], float]:
         trainer = start_trainer(run := _experiment(norm), prepare(run, task))
         order = iter(task.train_batches(0).order)
         return processor_time(lambda: _train_ours(trainer, task, [next(order)]))
 
-    found = take_turns({norm: side(norm) for norm in NORMS}, updates, warm_up=WARM_UP)
-    amount = _tokens_an_update(task, updates)
+    spent = take_turns({norm: side(norm) for norm in NORMS}, updates, warm_up=WARM_UP)
+    amount = _tokens_per_update(task, updates)
     for norm in NORMS[1:]:
-        yield _row(f"{norm} against layernorm", "tokens/s", found, norm, "layernorm", amount=amount)
+        yield _row(f"{norm} against layernorm", "tokens/s", spent, norm, "layernorm", amount=amount)
 
 
 if __name__ == "__main__":

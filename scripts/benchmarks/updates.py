@@ -2,12 +2,12 @@
 
     python -m scripts.benchmarks.updates baseline=/path/to/other/checkout tasks=rt,mnist rounds=21
 
-`baseline` may also be a commit, which is checked out under outputs/baselines/; by default it is the last
-whose numbers were PyTorch's own. A process of each checkout makes updates by its own code when it is told to;
-the two take turns, on the same batches, with one thread each, or here with `threads`. A ratio is processor
-time here : there, so below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the
-rounds of validation passes (0: none), `scale` one for all tasks; `arithmetic=portable`, `mkl` or `onednn`
-holds this side to it.
+`baseline` may also be a commit, which is checked out under outputs/baselines/; the default is the last
+commit whose arithmetic was PyTorch's own. Each checkout has a process that makes updates by its own code.
+The two take turns on the same batches, with one thread each (here: `threads`). A ratio is processor time,
+here : there, so below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the rounds
+of validation passes (0: none), `scale` one scale for all tasks. `arithmetic=portable`, `mkl` or `onednn` is
+this side's.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ THREADS = "OMP_NUM_THREADS"
 ARITHMETICS = {"": {}, "portable": HELD, "mkl": {PRODUCTS: "mkl"}, "onednn": {PRODUCTS: "onednn"}}
 ENVIRONMENT = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "1000000000")
 NUMERICS_1 = "0c61c8c"  # the last commit whose dropout, products and optimizer were PyTorch's own
-WARM_UP = 5  # updates of each side that are not counted; they also say how many make a turn
+WARM_UP = 5  # uncounted updates of each side; their speed decides how many make a turn
 
 
 def _say(answers: TextIO, **fields: Any) -> None:
-    """Write a line of JSON."""
+    """Write the fields as one line of JSON."""
     print(json.dumps(fields), file=answers, flush=True)
 
 
 def _start_run(settings: list[str], answers: TextIO) -> None:
-    """Call the checkout's `execute` on its experiment of these settings: all that depends on its layout."""
+    """Run the checkout's experiment of these settings; only this depends on how its modules are laid out."""
     try:
         experiment = import_module("adanorm.config.compose").compose_experiment(settings)
         execute = import_module("adanorm.runs.execute").execute
@@ -61,17 +61,17 @@ def _start_run(settings: list[str], answers: TextIO) -> None:
 
 
 def _serve(trainer: Any, answers: TextIO) -> None:
-    """Make updates or a validation pass whenever a line asks for it, until the input ends.
+    """Make updates or a validation pass for each line of input, until it ends.
 
-    An answer has the seconds of processor time, and the last loss or the scores.
+    An answer has the seconds of processor time, and `found`: the last loss or the scores.
     """
     trainer.model.train()
     batches = trainer.batches()
     _say(answers, ready=True)
     for line in sys.stdin:
-        what, *count = line.split()
+        request, *count = line.split()
         started = time.process_time()
-        if what == "update":
+        if request == "update":
             for _ in range(int(count[0])):
                 loss = trainer.update(next(batches))
             seconds = time.process_time() - started
@@ -79,10 +79,10 @@ def _serve(trainer: Any, answers: TextIO) -> None:
         else:
             scores = trainer.measure("valid").metrics
             _say(answers, seconds=time.process_time() - started, found=scores)
-    raise SystemExit  # past the rest of the run: nothing is recorded
+    raise SystemExit  # skips the rest of the run, so nothing is recorded
 
 
-# The other process imports nothing of this project but what PYTHONPATH names, which may be another commit.
+# The child process imports only the checkout that PYTHONPATH names, which may be another commit.
 CHILD = f"""
 from __future__ import annotations
 import json, os, sys, time
@@ -91,23 +91,23 @@ from importlib import import_module
 from pathlib import Path
 {getsource(_say)}{getsource(_serve)}{getsource(_start_run)}
 answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what the checkout itself prints
+os.dup2(2, 1)  # prints of the checkout go to stderr
 _say(answers, code=str(Path(import_module("adanorm").__file__ or "").parent))
 _start_run(sys.argv[1:], answers)
 """
 
 
 class Child:
-    """The process of one checkout, which works only when it is asked."""
+    """The process of one checkout, which works only on request."""
 
-    def __init__(self, checkout: Path, settings: list[str], folder: Path, **held: str) -> None:
+    def __init__(self, checkout: Path, settings: list[str], folder: Path, **own: str) -> None:
         self.checkout, self._errors = checkout, folder / "errors.txt"
-        held = {THREADS: "1"} | held
+        own = {THREADS: "1"} | own
         folder.mkdir()
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}", f"threads={held[THREADS]}"],
-                env=os.environ | _mirror() | ENVIRONMENT | held | {"PYTHONPATH": f"{checkout}/src"},
+                [sys.executable, "-P", "-c", CHILD, *settings, f"runs={folder}", f"threads={own[THREADS]}"],
+                env=os.environ | _mirror() | ENVIRONMENT | own | {"PYTHONPATH": f"{checkout}/src"},
                 cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
 
@@ -119,14 +119,14 @@ class Child:
         self._process.communicate()
 
     def wait(self) -> None:
-        """Return when the run is set up; raises ValueError if it cannot be or is of other code."""
+        """Wait until the run is set up; raises ValueError if that fails or the process runs other code."""
         code = Path(self._answer()["code"])
         if not code.is_relative_to(self.checkout):
             raise ValueError(f"{self.checkout}: its process imports {code}")
         self._answer()  # ready
 
     def ask(self, request: str) -> dict[str, Any]:
-        """Return the answer to `update N` or `evaluate`: its seconds and what was computed."""
+        """Return the answer to `update N` or `evaluate`: `seconds` and `found`, the result."""
         assert self._process.stdin is not None
         print(request, file=self._process.stdin, flush=True)
         return self._answer()
@@ -141,7 +141,7 @@ class Child:
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield a row for the updates and one for the validation passes of each task."""
+    """Yield, for each task, one row for updates and one for validation passes."""
     keys = options.keys
     tasks = keys["tasks"].split(",")
     if unknown := [task for task in tasks if task not in SCALES]:
@@ -153,35 +153,35 @@ def measure(options: Options) -> Iterator[Row]:
         about = {"task": task, "norm": keys["norm"], "scale": keys["scale"] or SCALES[task]}
         settings = [*(f"{key}={value}" for key, value in about.items()), "device=cpu"]
         for row in _compared(checkouts, [*settings, f"data.cache={PROJECT / 'data'}"], options):
-            held = ARITHMETICS[keys["arithmetic"]].get(PRODUCTS, products())
-            yield {**about, "products": held, "baseline": keys["baseline"], **row}
+            library = ARITHMETICS[keys["arithmetic"]].get(PRODUCTS, products())
+            yield {**about, "products": library, "baseline": keys["baseline"], **row}
 
 
 def _mirror() -> dict[str, str]:
-    """Return the variable that names this checkout's own mirror of data, for one that lies elsewhere."""
-    found = mirrors_of(cached_experiment([f"task={next(iter(SCALES))}"]).data)
-    return {"ADANORM_MIRROR": found[0]} if found else {}
+    """Return the variable that names this checkout's mirror of data, for a checkout in another place."""
+    mirrors = mirrors_of(cached_experiment([f"task={next(iter(SCALES))}"]).data)
+    return {"ADANORM_MIRROR": mirrors[0]} if mirrors else {}
 
 
 def checkout_of(baseline: str) -> Path:
-    """Return a checkout, given by its folder or by a commit; raises ValueError where it is neither."""
-    made = PROJECT / "outputs" / "baselines" / baseline
-    for folder in (Path(baseline).resolve(), made) if baseline else ():
+    """Return the folder of a checkout, from a folder or a commit; raises ValueError for anything else."""
+    checkout = PROJECT / "outputs" / "baselines" / baseline
+    for folder in (Path(baseline).resolve(), checkout) if baseline else ():
         if (folder / "src" / "adanorm").is_dir():
             return folder
-    command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(made), baseline]
+    command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(checkout), baseline]
     if baseline and subprocess.run(command, capture_output=True, check=False).returncode == 0:
-        return made
+        return checkout
     raise ValueError(f"baseline={baseline}: must be another checkout of this project, or a commit of it")
 
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
     here = {**ARITHMETICS[options.keys["arithmetic"]], THREADS: options.keys["threads"]}
-    held: dict[str, dict[str, str]] = {"here": here, "there": {}}
+    variables: dict[str, dict[str, str]] = {"here": here, "there": {}}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {
-            side: stack.enter_context(Child(path, settings, runs / side, **held[side]))
+            side: stack.enter_context(Child(path, settings, runs / side, **variables[side]))
             for side, path in checkouts.items()
         }
         for child in children.values():

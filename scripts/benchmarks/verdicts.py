@@ -1,7 +1,7 @@
-"""How often a fixed plan errs, on noise whose truth is known: `python -m scripts.benchmarks.verdicts`.
+"""How often a fixed plan errs on simulated noise: `python -m scripts.benchmarks.verdicts`.
 
-Coverage and size of intervals by noise, seeds and variance; a round is a drawn task of seven norms. The
-draws are seeded: the same numbers on any machine.
+Coverage and size of intervals by kind of noise, number of seeds and variance. A round is one simulated task
+of seven norms. Draws are seeded, so every machine gives the same numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,20 +19,20 @@ Numbers = NDArray[np.float64]
 NORMS = preregistration().norms
 PAIRS = list(combinations(NORMS, 2))
 SEEDS = (3, 5, 10, 20)
-MNIST_STEP = 0.2  # of the accuracy on 500 images, in points
-# Residual standard deviations, three seeds each: of the norms on RT (paper), and of all on MNIST (mini).
+MNIST_STEP = 0.2  # points: one of 500 images
+# Residual standard deviations over three seeds: of each norm on RT (paper), of all on MNIST (mini).
 RT_SPREADS = (1.76, 0.37, 0.31, 0.35, 1.31, 0.44, 0.76)
 MNIST_SPREAD = 0.25
 
 
 class Noise:
-    """Scores of every norm, (norms, seeds), that differ by chance alone; `step` rounds them."""
+    """A source of scores (norms, seeds) that differ by chance alone, rounded to `step`."""
 
     def __init__(self, spreads: Sequence[float], *, step: float = 0.0, tails: float | None = None) -> None:
         self.spreads, self.step, self.tails = np.array(spreads)[:, None], step, tails
 
     def draw(self, random: np.random.Generator, seeds: int, gap: float = 0.0) -> Numbers:
-        """Return scores about 90: a seed moves all norms alike, and noise each; the second has a gap more."""
+        """Return scores about 90: a level per seed, plus noise; the second norm also has the gap."""
         shape = (len(self.spreads), seeds)
         noise = random.standard_normal(shape) if self.tails is None else random.standard_t(self.tails, shape)
         level = 90 + random.standard_normal((1, seeds)) * self.spreads.mean() + random.random() * self.step
@@ -52,7 +52,7 @@ NOISES = {
 
 
 def variance_of(scores: Numbers, step: float) -> TaskVariance:
-    """Return the variance of a drawn task as the registered plan estimates it."""
+    """Return the variance of a simulated task as the registered plan estimates it."""
     table = {norm: dict(enumerate(row.tolist())) for norm, row in zip(NORMS, scores, strict=True)}
     return TaskVariance(table, preregistration().prior_df_at_most, step)
 
@@ -73,38 +73,38 @@ METHODS: dict[str, Method] = {"moderated": TaskVariance.of_difference, "pooled":
 
 
 def fixed_plan(noise: Noise, seeds: int, *, draws: int, seed: int = 0) -> dict[str, dict[str, float]]:
-    """Return, by variance, how often the 95 % interval covers a true gap of 0, and for the worst pair.
+    """Return, by variance, how often the 95 % interval covers a true gap of 0, over all pairs and the worst.
 
-    `size` is how often it does not, `false_equivalent` how often the 90 % interval lies inside a
-    margin of two standard deviations that is the true gap.
+    `size` is how often it does not cover it. `false_equivalent` is how often the 90 % interval lies inside a
+    margin of two standard deviations when the true gap equals the margin.
     """
     random = np.random.default_rng((seed, seeds))
     margin = 2 * float(noise.spreads.mean())
-    gaps, read = np.empty((draws, len(PAIRS))), {name: np.empty((draws, len(PAIRS), 2)) for name in METHODS}
+    gaps, sd_df = np.empty((draws, len(PAIRS))), {name: np.empty((draws, len(PAIRS), 2)) for name in METHODS}
     for draw in range(draws):
         variance = variance_of(noise.draw(random, seeds), noise.step)
-        for place, pair in enumerate(PAIRS):
-            gaps[draw, place] = np.mean(variance.gaps(*pair))
+        for column, pair in enumerate(PAIRS):
+            gaps[draw, column] = np.mean(variance.gaps(*pair))
             for name, method in METHODS.items():
-                # Where all gaps are alike the test is not defined, and rejects unless they are 0.
-                read[name][draw, place] = method(variance, *pair) or (0.0, 1.0)
-    found = {}
-    for name, spreads in read.items():
+                # Where all gaps are equal the test is undefined: it then rejects unless they are 0.
+                sd_df[name][draw, column] = method(variance, *pair) or (0.0, 1.0)
+    by_variance = {}
+    for name, spreads in sd_df.items():
         error, df = spreads[..., 0] / seeds**0.5, spreads[..., 1]
         covered = np.abs(gaps) <= t.isf(0.025, df) * error + 1e-9
         equivalent = np.abs(gaps + margin) + t.isf(0.05, df) * error < margin
         shares = {"coverage": covered.mean(), "worst_pair": covered.mean(0).min(), "size": 1 - covered.mean()}
         shares["false_equivalent"] = equivalent.mean()
-        found[name] = {key: round(float(share), 4) for key, share in shares.items()}
-    return found
+        by_variance[name] = {key: round(float(share), 4) for key, share in shares.items()}
+    return by_variance
 
 
 def measure(options: Options) -> Iterator[Row]:
     """Yield one row per noise, number of seeds and variance."""
     for name, noise in NOISES.items():
         for seeds in SEEDS:
-            for method, found in fixed_plan(noise, seeds, draws=options.rounds).items():
-                yield {"noise": name, "seeds": seeds, "variance": method, **found, "rounds": options.rounds}
+            for method, shares in fixed_plan(noise, seeds, draws=options.rounds).items():
+                yield {"noise": name, "seeds": seeds, "variance": method, **shares, "rounds": options.rounds}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How often the plans with several looks err: `python -m scripts.benchmarks.verdicts_sequential`.
 
-Size, power and seeds of each registered plan, of two norms that differ by a known gap; a round is a pair of
-norms, followed from the first look to the last. The draws are seeded: the same numbers on any
-machine.
+Size, power and number of seeds of each registered plan, for two simulated norms that differ by a known gap. A
+round is one pair of norms, from the first look to the last. Draws are seeded, so every machine gives the same
+numbers.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from adanorm.verdicts.sequential import seeds_needed
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 from scripts.benchmarks.verdicts import NOISES, NORMS, Noise, Numbers
 
-# The first two norms are those compared.
+# The first two norms are compared.
 LOOKED_AT = {
     "normal": NOISES["normal"],
     "quantized": NOISES["quantized"],
@@ -27,15 +27,15 @@ LOOKED_AT = {
     "unequal, of the two calmest": Noise(tuple(np.geomspace(0.5, 2, len(NORMS)))),
     "heavy tails, t(4)": NOISES["heavy tails, t(4)"],
 }
-WIDE = 5.0  # deviations: a margin that a few seeds could show
-# Deviations of a score: what the choice of test examples adds, as ours on De-En and RT.
+WIDE = 5.0  # a margin, in deviations, within which a few seeds can show a gap to lie
+# Standard errors that the choice of test examples adds, in deviations of a score: De-En's and RT's.
 EXAMPLE_ERRORS = (0.1, 0.3)
 
 
 class Looking(NamedTuple):
-    """After how many seeds a plan looks, how fast it spends the level, and what variance a look reads.
+    """The numbers of seeds at which a plan looks, the exponent of its spending, and the variance it reads.
 
-    `borrowed` are the degrees of freedom of the other norms' variance, 0 for the comparison's own.
+    `borrowed` are the degrees of freedom of the other norms' variance; 0: the comparison's own alone.
     """
 
     looks: tuple[int, ...]
@@ -44,7 +44,7 @@ class Looking(NamedTuple):
 
 
 def plans() -> dict[str, Looking]:
-    """Return the registered plans by name, and `fresh` with a variance borrowed from other norms."""
+    """Return the registered plans by name, and `fresh` also with a variance borrowed from other norms."""
     registered = preregistration()
     first, fresh = registered.stopping, registered.plans["fresh"]
     return {
@@ -55,17 +55,17 @@ def plans() -> dict[str, Looking]:
 
 
 class Looks(NamedTuple):
-    """What every look of a plan says, (draws, looks): of a difference, of equivalence."""
+    """The answers at every look of a plan, each (draws, looks)."""
 
     different: NDArray[np.bool_]
-    above: NDArray[np.bool_]  # different, with a gap above 0
+    above: NDArray[np.bool_]  # different, and the gap is above 0
     equivalent: NDArray[np.bool_]
 
 
 def looks(
     scores: Numbers, margin: float, plan: Looking, *, step: float = 0.0, example_error: float = 0.0
 ) -> Looks:
-    """Return the looks at the gaps of the first two norms, of scores (draws, norms, seeds)."""
+    """Return the answers on the first two norms at every look, from scores (draws, norms, seeds)."""
     level, seeds = preregistration().level, np.array(plan.looks)
     levels = [sequential.Looks(plan.looks, plan.spending, level).levels(n) for n in plan.looks]
     gaps = scores[:, 1] - scores[:, 0]
@@ -82,7 +82,7 @@ def looks(
 
 
 def _residual(scores: Numbers, seeds: NDArray[np.int_]) -> tuple[Numbers, Numbers]:
-    """Return the squares that norms and seeds leave after each look, (draws, looks), and their freedom."""
+    """Return the sum of squares that norms and seeds leave at each look, (draws, looks), and its df."""
     squares = []
     for count in seeds:
         of_seeds = scores[..., :count] - scores[..., :count].mean(1, keepdims=True)
@@ -100,12 +100,12 @@ def sequential_plan(
     seed: int = 1,
     example_error: float = 0.0,
 ) -> dict[str, float]:
-    """Return what a plan with several looks comes to where the true gap is `gap`; by default the first plan.
+    """Return the shares of a plan's answers, and its seeds, where the true gap is `gap`; default: first plan.
 
-    `ever_different` goes on after *equivalent* and so bounds the error at a gap of 0; `ever_equivalent`
-    likewise at a gap of one margin. The others stop at the first answer that is not open. `or_planned`:
-    different at a look, or by a fixed plan of the planned seeds that was read first. Examples add the same
-    to every seed's gap.
+    `ever_different` also counts looks after *equivalent*, so it bounds the error at a gap of 0;
+    `ever_equivalent` likewise at a gap of one margin. The others stop at the first answer that is not open.
+    `or_planned`: different at a look, or in a fixed plan read first on the planned seeds. Test examples
+    (`example_error`) move the gaps of all seeds alike.
     """
     plan = plan or plans()["first"]
     random = np.random.default_rng((seed, round(100 * gap)))
@@ -133,7 +133,7 @@ def sequential_plan(
 
 
 def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool_]:
-    """Return where the planned seeds differ from 0 in a fixed plan by their own variance, (draws,)."""
+    """Return in which draws (draws,) a fixed plan of the planned seeds finds a difference."""
     registered = preregistration()
     count = registered.stopping.planned
     first = gaps[:, :count]
@@ -143,7 +143,7 @@ def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool
 
 
 def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
-    """Return the seeds of a fixed plan with the same power at a gap, in units of the residual deviation."""
+    """Return the seeds of a fixed plan with the same power, and the share saved; a gap is in deviations."""
     registered = preregistration()
     power = row["equivalent"] if gap == 0 else row["better"]
     plan = registered.looks_of(None)._replace(power=min(0.995, max(0.06, power)))

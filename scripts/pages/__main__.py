@@ -1,6 +1,6 @@
 """Write the pages of this repository that show records: `python -m scripts.pages`.
 
-They are the README's answers and table, docs/norms.md, results/REPORT.md and what other tools read: a
+They are the README's answers and table, docs/norms.md and results/REPORT.md; and, for other tools, a
 Croissant description of each data source in results/metadata, and an RO-Crate of the results.
 """
 
@@ -23,13 +23,13 @@ RESULTS = PROJECT / "results"
 def pages() -> dict[Path, str]:
     """Return the text of every page, by its path."""
     tables = read_tables()
-    written = {README: readme(tables), GUIDE: guide(tables)}
-    written[RESULTS / "REPORT.md"] = reproducibility_report(claim_results(), tables)
-    described = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
-    described[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
-    for path, entry in described.items():
-        written[path] = json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
-    return written
+    texts = {README: readme(tables), GUIDE: guide(tables)}
+    texts[RESULTS / "REPORT.md"] = reproducibility_report(claim_results(), tables)
+    entries = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
+    entries[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
+    for path, entry in entries.items():
+        texts[path] = json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
+    return texts
 
 
 if __name__ == "__main__":

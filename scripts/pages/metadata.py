@@ -1,4 +1,4 @@
-"""What other tools read of the data and the results: Croissant a data source, RO-Crate of the results."""
+"""Descriptions for other tools: a Croissant file for each data source, an RO-Crate of the results."""
 
 import json
 import mimetypes
@@ -10,10 +10,10 @@ from adanorm.data.catalogue import SOURCES, File, Source
 PAPER, TITLE = "https://arxiv.org/abs/1911.07013", "Understanding and Improving Layer Normalization"
 PUBLISHED = "2026-11-22"  # version 0.1.0
 CROISSANT = "http://mlcommons.org/croissant/"
-# The context that the specification of Croissant 1.1 asks for.
+# The context that the specification of Croissant 1.1 requires.
 CONTEXT: dict[str, Any] = json.loads(Path(__file__).with_name("croissant-context.json").read_text("utf-8"))
 TYPES = {".gz": "application/gzip", ".tgz": "application/gzip", ".zip": "application/zip"}
-# The parts of the results, with what they hold.
+# The parts of the results, with their descriptions.
 PARTS = {
     "runs/": "One line per run: configuration, environment, curves, result; and the outputs on the test set.",
     "analyses/": "Records of what a norm does as runs train, or on its own.",
@@ -31,14 +31,14 @@ PARTS = {
 def croissants() -> dict[str, dict[str, Any]]:
     """Return the Croissant description of every data source that has an address, by the source's name."""
     firsts = {name: [(*file.addresses, "")[0] for file in source.files] for name, source in SOURCES.items()}
-    described = [name for name, addresses in firsts.items() if all("://" in address for address in addresses)]
-    return {name: croissant(name, SOURCES[name]) for name in described}
+    names = [name for name, addresses in firsts.items() if all("://" in address for address in addresses)]
+    return {name: croissant(name, SOURCES[name]) for name in names}
 
 
 def croissant(name: str, source: Source) -> dict[str, Any]:
-    """Return a data source as Croissant 1.1 describes one: its files with sizes, checksums and addresses.
+    """Return the Croissant 1.1 description of a data source: files with sizes, checksums and addresses.
 
-    Where somebody has published no SHA-256 or MD5 of a file, the data set is a live one, which needs none.
+    If a file has no published SHA-256 or MD5, the data set is called live: live ones need no checksums.
     """
     files = [_file_object(file) for file in source.files]
     unchecked = any("sha256" not in entry and "md5" not in entry for entry in files)
@@ -52,7 +52,7 @@ def croissant(name: str, source: Source) -> dict[str, Any]:
         "url": source.files[0].addresses[0].partition("#")[0],
         "citeAs": f"see the license: {source.license}",
         "version": "1.0.0",
-        "datePublished": "2019-12-08",  # of the paper that used them
+        "datePublished": "2019-12-08",  # the date of the paper that used them
         **({"isLiveDataset": True} if unchecked else {}),
         "distribution": files,
     }
@@ -61,18 +61,18 @@ def croissant(name: str, source: Source) -> dict[str, Any]:
 def _file_object(file: File) -> dict[str, Any]:
     kind, _, checksum = (file.checksum or "").partition(":")
     suffix = next((ending for ending in TYPES if file.name.endswith(ending)), "")
-    described: dict[str, Any] = {"@type": "cr:FileObject", "@id": file.name, "name": file.name}
-    described["contentUrl"] = file.addresses[0].partition("#")[0]
-    described["encodingFormat"] = TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
+    entry: dict[str, Any] = {"@type": "cr:FileObject", "@id": file.name, "name": file.name}
+    entry["contentUrl"] = file.addresses[0].partition("#")[0]
+    entry["encodingFormat"] = TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
     if file.size is not None:
-        described["contentSize"] = f"{file.size} B"
+        entry["contentSize"] = f"{file.size} B"
     if kind in ("sha256", "md5"):
-        described[kind] = checksum
-    return described
+        entry[kind] = checksum
+    return entry
 
 
 def ro_crate(results: Path) -> dict[str, Any]:
-    """Return the RO-Crate 1.1 description of the results, with the parts that are in their folder."""
+    """Return the RO-Crate 1.1 description of a folder of results, with the parts that it has."""
     parts = [part for part in PARTS if (results / part).exists()]
     mit, authors = "https://spdx.org/licenses/MIT", "#authors"
     crate: dict[str, Any] = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork"}
@@ -90,12 +90,12 @@ def ro_crate(results: Path) -> dict[str, Any]:
         "isBasedOn": {"@id": PAPER},
         "hasPart": [{"@id": part} for part in parts],
     }
-    named = (
+    entities = (
         (mit, "CreativeWork", "MIT License"),
         (authors, "Organization", "The authors of the AdaNorm reproduction suite"),
         (PAPER, "ScholarlyArticle", TITLE),
     )
-    others = [{"@id": id_, "@type": kind, "name": name} for id_, kind, name in named]
+    others = [{"@id": id_, "@type": kind, "name": name} for id_, kind, name in entities]
     graph = [crate, whole, *others, *map(_part, parts)]
     return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph}
 

@@ -1,4 +1,4 @@
-"""The generated lines of docs/norms.md: what each norm is invariant to, costs and scored; its costs drawn."""
+"""The generated lines of docs/norms.md: invariances, cost and scores of each norm; a figure of the costs."""
 
 import csv
 import re
@@ -30,9 +30,9 @@ def update_norm_guide(
 ) -> str:
     """Return the guide with the facts of each norm between its marks.
 
-    `tables` are those of studies whose rows are norms; of a task that two have at one scale, the first
-    counts. `costs` is the bench's CSV, `invariances` what a norm's output does not see, where it was
-    measured.
+    `tables` are of studies whose rows are norms; where two have the same task and scale, the first counts.
+    `costs` is the benchmark's CSV. `invariances` has the changes that leave a norm's output as it is, by the
+    norms that were measured.
     """
     times = _times(costs)
 
@@ -48,7 +48,7 @@ def update_norm_guide(
 
 
 def _times(path: Path) -> dict[str, str]:
-    """Return one line per norm on its time beside LayerNorm's, from the bench's CSV."""
+    """Return one line per norm on its time beside LayerNorm's, from the benchmark's CSV."""
     cases: dict[str, list[str]] = {}
     for row in _rows(path) if path.exists() else ():
         ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
@@ -59,7 +59,7 @@ def _times(path: Path) -> dict[str, str]:
 
 
 def _scores(tables: Sequence[Table], norm: str) -> list[str]:
-    """Return one line per task and scale with runs: the score, and how it differs from LayerNorm's."""
+    """Return one line per task and scale with runs: the norm's score, and the answer beside LayerNorm."""
     lines: dict[tuple[str, str], str] = {}
     for table in tables:
         for task, line in _of_table(table, norm).items():
@@ -69,7 +69,7 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
 
 
 def _of_table(table: Table, norm: str) -> dict[str, str]:
-    """Return by task what a table says of a norm: its score, and the answer beside LayerNorm."""
+    """Return, by task, a norm's score in a table and the answer beside LayerNorm."""
     decisions = chain.from_iterable(decided(table)[1].values())
     by_rule = {d.column.task: d.comparison for d in decisions if d.compared == (norm, BASELINE)}
     lines = {}
@@ -92,7 +92,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
 
 
 def _pair(table: Table, norm: str, task: str) -> Pair | None:
-    """Return a norm beside LayerNorm by a table's cells; None of a task without a margin or LayerNorm."""
+    """Return a norm beside LayerNorm from a table's cells; None if the task has no margin or no LayerNorm."""
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
     plan = preregistration().plan_of(task, table.study.scale)
@@ -104,18 +104,18 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
 
 
 def guide(tables: Mapping[str, Table]) -> str:
-    """Return docs/norms.md with what the tables by study, the bench and the analyses say of each norm."""
-    shown = [table for table in tables.values() if "norm-guide" in table.study.roles]
+    """Return docs/norms.md with each norm's facts from tables (by study), benchmark and analyses."""
+    chosen = [table for table in tables.values() if "norm-guide" in table.study.roles]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
     cells = {norm: cell for (norm, _), cell in analysis_grid(analysis).items() if analysis_results(cell)}
     unseen = {norm: [q.label for q in analysis.shown if text(of, q) == "yes"] for norm, of in cells.items()}
-    return update_norm_guide(GUIDE.read_text("utf-8"), shown, costs=costs, invariances=unseen)
+    return update_norm_guide(GUIDE.read_text("utf-8"), chosen, costs=costs, invariances=unseen)
 
 
 @figure_style()
 def draw(costs: Path) -> None:
-    """Write an SVG beside norms.csv: one panel per shape, in multiples of LayerNorm's time."""
+    """Write an SVG beside the CSV `costs`: one panel per shape, in multiples of LayerNorm's time."""
     rows = _rows(costs)
     cases = list(dict.fromkeys(map(_case, rows)))
     name = "adanorm" if any(row["norm"] == "adanorm" for row in rows) else rows[0]["norm"]
@@ -127,8 +127,8 @@ def draw(costs: Path) -> None:
         of_case = [row for row in rows if _case(row) == case]
         for shift, (side, label) in zip((-0.27, 0, 0.27), SIDES.items(), strict=True):
             heights = {
-                at + shift: float(row["to_layernorm"]) / (float(row[side]) if side else 1)
-                for at, row in enumerate(of_case)
+                index + shift: float(row["to_layernorm"]) / (float(row[side]) if side else 1)
+                for index, row in enumerate(of_case)
                 if not side or row.get(side)
             }
             if heights:

@@ -14,23 +14,23 @@ README = PROJECT / "README.md"
 
 
 def readme(tables: Mapping[str, Table]) -> str:
-    """Return README.md with the answer and the tables that the records give."""
+    """Return the text of README.md with the answer and the tables from the records."""
     overview = next(table for table in tables.values() if "readme" in table.study.roles)
     text = README.read_text("utf-8")
-    for part, written in {**answer_parts(), "overview": summary_table(overview)}.items():
-        text = _with_part(text, part, written)
+    for part, content in {**answer_parts(), "overview": summary_table(overview)}.items():
+        text = _with_part(text, part, content)
     return text
 
 
 def answer_parts() -> dict[str, str]:
-    """Return the answer as one sentence, and as one row per data set with the correction for their number."""
+    """Return `answer`, one sentence, and `answers`, one row per data set and the corrected result."""
     answers = task_answers(question())
     rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers))
     return {"answer": f"**{headline(answers)}**", "answers": "\n".join([*rows, "", corrections(answers)])}
 
 
 def summary_table(table: Table) -> str:
-    """Return a Markdown table of the tasks that have runs: ours, with the paper's number behind it."""
+    """Return a Markdown table of the tasks that have runs: our scores, each followed by the paper's."""
     study = table.study
     tasks = tasks_with_runs(table)
     header = ["Model", *(column_label(table, task) for task in tasks)]
@@ -39,13 +39,13 @@ def summary_table(table: Table) -> str:
 
 
 def _seeds(table: Table, tasks: Sequence[str]) -> str:
-    """Return how many seeds the cells are of: the planned ones, and where there are others."""
-    planned, others = len(table.study.seeds), []
+    """Return one sentence on the seeds per cell: the planned number, and the cells with others."""
+    planned, exceptions = len(table.study.seeds), []
     for task in tasks:
         counts = {norm: len(cell.by_seed) for norm, cell in table.column(task).items()}
         own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
-        others += [f"on {title(task)}: {', '.join(own)}"] if own else []
-    return f"Seeds: {planned} per cell{', except ' if others else ''}{'; '.join(others)}."
+        exceptions += [f"on {title(task)}: {', '.join(own)}"] if own else []
+    return f"Seeds: {planned} per cell{', except ' if exceptions else ''}{'; '.join(exceptions)}."
 
 
 def _cell(table: Table, norm: str, task: str) -> str:
@@ -54,9 +54,9 @@ def _cell(table: Table, norm: str, task: str) -> str:
 
 
 def _with_part(readme: str, part: str, text: str) -> str:
-    """Return the README with a part's text between its two marks.
+    """Return the README with `text` between the two marks of a part.
 
-    Raises ValueError where the marks are not there.
+    Raises ValueError where the marks are missing.
     """
     first, last = f"<!-- {part}: written by `scripts/regenerate` -->", f"<!-- /{part} -->"
     before, _, rest = readme.partition(first)

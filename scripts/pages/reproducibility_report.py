@@ -1,4 +1,4 @@
-"""A report in the shape that the reproducibility challenges ask for, from the claims and the records."""
+"""A report in the form that reproducibility challenges ask for, from the claims and the records."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ COST_COLUMNS = ("task", "metric", "runs", "core-hours")
 
 
 def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[str, Table]) -> str:
-    """Return the report as Markdown: scope, methodology, a result for each claim with runs, and costs."""
+    """Return the report as Markdown: scope, methodology, one result per claim with runs, and costs."""
     overview = tables["overview"]
     claims = [
         [c.claim.text, c.claim.source, c.scale, claim_sentence(c), claim_closing(c) or "-"]
@@ -36,7 +36,7 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
 
 
 def _cost(table: Table, task: str) -> list[str]:
-    """Return what the runs of a column cost; nothing of one without runs."""
+    """Return the cost of a column's runs as a row of the table; an empty list if there are none."""
     seconds = [result.seconds or 0.0 for cell in table.column(task).values() for result in cell.results]
     if not seconds:
         return []

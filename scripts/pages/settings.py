@@ -1,4 +1,4 @@
-"""The reference of the settings, from the sections of the configuration: what each takes, and its default."""
+"""The reference of the settings, from the sections of the configuration: values and default of each."""
 
 import json
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ KINDS |= {"null": "null", "object": "a mapping"}
 
 
 def settings() -> str:
-    """Return the tables of all settings, one for each section, and the files of the tasks as they are."""
+    """Return Markdown: a table of settings for each section, then the tasks' files as they are."""
     lines = ["## The run", "", *_table("", Experiment, skip={key for key, _ in sections()})]
     for key, section in sections():
         fields = [section.model_fields[name] for name in ("reader", "name") if name in section.model_fields]
-        chosen = [name for field in fields for name in get_args(field.annotation)]
-        heading = f"## {key}: {chosen[0]}" if len(chosen) == 1 else f"## {key}"
+        names = [name for field in fields for name in get_args(field.annotation)]
+        heading = f"## {key}: {names[0]}" if len(names) == 1 else f"## {key}"
         lines += ["", heading, "", *_table(f"{key}.", section)]
     lines += ["", "## The tasks", ""]
     for path in sorted((CONF / "task").rglob("*.yaml")):
@@ -50,24 +50,24 @@ def _table(prefix: str, section: type[Config], skip: set[str] | None = None) -> 
         for key, inner in (_nested(schema, part) or {"": part}).items() if name not in (skip or ()) else ():
             default = f"`{json.dumps(inner['default'])}`" if "default" in inner else ""
             setting = ".".join(filter(None, [f"{prefix}{name}", key]))
-            rows.append([f"`{setting}`", _taken(inner).replace("|", "\\|"), default])
+            rows.append([f"`{setting}`", _values(inner).replace("|", "\\|"), default])
     return markdown_table(("setting", "takes", "default"), rows)
 
 
 def _nested(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a section within a section, by key."""
+    """Return the schemas, by key, of the settings in a section within a section."""
     references = [one["$ref"].rpartition("/")[2] for one in part.get("anyOf", [part]) if "$ref" in one]
     return dict(schema["$defs"][references[0]]["properties"]) if references else {}
 
 
-def _taken(schema: dict[str, Any]) -> str:
-    """Return what a setting takes, from its part of a JSON schema, in words."""
+def _values(schema: dict[str, Any]) -> str:
+    """Return the values that a setting takes, in words, from its part of a JSON schema."""
     if "anyOf" in schema:
-        return " or ".join(map(_taken, schema["anyOf"]))
+        return " or ".join(map(_values, schema["anyOf"]))
     if "enum" in schema or "const" in schema:
         return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     if schema.get("type") == "array":
         entries = schema.get("prefixItems") or [schema.get("items", {})]
-        return f"list of {' and '.join(dict.fromkeys(map(_taken, entries)))}"
+        return f"list of {' and '.join(dict.fromkeys(map(_values, entries)))}"
     bounds = [f"{words} {schema[key]:,}" for key, words in BOUNDS.items() if key in schema]
     return ", ".join([KINDS.get(schema.get("type", ""), "any"), *bounds])
