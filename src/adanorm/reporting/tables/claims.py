@@ -113,7 +113,7 @@ def over_tasks(result: ClaimResult) -> str:
     holds, contrary, no_gain = result.family or result.ps
     return (
         f"Over all data sets, p corrected for the claims of the scale: {shown_p(holds)} for the claim,"
-        f" {shown_p(contrary)} for its contrary, {shown_p(no_gain)} for no such gain. The claim"
+        f" {shown_p(contrary)} for the opposite, {shown_p(no_gain)} for no such gain. The claim"
         f" is shown on at least {result.shown_on} of them."
     )
 

@@ -16,7 +16,7 @@ from adanorm.verdicts import findings
 from adanorm.verdicts.findings import PREDICTIONS, Finding, FindingRow, Prediction
 from adanorm.verdicts.rule import Decision
 
-FINDING_COLUMNS = ("task", "quantity", "of", "and of", "difference", "p (Holm)", "seeds", "verdict")
+FINDING_COLUMNS = ("task", "quantity", "first norm", "second norm", "difference", "p (Holm)", "seeds", "verdict")
 PREDICTION_COLUMNS = (
     "study", "data set", "lead", "interval", "margin", "p (Holm)", "seeds", "the prediction is",
 )  # fmt: skip
@@ -76,7 +76,7 @@ def predictions_markdown(runs: str | None = None) -> str:
     for one in predictions:
         rows = [row for name in one.studies for row in _outcomes(one, name, families(name))]
         leads = ", less ".join(map(" over ".join, zip(one.rows[::2], one.rows[1::2], strict=True)))
-        expectation = f"Expected of {markdown(leads)}: {one.expected} ({markdown(one.source)})."
+        expectation = f"Predicted for {markdown(leads)}: {one.expected} ({markdown(one.source)})."
         lines += ["", f"## {one.text}", "", expectation, ""]
         lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [f"Not run: {', '.join(one.studies)}."]
     return "\n".join([*lines, ""])

@@ -48,7 +48,7 @@ def _converged(table: Table) -> list[str]:
             largest[f"{_name(task)} {_name(label)}"] = max(falls)
     falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
     still = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else ""
-    fell = "Over the last tenth of a run its validation loss fell by {:.1%} at most."
+    fell = "Over the last tenth of each run, the validation loss fell by at most {:.1%}."
     return [fell.format(max(0.0, *largest.values())) + still] if largest else []
 
 
@@ -65,13 +65,13 @@ def _settings(table: Table) -> list[str]:
         of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
         own = [f"{_name(label)} {markdown(', '.join(extra))}" for label, extra in of_rows.items() if extra]
         changed = ", ".join([markdown(", ".join(changes)), *own])
-        lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers do not stand there.")
+        lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers are not shown for it.")
     return lines
 
 
 def _differences(table: Table) -> list[str]:
     text = (
-        "Rows of differences subtract the means above; `claims.md` compares the seeds that both norms have."
+        "Difference rows are differences of the means above; `claims.md` compares norms on shared seeds."
     )
     return [text] if table.study.improvements else []
 
@@ -224,7 +224,7 @@ def _decision(decision: Decision) -> str:
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:
     outcome = {
-        True: "replicated: on every data set it is shown to be worse by less than the margin, or not at all",
+        True: "replicated: on every data set it is shown not to be worse by the margin or more",
         False: "not replicated: on some data set it may be worse by the margin or more",
         None: "not run on every data set",
     }[not_worse(first, second, columns)]
