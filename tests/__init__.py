@@ -1,6 +1,6 @@
-"""Tests, in the folders of what they test.
+"""Tests, in the same folders as the code that they test.
 
-`ADANORM_WITHOUT=numba,wandb` has them, and the processes that they start, do without packages.
+With `ADANORM_WITHOUT=numba,wandb` the tests, and the processes that they start, find none of these packages.
 """
 
 import os
@@ -10,6 +10,6 @@ from pathlib import Path
 if os.environ.get("ADANORM_WITHOUT"):
     folder = str(Path(__file__).parent / "without")
     runpy.run_path(f"{folder}/sitecustomize.py")
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if folder not in found:
-        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, found)])
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if folder not in entries:
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, entries)])

@@ -1,9 +1,9 @@
 """Processes that start in milliseconds: each is a fork of one that has imported what commands import.
 
-`python -m tests.commands`, which conftest.py starts once for all workers, imports nothing until it is first
-asked. It then imports the libraries, and a fork of it the suite too; each listens on a socket of its own.
-What is forked is a process as `python -m MODULE` is: with its own arguments, environment, folder, files,
-signals and exit code, in a session of its own. It has the hash seed of the others.
+`python -m tests.commands`, which conftest.py starts once for all workers, imports nothing before its first
+order. Then it imports the libraries, and a fork of it also the suite; each listens on a socket of its own.
+A fork behaves like `python -m MODULE`: it has its own arguments, environment, folder, files, signals and
+exit code, in a session of its own. All forks share one hash seed.
 """
 
 import atexit
@@ -75,7 +75,7 @@ def start(
     environment: Mapping[str, str] | None = None,
     imported: str = "suite",
 ) -> Process:
-    """Return `python -m <arguments>` as it starts, forked where the suite or only libraries are imported."""
+    """Start and return `python -m <arguments>`: a fork that has imported the suite, or only libraries."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(Path(os.environ[FOLDER]) / imported))
     variables = dict(os.environ if environment is None else environment)
@@ -88,7 +88,7 @@ def start(
 
 
 def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.CompletedProcess[str]:
-    """Return what `python -m <arguments>` came to and what it printed."""
+    """Run `python -m <arguments>` and return its exit code and what it printed."""
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
         process = start(*arguments, output=output, errors=errors, **settings)
         try:
@@ -102,7 +102,7 @@ def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.Co
 
 @contextmanager
 def server() -> Iterator[None]:
-    """Have what processes are forked of during a block."""
+    """Run the servers that fork processes during a block."""
     with TemporaryDirectory(prefix="adanorm-") as folder, ExitStack() as stack:
         doors = [stack.enter_context(listening(Path(folder, name))) for name in ("libraries", "suite")]
         numbers = [door.fileno() for door in doors]
@@ -116,25 +116,25 @@ def server() -> Iterator[None]:
             yield
         finally:
             del os.environ[FOLDER]
-            process.communicate()  # its input ends, and so does it
+            process.communicate()  # it ends when its input ends
 
 
 def become(arguments: list[str], cwd: str, environment: dict[str, str], files: list[int]) -> None:
-    """Be what was ordered, to the end of this process."""
+    """Become the ordered process, to its end."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
-    # Those of the server may be of a file, which has places, and these of pipes.
+    # The server's streams may be files, which can seek; these may be pipes, which cannot.
     lines = 1 if environment.get("PYTHONUNBUFFERED") else -1
     sys.stdout = open(1, "w", lines, encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.path[:0] = [cwd, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # drawn anew, as at its import
-    for name in ("tests", "tests.commands"):  # in a copy of the repository these are others
+    for name in ("tests", "tests.commands"):  # a copy of the repository has its own
         sys.modules.pop(name, None)
     sys.argv = arguments
     _code.append(1)
@@ -147,7 +147,7 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], files: l
         raise
 
 
-_code: list[int] = []  # the exit code of this process is the last
+_code: list[int] = []  # the last one is the exit code of this process
 
 
 def leave() -> None:
@@ -168,7 +168,7 @@ def listening(path: Path) -> socket.socket:
 def serve(door: socket.socket, owner: int) -> None:
     """Fork a process for each order at a door, until the owner's end of a pipe is closed.
 
-    Each has a keeper, its parent. Returns in what was forked, at its end.
+    Each fork has a keeper, its parent. This function returns in the forks alone, at their end.
     """
     gc.freeze()  # what is imported stays: a collection need not look at it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave nothing
@@ -180,7 +180,7 @@ def serve(door: socket.socket, owner: int) -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             if (pid := os.fork()) == 0:
                 os.setsid()
-                # A shell's background jobs ignore it.
+                # Background jobs of a shell would ignore the signal.
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 connection.send(str(os.getpid()).encode())
                 os.close(owner)
@@ -216,7 +216,7 @@ def main() -> None:
     owner = os.dup(0)
     if owner in select.select([owner, libraries.fileno(), suite.fileno()], [], [])[0]:
         return
-    gc.set_threshold(100_000)  # of forks too: most end before there is anything to collect
+    gc.set_threshold(100_000)  # in forks too: most end before there is anything to collect
     del sys.path[0]  # each order has its own
     atexit.register(leave)  # what is registered first is called last
     use_libraries()
@@ -230,7 +230,7 @@ def main() -> None:
 
 
 def use_libraries() -> None:
-    """Import libraries, and have them do what they do at their first use: look for plugins, for types."""
+    """Import libraries and use some once: at their first use they look for plugins or compile types."""
     for module in LIBRARIES:
         with suppress(ModuleNotFoundError):
             importlib.import_module(module)

@@ -17,10 +17,10 @@ import pytest
 
 from tests import commands
 
-if TYPE_CHECKING:  # what hands tests out to workers runs none, and has no use for seconds of imports
+if TYPE_CHECKING:  # the process that hands out tests to workers runs none: it is spared seconds of imports
     from adanorm.config.experiment import Experiment
 
-# A machine that others use too is slow at times: that is no fault of what is tested.
+# A machine that others use too is slow at times: that is no fault of the tested code.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -33,10 +33,10 @@ def mirror() -> Path:
     from adanorm.config.compose import compose_experiment
     from adanorm.data.fetch import mirrors_of
 
-    found = mirrors_of(compose_experiment([]).data)
-    if not found or not Path(found[0]).is_dir():
+    mirrors = mirrors_of(compose_experiment([]).data)
+    if not mirrors or not Path(mirrors[0]).is_dir():
         pytest.skip("no mirror folder of the real data (ADANORM_MIRROR, or data.mirrors in conf/run.yaml)")
-    return Path(found[0])
+    return Path(mirrors[0])
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.set_threshold(100_000)  # by default what is imported is looked through again and again
+    gc.set_threshold(100_000)  # by default, collections look through all imports again and again
     is_worker = hasattr(config, "workerinput")
     os.environ["OMP_NUM_THREADS"] = "1"
     if is_worker or not config.getoption("numprocesses", None):
@@ -66,31 +66,31 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(stack.close)
 
 
-# As parameters name what needs it.
+# The parameters of tests that need each package.
 NEEDED = {"fairseq": r"\b(de-en|en-de|en-vi|translation)\b", "numba": r"\bfused\b", "wandb": r"\bwandb\b"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a package that is not installed, or that ADANORM_WITHOUT names.
+    """Skip a test that needs a package that is not installed, or that ADANORM_WITHOUT names.
 
-    Packages are those of the marker `needs`, and what a parameter needs: a translation task, a fused norm, a
-    logger.
+    A test needs the packages of its marker `needs`, and those of its parameters: of a translation task, a
+    fused norm or a logger.
     """
     needed = [package for mark in item.iter_markers("needs") for package in mark.args]
-    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    said = " ".join([item.nodeid.partition("[")[2], *(value for value in given if isinstance(value, str))])
-    needed += [package for package, named in NEEDED.items() if re.search(named, said)]
+    params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    text = " ".join([item.nodeid.partition("[")[2], *(value for value in params if isinstance(value, str))])
+    needed += [package for package, pattern in NEEDED.items() if re.search(pattern, text)]
     for package in needed:
         if find_spec(package) is None:
             pytest.skip(f"needs {package}, which is not installed here")
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # what is imported and collected stays: a collection need not look at it
+    gc.freeze()  # imports and collected tests stay: garbage collections need not look at them
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-Smoke = Callable[..., "Experiment"]  # what the fixture gives
+Smoke = Callable[..., "Experiment"]  # the type of the fixture `smoke`
 
 
 @pytest.fixture
@@ -110,6 +110,6 @@ def new_process() -> Command:
 
 @pytest.fixture
 def _quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the runs that a study starts done by forks that need not import."""
+    """Lets forks, which need not import, do the runs that a study starts."""
     folders = [str(Path(__file__).parent / "quick_start"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))

@@ -1,4 +1,4 @@
-"""Which norms are defined in a task, for tests that hold every such norm to something."""
+"""Which norms are defined in a task, for tests over all of these norms."""
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
@@ -16,7 +16,7 @@ def norms_of(task: str) -> list[str]:
 def corners() -> list[tuple[str, str]]:
     """Return pairs of a task and a norm: every task, every norm, and every pair with settings of its own.
 
-    A task and a norm are composed apart from each other but for these pairs.
+    Only these last pairs need a test of their own: otherwise a task and a norm compose independently.
     """
     pairs = [tuple(name.split("_", 1)) for name in choices("task_norm")]
     every = [*((task, "adanorm") for task in choices("task")), *(("rt", norm) for norm in choices("norm"))]

@@ -1,4 +1,4 @@
-"""fairseq's own training and decoding, as its command line sets them up; the other side of translation.py."""
+"""fairseq's own training and decoding, set up as by its command line, to compare translation with."""
 
 import warnings
 from argparse import Namespace
@@ -16,7 +16,7 @@ from adanorm.data.examples import Indices
 from adanorm.data.translation import fairseq_library
 from adanorm.tasks.translation import Translation
 
-DECODED_TOKENS = 12_000  # a batch: what fairseq-generate takes where nothing is said
+DECODED_TOKENS = 12_000  # per batch, the default of fairseq-generate
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def _command_line() -> Iterator[None]:
     store.repo = {**fairseq_library.registries[0], "hydra": ours["hydra"]}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Hydra's, of fairseq's older ways
+            warnings.simplefilter("ignore")  # from Hydra, about fairseq's older usage
             hydra.version.setbase("1.1")
             yield
     finally:
@@ -86,8 +86,8 @@ class FairseqSide:
         for indices in dataset.batch_by_size(chosen, max_tokens=DECODED_TOKENS):
             sample = dataset.collater([dataset[int(index)] for index in indices])
             hypotheses = self.task.inference_step(self._generator, [self.model], sample)
-            for number, found in zip(sample["id"].tolist(), hypotheses, strict=True):
-                ids, dictionary = found[0]["tokens"].int().cpu(), self.task.target_dictionary
+            for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
+                ids, dictionary = beam[0]["tokens"].int().cpu(), self.task.target_dictionary
                 _, translations[number], _ = utils.post_process_prediction(
                     ids, "", None, None, dictionary, remove_bpe="subword_nmt"
                 )
@@ -99,7 +99,7 @@ def training_arguments(experiment: Experiment) -> list[str]:
     """Return fairseq-train's arguments, data aside, for the model and optimizer of an experiment."""
     settings, training = experiment.model, experiment.training
     assert isinstance(settings, FairseqTransformerConfig)
-    given = {
+    options = {
         "arch": settings.architecture, "criterion": "label_smoothed_cross_entropy", "optimizer": "adam",
         "lr-scheduler": "inverse_sqrt", "max-tokens": 1024, "lr": training.lr,
         "adam-betas": tuple(training.betas), "label-smoothing": training.label_smoothing,
@@ -111,6 +111,6 @@ def training_arguments(experiment: Experiment) -> list[str]:
     sizes["attention-heads"] = settings.heads
     switches = ["--cpu", "--share-all-embeddings"]
     for side in ("encoder", "decoder"):
-        given |= {f"{side}-{name}": size for name, size in sizes.items()}
+        options |= {f"{side}-{name}": size for name, size in sizes.items()}
         switches.append(f"--{side}-normalize-before")
-    return [*switches, *(f"--{name}={value}" for name, value in given.items())]
+    return [*switches, *(f"--{name}={value}" for name, value in options.items())]

@@ -1,10 +1,10 @@
 """Losses of a few updates of every task under every norm, under portable arithmetic, in every digit.
 
-`python -m tests.golden` says how many of tests/golden_losses.json this machine gives to the bit (`python -m
-tests.golden rt mnist`: of these tasks); its exit code is 1 where a loss is another. That is one that is not
-the same bits where PyTorch is the file's version on a processor with AVX2, else one beyond rounding. A task
-or norm that the file does not have is `new`. `python -m tests.golden write` writes what the code gives now:
-only for new ones, or where numbers are meant to change, which the changelog then says.
+`python -m tests.golden` counts the losses of tests/golden_losses.json that this machine gives to the bit
+(`python -m tests.golden rt mnist`: those of these tasks). Its exit code is 1 if a loss differs: in any bit
+where PyTorch has the file's version on a processor with AVX2, and beyond rounding elsewhere. A task or norm
+that the file lacks is `new`. `python -m tests.golden write` writes what the code gives now: only for new
+ones, or where numbers are meant to change, which the changelog then says.
 """
 
 import json
@@ -29,13 +29,13 @@ PATH = Path(__file__).with_name("golden_losses.json")
 # Relative. Held to AVX2 or to SSE4.1 the losses differ by up to 4e-5 and 7e-5 from those with AVX-512; under
 # a rate that is a tenth higher by 2e-4 (RT) to 9e-3 (PTB).
 ROUNDING = 1e-4
-Losses = dict[str, list[float]]  # by norm, one an update, in nats or the task's own unit
+Losses = dict[str, list[float]]  # by norm, one per update, in nats or the task's own unit
 
 
 def golden(task: str) -> Losses:
-    """Return the losses on file, {} of a new task."""
-    kept = json.loads(PATH.read_text())["losses"].get(task, {})
-    return {norm: [float.fromhex(loss) for loss in series] for norm, series in kept.items()}
+    """Return the losses on file, {} for a new task."""
+    stored = json.loads(PATH.read_text())["losses"].get(task, {})
+    return {norm: [float.fromhex(loss) for loss in series] for norm, series in stored.items()}
 
 
 def losses(task: str) -> Losses:
@@ -46,22 +46,22 @@ def losses(task: str) -> Losses:
 
 def write() -> None:
     """Write this machine's losses, in hexadecimal, and what computed them."""
-    found = {
+    computed = {
         task: {norm: [loss.hex() for loss in series] for norm, series in losses(task).items()}
         for task in choices("task")
     }
-    write_whole(PATH, (json.dumps({**_machine(), "losses": found}, indent=1) + "\n").encode())
+    write_whole(PATH, (json.dumps({**_machine(), "losses": computed}, indent=1) + "\n").encode())
 
 
-def compare(of: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """Yield of each task whether its losses are those on file, and in words how many are."""
-    kept, here = json.loads(PATH.read_text()), _machine()
-    exact = _computed_by(kept) == _computed_by(here)
-    machines = (f"{m['device']}, PyTorch {m['packages']['torch']}" for m in (kept, here))
+def compare(tasks: Sequence[str]) -> Iterator[tuple[bool, str]]:
+    """Yield for each task whether its losses are those on file, and a line that counts them."""
+    stored, here = json.loads(PATH.read_text()), _machine()
+    exact = _computed_by(stored) == _computed_by(here)
+    machines = (f"{m['device']}, PyTorch {m['packages']['torch']}" for m in (stored, here))
     yield True, "on file: {}; here: {}; {}".format(*machines, "to the bit" if exact else "within rounding")
-    for task in of:
-        was, now = golden(task), losses(task)
-        agreed = {norm: _agreement(was.get(norm), now.get(norm, [])) for norm in was | now}
+    for task in tasks:
+        old, new = golden(task), losses(task)
+        agreed = {norm: _agreement(old.get(norm), new.get(norm, [])) for norm in old | new}
         counts = Counter(agreed.values())
         others = [norm for norm, word in agreed.items() if word != "equal"]
         words = ", ".join(f"{counts[word]} {word}" for word in ("equal", "within rounding", "other", "new"))
@@ -69,19 +69,19 @@ def compare(of: Sequence[str]) -> Iterator[tuple[bool, str]]:
         yield good, f"{task}: {words}{' (' + ', '.join(others) + ')' if others else ''}"
 
 
-def _agreement(was: list[float] | None, now: list[float]) -> str:
-    if was is None:
+def _agreement(old: list[float] | None, new: list[float]) -> str:
+    if old is None:
         return "new"
-    if was == now:
+    if old == new:
         return "equal"
-    is_close = len(was) == len(now) and all(map(partial(isclose, rel_tol=ROUNDING), was, now))
+    is_close = len(old) == len(new) and all(map(partial(isclose, rel_tol=ROUNDING), old, new))
     return "within rounding" if is_close else "other"
 
 
 def _machine() -> dict[str, Any]:
     torch.set_num_threads(1)
-    found = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
-    return {key: found[key] for key in ("device", "arithmetic", "packages")}
+    machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+    return {key: machine[key] for key in ("device", "arithmetic", "packages")}
 
 
 def _computed_by(machine: Mapping[str, Any]) -> list[Any]:
@@ -91,8 +91,8 @@ def _computed_by(machine: Mapping[str, Any]) -> list[Any]:
 def main(arguments: Sequence[str]) -> int:
     """Write the file, or compare with it; returns the exit code."""
     if os.environ.get(VARIABLE) != "portable":  # from its start: the libraries read it once
-        held = {**os.environ, **HELD, VARIABLE: "portable", "OMP_NUM_THREADS": "1"}
-        os.execve(sys.executable, [sys.executable, "-m", "tests.golden", *arguments], held)
+        environment = {**os.environ, **HELD, VARIABLE: "portable", "OMP_NUM_THREADS": "1"}
+        os.execve(sys.executable, [sys.executable, "-m", "tests.golden", *arguments], environment)
     if list(arguments) == ["write"]:
         write()
         return 0

@@ -1,4 +1,4 @@
-"""Small networks of every model section, for tests of what their norms and settings do."""
+"""Small networks of every model section, for tests of their norms and settings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def placed(norm: str = "layernorm", placement: str | Sequence[str] = "all", **pa
 def network(
     model: str, norm: str = "layernorm", placement: str | Sequence[str] = "all", **settings: Any
 ) -> tuple[Any, PlacedNorms]:
-    """Return a network of a section, with other settings where told, and where its norms are."""
+    """Return a network of a section, with the given settings replaced, and the sites of its norms."""
     sizes = {name: settings.pop(name, size) for name, size in OF_DATA[model].items()}
     section = SECTIONS[model].model_validate({"name": model, **SETTINGS[model], **settings})
     make_norm = norm_factory(NormChoice(norm, {"groups": 2} if norm == "groupnorm" else {}))

@@ -1,4 +1,4 @@
-"""Relative attention as its paper writes it: what the faster one is held to."""
+"""Relative attention as its paper writes it, to compare the faster one with."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The arc-standard system of one sentence, in plain Python: what the vectorized one is held to."""
+"""The arc-standard system of one sentence, in plain Python, to compare the vectorized one with."""
 
 from collections.abc import Callable, Iterator
 
@@ -32,7 +32,7 @@ class State:
         self.stack.append(head)
 
     def positions(self) -> list[int | None]:
-        """Return the 18 positions that features are of, None where there is nothing."""
+        """Return the 18 words whose properties are features, None where there is no word."""
         stack = [*self.stack[::-1][:3], None, None, None][:3]
         buffer = [*self.buffer[:3], None, None, None][:3]
         near = [self._child(word, *which) for which in ((0, 0), (1, 0), (0, 1), (1, 1)) for word in stack[:2]]
@@ -49,29 +49,29 @@ class State:
         return beside[number] if number < len(beside) else None
 
 
-def teller(tree: Tree, vocabulary: Vocabulary) -> Callable[[State], list[int]]:
-    """Return what tells a state of a sentence by ids: of words, of tags and, if there are any, of labels."""
+def feature_extractor(tree: Tree, vocabulary: Vocabulary) -> Callable[[State], list[int]]:
+    """Return a function from a state to its features: ids of words, tags and, if there are any, labels."""
     first = vocabulary.first_tag
     tag_ids = {tag: first + SPECIAL + index for index, tag in enumerate(vocabulary.tags)}
-    words: dict[int | None, int] = {None: 0, 0: 1}  # None: of nothing, 0: of the root
+    words: dict[int | None, int] = {None: 0, 0: 1}  # None: no word, 0: the root
     tags: dict[int | None, int] = {None: first, 0: first + 1}
     for position, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True), 1):
-        written = word.lower() if vocabulary.lowercase else word
-        words[position] = vocabulary.word_ids.get(written, UNKNOWN)
+        form = word.lower() if vocabulary.lowercase else word
+        words[position] = vocabulary.word_ids.get(form, UNKNOWN)
         tags[position] = tag_ids.get(tag, first + UNKNOWN)
 
     def features(state: State) -> list[int]:
         positions = state.positions()
-        labels = [state.labels.get(place, 0) if place else 0 for place in positions[6:]]
-        told = [vocabulary.first_label + label for label in labels] if vocabulary.labels else []
-        return [*(words[place] for place in positions), *(tags[place] for place in positions), *told]
+        labels = [state.labels.get(word, 0) if word else 0 for word in positions[6:]]
+        label_ids = [vocabulary.first_label + label for label in labels] if vocabulary.labels else []
+        return [*(words[word] for word in positions), *(tags[word] for word in positions), *label_ids]
 
     return features
 
 
 def transitions(tree: Tree, vocabulary: Vocabulary) -> Iterator[tuple[list[int], int]]:
     """Yield features and action at every step of the static oracle over a projective tree."""
-    features = teller(tree, vocabulary)
+    features = feature_extractor(tree, vocabulary)
     kinds = max(1, len(vocabulary.labels))
     numbers = {label: 1 + index for index, label in enumerate(vocabulary.labels)}
     heads = (None, *tree.heads)
@@ -96,7 +96,7 @@ def transitions(tree: Tree, vocabulary: Vocabulary) -> Iterator[tuple[list[int],
 
 def parse(tree: Tree, vocabulary: Vocabulary, scores: Callable[[list[int]], list[float]]) -> list[int]:
     """Return the heads of a sentence, by the allowed action with the best score at each step."""
-    features = teller(tree, vocabulary)
+    features = feature_extractor(tree, vocabulary)
     kinds = max(1, len(vocabulary.labels))
     state = State(len(tree))
     while state.buffer or len(state.stack) > 1:

@@ -1,4 +1,4 @@
-"""A server on this machine that answers as a test tells it to."""
+"""A server on this machine that answers by a script."""
 
 import http.server
 import threading
@@ -11,13 +11,13 @@ CONTENT = bytes(range(256)) * 40
 
 
 class Told(NamedTuple):
-    """How a server answers a request: each piece of the body after a pause, perhaps in chunks."""
+    """How a server answers a request; a body may come piece by piece, perhaps in chunks."""
 
     status: int = 200
     headers: Mapping[str, str] = MappingProxyType({})
     body: bytes | Callable[[], Iterator[bytes]] = CONTENT
     declared: int | None = None  # Content-Length, where it is another
-    hangs: threading.Event | None = None  # what it waits for before it sends anything
+    hangs: threading.Event | None = None  # it waits for this before it sends anything
 
 
 CHUNKED = {"Transfer-Encoding": "chunked"}
@@ -25,7 +25,7 @@ Script = Callable[[int, str | None], Told]  # the request's number and its Range
 
 
 class Server:
-    """Answers as it was told and keeps what was asked."""
+    """Answers by its script and keeps the range that each request asks for."""
 
     def __init__(self) -> None:
         self.script: Script = lambda number, ranged: rest(ranged)
@@ -55,18 +55,18 @@ def trickle(gate: threading.Event, piece: bytes) -> Callable[[], Iterator[bytes]
 @contextmanager
 def serving() -> Iterator[Server]:
     """Run a server during a block."""
-    told = Server()
+    server = Server()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             ranged = self.headers.get("Range")
-            told.asked.append(ranged)
-            answer = told.script(len(told.asked), ranged)
+            server.asked.append(ranged)
+            answer = server.script(len(server.asked), ranged)
             if answer.hangs is not None:
                 answer.hangs.wait(5)
-            with suppress(BrokenPipeError, ConnectionResetError):  # what is refused is not read to its end
+            with suppress(BrokenPipeError, ConnectionResetError):  # a client that refuses stops reading
                 self._send(answer)
             self.close_connection = True
 
@@ -92,8 +92,8 @@ def serving() -> Iterator[Server]:
         running.daemon_threads = True
         running.block_on_close = False
         threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        told.url = f"http://127.0.0.1:{running.server_port}/file.bin"
+        server.url = f"http://127.0.0.1:{running.server_port}/file.bin"
         try:
-            yield told
+            yield server
         finally:
             running.shutdown()

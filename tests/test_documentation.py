@@ -37,12 +37,12 @@ FEWER = {"1,2,3": "1,2"}  # seeds
 
 def documented() -> list[str]:
     """Return the commands in the shell blocks of the pages, each once, without comments."""
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for page in PAGES:
         for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
-                found.setdefault(re.sub(r"\s+#.*$", "", line).strip())
-    return [line for line in found if line]
+                lines.setdefault(re.sub(r"\s+#.*$", "", line).strip())
+    return [line for line in lines if line]
 
 
 @cache
@@ -50,7 +50,7 @@ def of_make(line: str) -> list[list[str]]:
     """Return the command lines of `adanorm` that a target of make runs, without running them."""
     command = ["make", "-n", "-s", "PYTHON=python3", *shlex.split(line)[1:]]
     printed = subprocess.check_output(command, cwd=PROJECT, text=True)
-    lines = [shlex.split(found) for found in printed.splitlines() if " -m adanorm " in found]
+    lines = [shlex.split(entry) for entry in printed.splitlines() if " -m adanorm " in entry]
     return [words[words.index("adanorm") + 1 :] for words in lines]
 
 
@@ -72,15 +72,15 @@ def documented_words() -> list[list[str]]:
 
 
 def what_runs(command: str, *arguments: str) -> tuple[str, ...]:
-    """Return what tells a command from others once it is at smoke scale.
+    """Return a key of a command at smoke scale: of commands with equal keys, one runs.
 
-    Studies differ in their grids, of which a corner is run: one study of each choice of keys.
+    Studies differ in their grids, but only a corner of a grid runs: one study for each set of keys.
     """
-    kept = [entry for entry in arguments if entry.partition("=")[0] not in REPLACED]
+    rest = [entry for entry in arguments if entry.partition("=")[0] not in REPLACED]
     if command in ("study", "status") and arguments:
-        kept = sorted({entry.partition("=")[0] for entry in kept if "=" in entry and "launcher" not in entry})
-        return command, "STUDY", *kept
-    return command, *kept
+        rest = sorted({entry.partition("=")[0] for entry in rest if "=" in entry and "launcher" not in entry})
+        return command, "STUDY", *rest
+    return command, *rest
 
 
 def may_run(command: str, *arguments: str) -> bool:
@@ -193,9 +193,9 @@ def complete_what_is_needed(command: str, arguments: list[str]) -> None:
     """Complete the runs whose weights or outputs a command needs."""
     own = ("input", "output", "norm", "seed", "samples", "length", "metric")
     settings = [entry for entry in arguments if entry.partition("=")[0] not in own]
-    given = dict(entry.split("=", 1) for entry in arguments if "=" in entry)
-    for norm in given["norm"].split(","):
-        for seed in given.get("seed", "1").split(","):
+    values = dict(entry.split("=", 1) for entry in arguments if "=" in entry)
+    for norm in values["norm"].split(","):
+        for seed in values.get("seed", "1").split(","):
             dispatch(["run", *settings, f"norm={norm}", f"seed={seed}"])
 
 
@@ -216,14 +216,14 @@ RESULT = re.compile(r"\.\./(results/[\w/-]+)\.(?:md|svg)")  # a figure's caption
 
 
 @pytest.mark.parametrize("section", RESULTS_PAGE.split("\n## "), ids=lambda text: text.partition("\n")[0])
-def test_numbers_of_a_section_of_the_results_stand_in_what_it_links(section: str) -> None:
+def test_numbers_in_a_section_of_the_results_stand_in_what_it_links(section: str) -> None:
     links = RESULT.findall(RESULTS_PAGE if section.startswith("# ") else section)  # opens with all findings
     linked = "".join((PROJECT / f"{path}.md").read_text("utf-8") for path in links)
-    known = [abs(float(number)) for number in DECIMAL.findall(linked)]
+    numbers = [abs(float(number)) for number in DECIMAL.findall(linked)]
     prose = re.sub(r"`[^`]*`|arXiv \S+|\]\([^)]*\)", "", section)
     for number in DECIMAL.findall(prose):
         decimals = len(number.partition(".")[2])
-        assert any(round(value, decimals) == abs(float(number)) for value in known), number
+        assert any(round(value, decimals) == abs(float(number)) for value in numbers), number
 
 
 def test_every_idea_has_the_module_the_test_and_the_command_that_its_line_names() -> None:

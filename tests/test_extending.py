@@ -1,4 +1,4 @@
-"""What a new norm and a new kind of task take, done to a copy of the repository as CONTRIBUTING tells."""
+"""Adding a norm and a kind of task to a copy of the repository, as CONTRIBUTING describes it."""
 
 import os
 import re
@@ -50,7 +50,7 @@ class HalfNorm(Norm):
 """
 
 
-def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
+def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     with (copy / "src/adanorm/norms/rowwise.py").open("a") as module:
         module.write(CLASS)
     registry = copy / "src/adanorm/norms/registry.py"
@@ -61,15 +61,15 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     (copy / "conf/norm/halfnorm.yaml").write_text("name: halfnorm\ntitle: Half-Norm\nparams: {power: 0.5}\n")
 
     ran = in_copy(copy, "adanorm", "run", "-m", "task=mnist,rt", "norm=halfnorm", "scale=smoke", "runs=runs")
-    made = re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE)
-    assert made == ["mnist halfnorm", "rt halfnorm"]
+    runs = re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE)
+    assert runs == ["mnist halfnorm", "rt halfnorm"]
     assert "halfnorm: 8 of 8 checks hold" in in_copy(copy, "adanorm", "check-norm", "norm=halfnorm")
     assert "halfnorm" in in_copy(copy, "adanorm", "list")
     (copy / "own.yaml").write_text(STUDY % ("halfnorm", "rt"))
     status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
     assert re.search(r"^  Half-Norm +1 ", status, re.MULTILINE), status
     of_norms = ("norms/test_registry", "norms/test_check", "scripts/test_pages", "studies/test_study")
-    named = "halfnorm or every_norm_has or every_section or every_norm_leaves or where_nothing_is_said"
+    named = "halfnorm or every_norm_has or every_section or defaults_in_the_configuration"
     files = [f"tests/{name}.py" for name in (*of_norms, "config/test_readers")]
     assert "passed" in in_copy(copy, "pytest", *files, "-k", named)
     assert re.search(
@@ -78,7 +78,7 @@ def test_a_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
 
 
 class Edit(NamedTuple):
-    """Text that a file, perhaps a new one, gets in front of the first match of `before`, or at its end."""
+    """Text to insert into a file, old or new, in front of the first match of `before`, or at its end."""
 
     file: str
     text: str
@@ -199,9 +199,9 @@ def make(edit: Edit, root: Path) -> None:
     path.write_text(text[: match.start()] + edit.text + text[match.start() :])
 
 
-def test_a_kind_of_task_takes_the_places_that_the_contributors_are_told(copy: Path) -> None:
-    told = (PROJECT / "CONTRIBUTING.md").read_text().partition("**A kind of task**")[2].partition("\n**")[0]
-    items = re.split(r"^\d+\. ", told, flags=re.MULTILINE)[1:]
+def test_a_new_kind_of_task_takes_the_steps_of_contributing(copy: Path) -> None:
+    text = (PROJECT / "CONTRIBUTING.md").read_text().partition("**A kind of task**")[2].partition("\n**")[0]
+    items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
     assert len(PLACES) == len(items) <= 7
     for edits, item in zip(PLACES, items, strict=True):
         for edit in edits:

@@ -33,7 +33,7 @@ def test_a_killed_writer_leaves_the_old_content_unharmed(tmp_path: Path, is_writ
         assert process.stdout is not None
         process.stdout.readline()
         sweep(tmp_path)
-        assert (tmp_path / "result.json.tmp").exists(), "somebody is writing it"
+        assert (tmp_path / "result.json.tmp").exists(), "a process is still writing it"
         process.send_signal(signal.SIGKILL)
     assert path.read_bytes() == b"old"
     assert (tmp_path / "result.json.tmp").exists()
@@ -53,10 +53,10 @@ def test_an_error_while_writing_leaves_the_old_content(tmp_path: Path) -> None:
         raise KeyError
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
-    for taken, reason in ((tmp_path, IsADirectoryError), (path / "b", NotADirectoryError)):
+    for target, reason in ((tmp_path, IsADirectoryError), (path / "b", NotADirectoryError)):
         with pytest.raises(reason) as raised:
-            write_whole(taken, b"new")
-        assert raised.value.filename == str(taken), "not the file beside it that is written first"
+            write_whole(target, b"new")
+        assert raised.value.filename == str(target), "not the file beside it that is written first"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What every task computes under every norm stays what it was; portable arithmetic, by which it is held."""
+"""The losses of every task under every norm stay those on file; the portable arithmetic that ensures it."""
 
 import json
 import subprocess
@@ -20,21 +20,21 @@ from tests.golden import ROUNDING, golden, losses
 def test_portable_arithmetic_gives_the_losses_on_file_to_the_bit() -> None:
     left_out = () if find_spec("fairseq") else ("de-en", "en-de", "en-vi")
     named = [task for task in choices("task") if task not in left_out]
-    found = subprocess.run(  # a process of its own: arithmetic is held from its start
+    done = subprocess.run(  # a process of its own: arithmetic is held from its start
         [sys.executable, "-m", "tests.golden", *named],
         cwd=PROJECT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert found.stdout.count(" 0 other") == len(named)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" 0 other") == len(named)
 
 
 @pytest.mark.needs("numba")
 @pytest.mark.parametrize("task", ["mnist", "rt"])
-def test_this_machines_own_arithmetic_gives_them_within_rounding(task: str) -> None:
-    found = losses(task)
-    assert found.keys() >= golden(task).keys()
+def test_this_machines_arithmetic_gives_the_losses_on_file_within_rounding(task: str) -> None:
+    computed = losses(task)
+    assert computed.keys() >= golden(task).keys()
     for norm, expected in golden(task).items():
-        assert found[norm] == pytest.approx(expected, rel=ROUNDING), norm
+        assert computed[norm] == pytest.approx(expected, rel=ROUNDING), norm
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The package as a wheel has it: with its configuration, from any folder; and without fairseq."""
+"""The package from a wheel: it has its configuration and works from any folder; and without fairseq."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ assert dispatch(["run", "task=gaussian", "norm=adanorm", "scale=smoke"]) == 0
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a wheel holds."""
+    """A folder with the contents of a wheel."""
     folder = tmp_path_factory.mktemp("built")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=120)
@@ -54,8 +54,8 @@ def test_a_wheel_holds_the_package_and_what_it_reads(built: Path) -> None:
     for folder in ("conf", "results/published-curves"):
         for path in (PROJECT / folder).rglob("*.*"):
             assert (shipped / path.relative_to(PROJECT)).read_bytes() == path.read_bytes()
-    held = {p for p in (built / "adanorm").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    assert len(held - {*shipped.rglob("*")}) == len(files), "and nothing else"
+    contents = {p for p in (built / "adanorm").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    assert len(contents - {*shipped.rglob("*")}) == len(files), "and nothing else"
 
 
 def test_without_fairseq_translation_says_so_and_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Random trees for tests, made by recursion: nothing of the parser is in them."""
+"""Random trees for tests, made by recursion, without any code of the parser."""
 
 import random
 
@@ -11,7 +11,7 @@ def projective(count: int, seed: int, *, labels: tuple[str, ...] = ()) -> Tree:
     heads = [0] * count
 
     def fill(start: int, end: int, head: int) -> None:
-        while start < end:  # cut children's spans off one after the other
+        while start < end:  # cut off the spans of the children, one after the other
             cut = source.randint(start + 1, end)
             root = source.randrange(start, cut)
             heads[root] = head
@@ -30,8 +30,8 @@ def any_tree(count: int, seed: int) -> Tree:
     source = random.Random(seed)
     order = source.sample(range(count), count)
     heads = [0] * count
-    for place, word in enumerate(order[1:], 1):
-        heads[word] = 1 + order[source.randrange(place)]
+    for position, word in enumerate(order[1:], 1):
+        heads[word] = 1 + order[source.randrange(position)]
     return tree(heads, source, ())
 
 

@@ -1,4 +1,4 @@
-"""What tests of analyses share: tiny runs of scale smoke, observed or not."""
+"""Shared by the tests of analyses: tiny runs at scale smoke, observed or not."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ Weights = dict[str, Tensor]
 
 
 def grad(loss: Callable[[Weights], Tensor]) -> Callable[[Weights], Weights]:
-    """Return the gradient of a function of weights; torch.func.grad has none where statistics are kept."""
+    """Return the gradient of a function of weights; torch.func.grad fails where norms update statistics."""
 
     def gradient(weights: Weights) -> Weights:
         leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
@@ -66,11 +66,11 @@ def record(tmp_path: Path) -> Records:
     """Makes the record of an analysis of a smoke run, in a temporary folder."""
 
     def make(
-        name: str, *overrides: str, given: Mapping[str, str] | None = None, runs: Path = tmp_path
+        name: str, *overrides: str, settings: Mapping[str, str] | None = None, runs: Path = tmp_path
     ) -> AnalysisRecord:
-        settings = {"steps": "6", "every": "2", "scale": "smoke", **(given or {})}
+        all_settings = {"steps": "6", "every": "2", "scale": "smoke", **(settings or {})}
         return AnalysisRecord(
-            load_analysis(name, settings), compose_experiment(["scale=smoke", f"runs={runs}", *overrides])
+            load_analysis(name, all_settings), compose_experiment(["scale=smoke", f"runs={runs}", *overrides])
         )
 
     return make

@@ -1,4 +1,4 @@
-"""Observing as such: it changes nothing, goes on where it broke off, and says what is wrong."""
+"""Observing a run changes nothing in it, resumes after an interruption and names mistakes."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def sums(step: Step) -> Values:
     with step.preserved_state():
         after = step.loss_and_gradient()[0]
     return {
-        "": {"before": before, "made": update.total.item() / update.units, "moved": moved, "after": after}
+        "": {"before": before, "update": update.total.item() / update.units, "moved": moved, "after": after}
     }
 
 
@@ -56,9 +56,9 @@ def unobserved(step: Step, **options: Any) -> Values:
 
 
 def result(record: AnalysisRecord) -> AnalysisResult:
-    found = reader.record(record.folder()).ended
-    assert isinstance(found, AnalysisResult)
-    return found
+    ended = reader.record(record.folder()).ended
+    assert isinstance(ended, AnalysisResult)
+    return ended
 
 
 FEW = {"covariate-shift": {"steps": "3", "every": "3"}, "landscape": {"probes": "2"}}
@@ -77,13 +77,13 @@ FEW |= {"time-steps": {"steps": "4", "back": "5"}}
         ("covariate-shift", "de-en", "adanorm"),
     ],
 )  # fmt: skip
-def test_an_observer_leaves_weights_and_random_numbers_what_they_are(
+def test_an_observer_changes_neither_weights_nor_random_numbers(
     name: str, task: str, norm: str, record: Records
 ) -> None:
-    one = record(name, f"task={task}", f"norm={norm}", given=FEW.get(name, {"steps": "4"}))
+    one = record(name, f"task={task}", f"norm={norm}", settings=FEW.get(name, {"steps": "4"}))
     plain = weights(one, unobserved)
-    for found in (weights(one, lambda step, **options: sums(step)), weights(one, observer(name).observe)):
-        assert all(torch.equal(found[name], plain[name]) for name in plain)
+    for after in (weights(one, lambda step, **options: sums(step)), weights(one, observer(name).observe)):
+        assert all(torch.equal(after[name], plain[name]) for name in plain)
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "enwik8"])
@@ -91,13 +91,13 @@ def test_a_steps_loss_is_that_of_its_update_and_falls_with_it(task: str, record:
     rows = observed(record("gradients", f"task={task}", "norm=layernorm"), lambda step, **_: sums(step))
     assert [row["update"] for row in rows] == [2, 4, 6]
     for values in (row["values"][""] for row in rows):
-        assert values["before"] == pytest.approx(values["made"], rel=1e-6)
+        assert values["before"] == pytest.approx(values["update"], rel=1e-6)
         assert values["moved"] != values["before"]
-        assert values["after"] < values["made"]
+        assert values["after"] < values["update"]
 
 
 @pytest.mark.parametrize("cut_at", [1, 3, 4])
-def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: Path, record: Records) -> None:
+def test_a_record_cut_off_resumes_to_the_same_rows(cut_at: int, tmp_path: Path, record: Records) -> None:
     overrides = ("task=rt", "norm=adanorm", "checkpoint_minutes=0.0000001")  # after each update
     whole, cut = (record("gradients", *overrides, runs=tmp_path / name) for name in ("whole", "cut"))
     make(whole)
@@ -110,7 +110,7 @@ def test_a_record_cut_off_goes_on_and_comes_to_the_same(cut_at: int, tmp_path: P
     with pytest.raises(CutError):
         along_training(cutting, cut)
     assert reader.record(cut.folder()).ended is None
-    # A row that the checkpoint does not know of is made again.
+    # A row written after the checkpoint is made again.
     with (cut.folder() / "rows.jsonl").open("a") as file:
         file.write(json.dumps({"update": 99, "values": {}}) + "\n")
     torch.rand(5)
@@ -125,9 +125,9 @@ def test_the_score_of_a_record_is_that_of_validation_at_the_end(record: Records)
     make(one := record("noisy-batchnorm", "task=rt", "norm=layernorm"))
     trainer, sites = begin(one)
     list(updates(one.analysis, trainer, sites, unobserved))
-    valid, found = trainer.measure("valid").metrics, result(one)
-    assert found.valid == valid != trainer.measure("test").metrics
-    assert found.summary["score"] == valid["accuracy"]
+    valid, ended = trainer.measure("valid").metrics, result(one)
+    assert ended.valid == valid != trainer.measure("test").metrics
+    assert ended.summary["score"] == valid["accuracy"]
 
 
 def test_a_run_that_diverges_is_a_result(record: Records) -> None:
@@ -138,7 +138,7 @@ def test_a_run_that_diverges_is_a_result(record: Records) -> None:
 
 def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) -> None:
     run = ("gradients", "task=rt", "norm=adanorm")
-    one, *others = (record(*run, given=given) for given in ({}, {"every": "3"}, {"tolerance": "0.5"}))
+    one, *others = (record(*run, settings=more) for more in ({}, {"every": "3"}, {"tolerance": "0.5"}))
     assert one.folder().parts[-4:-1] == ("gradients", "rt", "adanorm")
     assert len({other.folder() for other in (one, *others, record(*run, "training.lr=0.5"))}) == 4
     renamed = AnalysisRecord(one.analysis.model_copy(update={"title": "another"}), one.experiment)
@@ -148,7 +148,7 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
 SMALL = ("gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke", "steps=4", "every=2")
 
 
-def test_the_door_makes_what_lacks_and_writes_table_and_figure(tmp_path: Path, command: Command) -> None:
+def test_analyze_makes_missing_records_and_writes_table_and_figure(tmp_path: Path, command: Command) -> None:
     first, second = (command("analyze", *SMALL, f"runs={tmp_path}") for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert "2 records, 2 to run" in first.stdout
@@ -156,15 +156,15 @@ def test_the_door_makes_what_lacks_and_writes_table_and_figure(tmp_path: Path, c
     assert names == ["analysis-gradients.csv", "analysis-gradients.md"]
     assert len(list((tmp_path / "figures").glob("analysis-gradients-rt.*"))) == 2
     assert "2 records, 0 to run" in second.stdout
-    shown = [line for line in first.stdout.splitlines()[1:] if not line.startswith("[")]
-    assert second.stdout.splitlines()[1:] == shown
+    lines = [line for line in first.stdout.splitlines()[1:] if not line.startswith("[")]
+    assert second.stdout.splitlines()[1:] == lines
 
 
-def test_what_another_process_writes_is_waited_for_and_the_rest_made_meanwhile(
+def test_analyze_waits_for_a_record_of_another_process_and_makes_the_others_meanwhile(
     tmp_path: Path, record: Records, command: Command
 ) -> None:
-    given, norms = {"steps": "4", "every": "2"}, ("none", "layernorm-simple")
-    first, second = (record("gradients", "task=rt", f"norm={norm}", given=given) for norm in norms)
+    settings, norms = {"steps": "4", "every": "2"}, ("none", "layernorm-simple")
+    first, second = (record("gradients", "task=rt", f"norm={norm}", settings=settings) for norm in norms)
     with ThreadPoolExecutor() as threads:
         with RunFolder(first.folder()).locked():
             ended = threads.submit(command, "analyze", *SMALL, f"runs={tmp_path}")
@@ -190,6 +190,6 @@ def test_an_analysis_without_its_module_is_refused_before_any_work(
         load_analysis("output-size")
 
 
-def test_every_analysis_of_conf_is_there() -> None:
+def test_every_analysis_in_conf_has_its_observer() -> None:
     for analysis in map(load_analysis, choices("analysis")):
         assert hasattr(observer(analysis.name), "observe" if analysis.tasks else "make")

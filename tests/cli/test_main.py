@@ -31,7 +31,7 @@ runpy.run_module("adanorm", run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "errors"),
     [
         (["-c", INTERRUPTED_IMPORT], 130, "interrupted: the next start continues from what has been saved\n"),
         (["-m", "adanorm"], 141, ""),
@@ -39,38 +39,38 @@ runpy.run_module("adanorm", run_name="__main__")
     ],
     ids=["interrupted while modules are loaded", "the reader has gone", "the output is closed"],
 )
-def test_what_ends_a_command_early_is_no_traceback(arguments: list[str], code: int, said: str) -> None:
+def test_a_command_that_ends_early_prints_no_traceback(arguments: list[str], code: int, errors: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     start = [sys.executable, *arguments]
     done = subprocess.run(start, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr) == (code, errors)
 
 
 @pytest.mark.parametrize(
-    ("encoding", "text", "written"),
+    ("encoding", "text", "encoded"),
     [
         ("ascii", "74 ± 2 ü", b"74 ? 2 ?"),
         ("latin-1", "± \u2248", b"\xb1 ?"),
         ("utf-8", "± /tmp/\udcfc", b"\xc2\xb1 /tmp/\xfc"),  # a file's name that is not UTF-8
     ],
 )
-def test_what_a_stream_cannot_encode_does_not_end_a_command(encoding: str, text: str, written: bytes) -> None:
-    taken = io.BytesIO()
-    stream = io.TextIOWrapper(taken, encoding=encoding)
+def test_characters_beyond_an_encoding_do_not_end_a_command(encoding: str, text: str, encoded: bytes) -> None:
+    buffer = io.BytesIO()
+    stream = io.TextIOWrapper(buffer, encoding=encoding)
     print_whatever_comes(stream)
     stream.write(text)
     stream.flush()
-    assert taken.getvalue() == written
+    assert buffer.getvalue() == encoded
 
 
-def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
+def test_a_removed_current_folder_is_named(tmp_path: Path) -> None:
     (gone := tmp_path / "gone").mkdir()
     start = ["sh", "-c", 'rmdir "$0" && exec "$1" -m adanorm list', str(gone), sys.executable]
     done = subprocess.run(start, cwd=gone, capture_output=True, text=True, check=False)
-    said = "error: the current folder has been removed: change to another\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = "error: the current folder has been removed: change to another\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 MODULES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "pandas", "IPython", "ipywidgets", "joblib")
@@ -88,7 +88,7 @@ STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke
         "run task=gaussian scale=smoke runs=runs gpus=2 device=cpu",
     ],
 )
-def test_a_file_of_the_current_folder_is_imported_by_no_command(line: str, tmp_path: Path) -> None:
+def test_no_command_imports_a_file_of_the_current_folder(line: str, tmp_path: Path) -> None:
     for name in (*MODULES, *(f"{package}/__init__" for package in PACKAGES)):
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
@@ -101,8 +101,8 @@ def test_a_file_of_the_current_folder_is_imported_by_no_command(line: str, tmp_p
     assert not executed.exists(), executed.read_text()
 
 
-def test_nor_is_one_where_an_empty_entry_of_pythonpath_names_that_folder(tmp_path: Path) -> None:
-    """As `export PYTHONPATH=$PYTHONPATH:/mine` leaves it where nothing was in it."""
+def test_an_empty_entry_of_pythonpath_imports_no_file_of_the_current_folder(tmp_path: Path) -> None:
+    """`export PYTHONPATH=$PYTHONPATH:/mine` leaves an empty entry if the variable was empty."""
     for name in ("yaml", "tqdm"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the current folder')\n")
     start = [sys.executable, "-m", "adanorm", "list"]
@@ -111,7 +111,7 @@ def test_nor_is_one_where_an_empty_entry_of_pythonpath_names_that_folder(tmp_pat
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_what_installs_the_suite_is_a_command_of_this_python_and_a_folder_that_is_there() -> None:
+def test_the_install_command_names_this_python_and_an_existing_folder() -> None:
     for extra in ("suite", "translation", "cluster", "tensorboard", "wandb"):
         python, *install, requirement = install_command(extra).split()
         assert (python, install) == (sys.executable, ["-m", "pip", "install", "-e"])
@@ -225,27 +225,27 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("line", "message"), REFUSED)
-def test_what_a_command_cannot_do_is_refused_in_a_line_before_any_work(
+def test_a_command_refuses_what_it_cannot_do_in_one_line_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     own = [f"runs={tmp_path}"] if line.startswith(("compare", "analyze")) else []
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
         dispatch([*line.replace("TMP", str(tmp_path)).split(), *own])
-    told = mistake(refused.value)
-    assert told is not None
-    assert message in told
-    assert "\n" not in told
+    error_line = mistake(refused.value)
+    assert error_line is not None
+    assert message in error_line
+    assert "\n" not in error_line
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("command", ["merge", "study", "trace"])
-def test_an_empty_name_is_a_lacking_one(command: str) -> None:
+def test_an_empty_name_counts_as_missing(command: str) -> None:
     with pytest.raises(ValueError, match=f"^{command} needs "):
         dispatch([command, ""])
 
 
-def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none() -> None:
+def test_file_errors_and_lack_of_memory_are_one_line_and_a_bug_is_not() -> None:
     named = FileNotFoundError(errno.ENOENT, "No such file or directory", "no.zip")
     assert mistake(named) == "no.zip: No such file or directory"
     full = OSError(errno.ENOSPC, "No space left on device")  # of a stream, which has no name
@@ -262,7 +262,7 @@ def test_what_a_file_cannot_be_and_a_lack_of_memory_are_a_line_and_a_bug_is_none
     assert mistake(RuntimeError("a bug")) is None
 
 
-def test_a_norms_check_says_where_it_is_not_defined_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_norm_says_where_a_norm_is_not_defined_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["check-norm", "norm=batchnorm"]) == 0
     printed = capsys.readouterr().out
     assert "not defined in de-en, en-de, en-vi: its sites do not say" in printed

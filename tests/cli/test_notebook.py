@@ -1,4 +1,4 @@
-"""The notebook for a borrowed GPU, executed as whoever opens it would."""
+"""The notebook for a borrowed GPU, executed as its user would."""
 
 import re
 import signal
@@ -27,10 +27,10 @@ def executed(path: Path) -> str:
 
 @pytest.mark.timeout(600)  # a dozen processes that import torch
 @pytest.mark.skipif(commit() is None, reason="a notebook clones a commit, and here is no git checkout")
-def test_a_notebook_goes_on_with_what_was_cut_off_and_ends_in_a_file(tmp_path: Path) -> None:
+def test_a_notebook_resumes_an_interrupted_run_and_writes_one_file_to_send(tmp_path: Path) -> None:
     path, run = tmp_path / "a.ipynb", ["task=gaussian", "norm=adanorm"]
-    kept = f"runs={tmp_path}/adanorm-gaussian-adanorm"
-    killed = ["run", *run, "scale=smoke", f"{kept}-smoke"]
+    runs = f"runs={tmp_path}/adanorm-gaussian-adanorm"
+    killed = ["run", *run, "scale=smoke", f"{runs}-smoke"]
     ended = faults.run(killed, tmp_path, kill_before=["rename checkpoint.pt", 2])
     assert ended.code == -signal.SIGKILL, "after one of its two epochs"
     make = ["notebook", *run, f"repo={PROJECT}", f"output={path}"]
@@ -38,7 +38,7 @@ def test_a_notebook_goes_on_with_what_was_cut_off_and_ends_in_a_file(tmp_path: P
     printed = executed(path)
     assert re.findall(r"^ +([12]) +(?:8|16) ", printed, re.MULTILINE) == ["2", "1", "2"]
     assert "nothing to send" in printed
-    assert dispatch(["run", *run, "scale=mini", f"{kept}-mini"]) == 0
+    assert dispatch(["run", *run, "scale=mini", f"{runs}-mini"]) == 0
     assert dispatch([*make, "scale=mini"]) == 0
     assert "already completed" in executed(path)
     assert len(read(tmp_path / "adanorm-gaussian-adanorm-mini.jsonl.gz")[1]) == 1

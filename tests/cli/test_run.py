@@ -38,8 +38,8 @@ def only_folder(runs: Path) -> Path:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in records]
 
 
 def test_a_run_leaves_its_record_and_is_not_made_twice(
@@ -75,10 +75,10 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
     curves, backends = [], []
     for backend in ("eager", "fused"):
         chosen = (f"task={task}", "norm=adanorm", "scale=smoke", f"norm.backend={backend}")
-        made = compose_experiment([*chosen, f"runs={tmp_path / backend}"])
-        execute(made)
-        curves.append([row["train_loss"] for row in rows(made.folder())])
-        backends.append(json.loads((made.folder() / "environment.json").read_text())["norm_backend"])
+        run = compose_experiment([*chosen, f"runs={tmp_path / backend}"])
+        execute(run)
+        curves.append([row["train_loss"] for row in rows(run.folder())])
+        backends.append(json.loads((run.folder() / "environment.json").read_text())["norm_backend"])
     assert curves[1] == pytest.approx(curves[0], rel=1e-4)
     assert backends[0] == "eager: as asked"
     assert backends[1].startswith("fused: numba")
@@ -122,13 +122,13 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("line", ["run task=rt scale=smoke runs=TMP", "check-norm", "scorecard runs=TMP"])
-def test_a_norm_that_leaves_is_no_success(tmp_path: Path, command: Command, line: str) -> None:
+def test_a_norm_that_calls_sys_exit_is_no_success(tmp_path: Path, command: Command, line: str) -> None:
     done = command(*line.replace("TMP", str(tmp_path)).split(), "norm=tests.broken_norm:Leaves")
     assert done.returncode == 2, done.stdout
     assert done.stderr == "error: ended early: a norm or other code called sys.exit()\n"
 
 
-def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(
+def test_a_sweep_makes_every_run_and_ends_with_a_table_of_their_differences(
     tmp_path: Path, command: Command
 ) -> None:
     done = command(
@@ -145,7 +145,7 @@ def test_a_sweep_makes_every_run_and_ends_with_a_table_of_what_sets_them_apart(
         assert f"\n{name}\n" in done.stdout
 
 
-def test_a_record_holds_the_first_of_the_best_updates_and_is_not_made_again_by_who_came_late(
+def test_a_record_has_the_first_of_the_best_updates_and_a_late_process_does_not_make_it_again(
     tmp_path: Path,
 ) -> None:
     settings = ("training.lr=0.003", "training.max_epochs=7")
@@ -155,9 +155,9 @@ def test_a_record_holds_the_first_of_the_best_updates_and_is_not_made_again_by_w
     best = max(curve, key=lambda row: row["valid_accuracy"])
     assert result["best_step"] == best["update"] < result["steps"] == curve[-1]["update"]
     assert result["valid"]["accuracy"] == best["valid_accuracy"]
-    written = {path: path.stat().st_mtime_ns for path in run.folder().iterdir() if path.name != "run.lock"}
-    execute(run)  # what a process does that looked for the result before it was there
-    assert {path: path.stat().st_mtime_ns for path in written} == written
+    times = {path: path.stat().st_mtime_ns for path in run.folder().iterdir() if path.name != "run.lock"}
+    execute(run)  # as a process does that looked for the result before it was written
+    assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
@@ -166,15 +166,15 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
     often = ["task=mnist", "norm=adanorm", "scale=smoke", "checkpoint_minutes=1e-9"]
     whole = compose_experiment([*often, f"runs={tmp_path / 'whole'}"])
     execute(whole)
-    # Once there are best weights, no checkpoint fits.
+    # As soon as there are best weights, a checkpoint no longer fits.
     arguments = [*often, f"runs={tmp_path / 'full'}"]
     full = faults.run(["run", *arguments], tmp_path, largest_file=45 << 10)
     folder = only_folder(tmp_path / "full")
     assert full.stderr == f"error: {folder / 'checkpoint.pt'}: File too large\n"
     assert full.code == 2
-    left = {path.name for path in folder.iterdir()}
-    assert "checkpoint-before.pt" in left
-    assert not {"checkpoint.pt", "checkpoint.pt.tmp", "result.json"} & left
+    names_left = {path.name for path in folder.iterdir()}
+    assert "checkpoint-before.pt" in names_left
+    assert not {"checkpoint.pt", "checkpoint.pt.tmp", "result.json"} & names_left
     assert command("run", *arguments).returncode == 0
     assert rows(folder) == rows(whole.folder())
     for name in ("predictions.txt.gz", "weights.safetensors"):
@@ -182,18 +182,18 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
 
 
 def run_to_be_killed(folder: Path, task: str, moment: str = "", times: int = 1) -> Ended:
-    """A run of a few updates, each with a checkpoint, killed just before it does something the n-th time."""
+    """Make a run of a few updates, each with a checkpoint; kill it just before its n-th write of a kind."""
     length = [] if task.startswith("enwik8") else ["training.max_epochs=4"]
     settings = [f"task={task}", "norm=layernorm", "scale=smoke", "checkpoint_minutes=1e-9", f"runs={folder}"]
     return faults.run(["run", *settings, *length], folder, kill_before=[moment, times])
 
 
-# Of one task every kind of moment, of the others one within training, one between epochs and the last.
+# One task is killed at moments of every kind; the others within training, between epochs and at the end.
 SAMPLE = ("rename checkpoint.pt", "open metrics.jsonl", "rename result.json")
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-lstm", "ptb"])
-def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str) -> None:
+def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, task: str) -> None:
     whole, broken = folders = tmp_path / "whole", tmp_path / "broken"
     assert run_to_be_killed(whole, task).code == 0
     moments = Counter((whole / WRITES).read_text().splitlines())
@@ -210,7 +210,7 @@ def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str
     records = []
     for folder in map(only_folder, folders):
         result = json.loads((folder / "result.json").read_text())
-        # But for what has seconds in it.
+        # All is compared except what contains seconds.
         del result["seconds"], result["cpu_seconds"], result["checksum"], result["files"]["metrics.jsonl"]
         predictions = [path.read_bytes() for path in folder.glob("predictions.txt.gz")]
         records.append((rows(folder), result, predictions))
@@ -219,14 +219,14 @@ def test_killed_at_any_moment_the_next_start_continues(tmp_path: Path, task: str
 
 
 def by_torchrun(*arguments: str) -> list[str]:
-    """What two processes of torchrun's say in which something went wrong."""
+    """Return the errors of a run by two processes of torchrun; [] if the run succeeds."""
     torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "adanorm", "run")
     done = commands.run(*torchrun, *arguments, "device=cpu")
     return [done.stderr] if done.returncode else []
 
 
 def by_forks(*arguments: str) -> list[str]:
-    """The same of two processes with the environment that torchrun gives its own."""
+    """Return the same for two forked processes with the environment that torchrun would give them."""
     with TemporaryFile("w+") as errors:
         codes = [process.wait(200) for process in two("adanorm", "run", *arguments, errors=errors)]
         errors.seek(0)
@@ -234,23 +234,23 @@ def by_forks(*arguments: str) -> list[str]:
 
 
 def two(*arguments: str, **files: Any) -> list[commands.Process]:
-    """Return two processes of a run as they start, the first of which writes the record."""
+    """Start two processes of a run and return them; the first writes the record."""
     with socket.create_server(("localhost", 0)) as free:
         address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
-    places = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
-    return [commands.start(*arguments, environment=place, **files) for place in places]
+    environments = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+    return [commands.start(*arguments, environment=environment, **files) for environment in environments]
 
 
 @pytest.mark.usefixtures("_quick_start")
-@pytest.mark.parametrize(  # of every task's updates see training/test_distributed.py
+@pytest.mark.parametrize(  # training/test_distributed.py tests the updates of every task
     ("task", "norm"),
     [(t, "adanorm") for t in ("mnist", "de-en", "enwik8-gru")] + [("rt", "batchnorm"), ("ptb", "powernorm")],
 )
 def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str, norm: str) -> None:
     """Each process takes half of every batch: the order and, to rounding, the losses of one."""
     arguments = [f"task={task}", f"norm={norm}", "scale=smoke", "training.max_epochs=3"]
-    # Of 30 images a batch the last one has 16; translation's smoke scale has no dropout already.
-    # Accumulated batches go to the processes whole, but for an odd last one and where memory is carried.
+    # With batches of 30 images the last one has 16; translation has no dropout at smoke scale.
+    # A process takes accumulated batches whole, except an odd last one and where memory is carried.
     arguments += {
         "rt": ["model.dropout=0"],
         "ptb": ["model.dropout=0"],
@@ -269,10 +269,10 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
     assert environment["processes"] == 2
 
 
-def test_two_processes_do_not_train_a_norm_that_they_would_change(tmp_path: Path) -> None:
-    (said,) = by_forks("task=mnist", "norm=batchnorm-noisy", "scale=smoke", f"runs={tmp_path}")
-    assert "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in said
-    assert "Traceback" not in said
+def test_two_processes_refuse_a_norm_whose_statistics_they_would_change(tmp_path: Path) -> None:
+    (errors,) = by_forks("task=mnist", "norm=batchnorm-noisy", "scale=smoke", f"runs={tmp_path}")
+    assert "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in errors
+    assert "Traceback" not in errors
     assert not [*tmp_path.rglob("*.json")]
 
 
@@ -292,13 +292,13 @@ def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes
     assert (folder / "checkpoint.pt").exists()
     assert not (folder / "result.json").exists()
     done = torch.load(folder / "checkpoint.pt", weights_only=True)["state"]["epoch"]
-    said, epochs = tmp_path / "said", list[str]()
-    with said.open("w") as output:
+    log, epochs = tmp_path / "log", list[str]()
+    with log.open("w") as output:
         both = two(*arguments, output=output, errors=output)
-    while len(epochs) < 3:  # the last of which may not be whole
-        assert [process.poll() for process in both] == [None, None], said.read_text()
+    while len(epochs) < 3:  # the last line may be incomplete
+        assert [process.poll() for process in both] == [None, None], log.read_text()
         time.sleep(0.02)
-        epochs = re.findall(r"^ +(\d+) +\d+ ", said.read_text(), re.MULTILINE)
+        epochs = re.findall(r"^ +(\d+) +\d+ ", log.read_text(), re.MULTILINE)
     for process in both:
         process.kill()
     assert [int(epoch) for epoch in epochs[:2]] == [done + 1, done + 2]
@@ -318,7 +318,7 @@ with init_distributed(torch.device("cpu")) as world:
 """
 
 
-def test_a_process_that_waits_where_it_hears_of_no_other_ends_after_one_was_lost(tmp_path: Path) -> None:
+def test_a_process_that_waits_without_communication_ends_after_another_was_lost(tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
     with TemporaryFile("w+") as errors:
         main, other = two("waits", cwd=tmp_path, errors=errors)
@@ -331,7 +331,7 @@ def test_a_process_that_waits_where_it_hears_of_no_other_ends_after_one_was_lost
         assert errors.read() == f"error: {LOST}\n"
 
 
-# gloo in NCCL's place, as slow as NCCL in leaving a group whose other processes stay.
+# gloo stands in for NCCL; like NCCL, it is slow to leave a group whose other processes stay.
 BREAKS = """
 import atexit
 from time import sleep
@@ -366,7 +366,7 @@ HOW = {"tensorboard": "look at it with: tensorboard --logdir", "wandb": "upload 
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
-def test_loggers_need_no_account_and_take_a_finished_run_too(
+def test_loggers_need_no_account_and_also_log_a_finished_run(
     tmp_path: Path, command: Command, logger: str
 ) -> None:
     runs, sent = tmp_path / "runs", tmp_path / "sent"
@@ -376,15 +376,15 @@ def test_loggers_need_no_account_and_take_a_finished_run_too(
         assert ended.returncode == 0, ended.stderr
         ((where, how),) = re.findall(rf"^{logger}.*: (.*)\n  (.*)$", ended.stdout, re.MULTILINE)
         assert (Path(where).is_relative_to(folder), how) == (True, f"{HOW[logger]} {where}")
-        written = [path for path in folder.rglob("*") if path.is_file() and logger in path.parts]
-        content = b"".join(path.read_bytes() for path in written)
-        for said in (b"test_accuracy", b"valid_accuracy", b"warmup_updates"):
-            assert said in content, "test scores, curves and the configuration"
+        files = [path for path in folder.rglob("*") if path.is_file() and logger in path.parts]
+        content = b"".join(path.read_bytes() for path in files)
+        for word in (b"test_accuracy", b"valid_accuracy", b"warmup_updates"):
+            assert word in content, "test scores, curves and the configuration"
     assert "is there already" in command(*again).stderr
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
-def test_a_folder_that_a_logger_left_is_not_its_package(
+def test_the_folder_of_a_logger_is_not_taken_for_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str
 ) -> None:
     (tmp_path / logger).mkdir()
@@ -397,15 +397,15 @@ def test_a_folder_that_a_logger_left_is_not_its_package(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
+def test_a_run_of_few_updates_warns_and_names_the_setting_to_type(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = ["scale=smoke", f"runs={tmp_path}", "training.warmup_updates=8"]
-    made = compose_experiment(["task=gaussian", *few, "training.max_updates=8"])
-    execute(made)
+    run = compose_experiment(["task=gaussian", *few, "training.max_updates=8"])
+    execute(run)
     remedy = "type training.max_updates=32, or training.warmup_updates=0"
     line = f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
-    assert json.loads((made.folder() / "result.json").read_text())["warnings"] == [line]
+    assert json.loads((run.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
     texts = {split: f"a\t{split} one two\nb\t{split} three four\n" * 4 for split in SPLITS}
     files = own(tmp_path, texts)
@@ -415,15 +415,15 @@ def test_a_run_of_few_updates_says_so_in_its_record_and_what_to_type(
         "data.train_fraction=0.5 trains on no more, data.train_fraction=1 on all" in capsys.readouterr().out
     )
     execute(compose_experiment(["task=rt", *few, *files, "training.max_epochs=10", "model.dim=8"]))
-    shown = capsys.readouterr()
-    assert "trains on no more" not in shown.out
-    assert "own data: 8 / 8 / 8 examples" in shown.out
-    assert "1 update per epoch, 10 in all, 8 of them warm-up" in shown.out
+    printed = capsys.readouterr()
+    assert "trains on no more" not in printed.out
+    assert "own data: 8 / 8 / 8 examples" in printed.out
+    assert "1 update per epoch, 10 in all, 8 of them warm-up" in printed.out
     remedy = "type training.max_epochs=32 (32 updates), or training.warmup_updates=1"
-    assert f"10 updates, 8 of them warm-up, are few to learn from; {remedy}" in shown.err
+    assert f"10 updates, 8 of them warm-up, are few to learn from; {remedy}" in printed.err
 
 
-def test_what_breaks_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:
+def test_an_error_in_training_is_recorded_and_tried_again(tmp_path: Path, command: Command) -> None:
     norm = "norm.path=tests.broken_norm:RaisesInTraining"
     arguments = ("task=mnist", "norm=none", "scale=smoke", f"runs={tmp_path}", norm)
     assert command("run", *arguments).returncode == 1
@@ -443,18 +443,18 @@ def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> No
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_starts_where_nothing_of_the_suite_is_imported(name: str) -> None:
+def test_every_command_shows_its_help_in_a_process_that_imported_only_libraries(name: str) -> None:
     done = commands.run("adanorm", name, "--help", imported="libraries")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: adanorm {name}")
 
 
-def test_the_doors_import_torch_only_when_they_use_it() -> None:
+def test_commands_import_torch_only_when_they_use_it() -> None:
     code = "import sys; from adanorm.cli import list, run, study; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_task_under_every_norm_and_at_every_scale_that_it_has_is_a_run_of_its_own() -> None:
+def test_every_task_norm_and_scale_makes_a_run_of_its_own() -> None:
     lines = [(task, norm, "smoke") for task, norm in corners()]
     of_tasks = [(task, scale) for task in choices("task") for scale in choices("scale")]
     has = [of for of in of_tasks if of[1] == "paper" or "_".join(of) in choices("task_scale")]
@@ -467,7 +467,7 @@ def test_every_task_under_every_norm_and_at_every_scale_that_it_has_is_a_run_of_
 RUN = ("task=gaussian", "norm=adanorm", "scale=smoke")
 
 
-def test_a_run_made_here_is_reproduced_to_the_bit_in_its_folder(tmp_path: Path, command: Command) -> None:
+def test_verify_reproduces_a_run_of_this_machine_to_the_bit(tmp_path: Path, command: Command) -> None:
     records, into = tmp_path / "records", tmp_path / "repeated"
     assert command("run", *RUN, "seed=2", f"runs={records}").returncode == 0
     before = files_in(records)
@@ -479,7 +479,7 @@ def test_a_run_made_here_is_reproduced_to_the_bit_in_its_folder(tmp_path: Path, 
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_without_a_record_or_into_the_records_nothing_is_run(tmp_path: Path, command: Command) -> None:
+def test_verify_runs_nothing_without_a_record_or_into_the_records(tmp_path: Path, command: Command) -> None:
     lacking = command("verify", *RUN, f"runs={tmp_path}", f"into={tmp_path / 'into'}")
     assert (lacking.returncode, lacking.stderr.count("\n")) == (2, 1)
     assert "no record of gaussian adanorm at scale smoke" in lacking.stderr

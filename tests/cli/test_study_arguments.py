@@ -1,4 +1,4 @@
-"""Which table a study's command line is about, which row an address names; what a study still takes."""
+"""The table that a study's command line makes, the row that an address names, and what is left to run."""
 
 from pathlib import Path
 
@@ -27,12 +27,12 @@ def table_of(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("arguments", [(), ("scale=paper",), ("seeds=1,2,3",), ("seeds=3,1,2",)])
-def test_a_study_as_it_is_written_is_its_own_table(arguments: tuple[str, ...]) -> None:
+def test_a_study_without_changes_makes_the_table_of_its_name(arguments: tuple[str, ...]) -> None:
     assert table_of("table1", *arguments) == "table1"
     assert table_of(str(CONF / "study" / "table1.yaml"), *arguments) == "table1"
 
 
-def test_other_seeds_scales_or_files_are_other_tables(tmp_path: Path) -> None:
+def test_other_seeds_scales_or_files_make_other_tables(tmp_path: Path) -> None:
     assert table_of("table1", "seeds=1") == "table1-seeds-1"
     assert table_of("table1", "scale=smoke", "seeds=1,2") == "table1-smoke-seeds-1-2"
     many = [table_of("table1", f"seeds={','.join(map(str, range(start, 99)))}") for start in (1, 2)]
@@ -46,7 +46,7 @@ def test_other_seeds_scales_or_files_are_other_tables(tmp_path: Path) -> None:
     assert table_of(str(own.rename(tmp_path / "mine.yaml")), "scale=mini") == "mine-own-mini"
 
 
-def test_a_part_of_a_studys_tasks_is_another_table_without_the_rule_for_all_of_them() -> None:
+def test_some_of_a_studys_tasks_make_another_table_without_the_rule() -> None:
     whole = load_study("heirs")
     assert whole.rule is not None
     assert chosen("heirs", "task=mnist,sst5,rt")[0] == whole  # in any order
@@ -57,7 +57,7 @@ def test_a_part_of_a_studys_tasks_is_another_table_without_the_rule_for_all_of_t
     assert some == {name for name in every if name.startswith(("rt ", "mnist "))}
 
 
-def test_of_a_part_of_the_tasks_rows_without_runs_there_are_left_out() -> None:
+def test_rows_without_runs_on_the_chosen_tasks_are_left_out() -> None:
     whole = load_study("ablation-placement")
     only = [label for label, row in whole.rows.items() if row.only is not None]
     assert only
@@ -66,7 +66,7 @@ def test_of_a_part_of_the_tasks_rows_without_runs_there_are_left_out() -> None:
     assert chosen("ablation-placement", "task=de-en")[0].rows == whole.rows
 
 
-def test_the_repositorys_own_folder_of_runs_is_no_folder_of_the_users(tmp_path: Path) -> None:
+def test_the_repositorys_folder_of_runs_counts_as_the_default(tmp_path: Path) -> None:
     assert folder_of("") is None
     assert folder_of(str(RUNS)) is None
     assert folder_of(str(tmp_path / "x")) == str(tmp_path / "x")
@@ -114,7 +114,7 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_labels_are_cut_and_what_needs_a_gpu_is_said_with_its_hours_there(
+def test_status_cuts_labels_and_names_the_runs_that_need_a_gpu_with_their_hours(
     own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
@@ -128,7 +128,7 @@ def test_labels_are_cut_and_what_needs_a_gpu_is_said_with_its_hours_there(
     assert lines[-2].startswith("time left: about ")
 
 
-def test_without_a_study_there_is_a_line_for_each_and_shared_runs_count_once(
+def test_status_of_all_studies_has_one_line_per_study_and_counts_shared_runs_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shared = study_grid(load_study("table4"), runs=str(tmp_path))["adanorm", "rt"].runs[0]

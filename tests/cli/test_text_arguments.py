@@ -1,4 +1,4 @@
-"""Text goes through a command bit by bit, on a terminal line by line."""
+"""A command reads and writes text in parts, and line by line on a terminal."""
 
 import os
 import pty
@@ -28,7 +28,7 @@ def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(monkeypatch: p
         text_streams(parse_arguments("translate", USAGE, [])).__enter__()
 
 
-def test_a_file_is_read_in_parts_and_written_whole_or_not(tmp_path: Path) -> None:
+def test_a_file_is_read_in_parts_and_written_whole_or_not_at_all(tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a\x0cb\r\n" * TOGETHER + b"last\n\xff\n")
     arguments = parse_arguments("translate", USAGE, [f"input={source}", f"output={output}"])
@@ -49,7 +49,7 @@ def test_a_file_is_read_in_parts_and_written_whole_or_not(tmp_path: Path) -> Non
     assert output.read_bytes() == source.read_bytes()
 
 
-def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
+def test_writing_to_a_device_or_a_link_does_not_replace_it(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     device, link = Path(os.ttyname(theirs)), tmp_path / "link"
     link.symlink_to(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""A file of scores: what the page says of one, what the committed tables say, and what no file may hold."""
+"""The verdict on a file of scores: the page's example, the committed tables, and files that are refused."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ TWO = "name,seed,score\na,1,1\na,2,2\na,3,4\nb,1,1.5\nb,2,2\n"
         (",", "\t"),
     ],
 )
-def test_the_example_of_the_page_prints_what_it_says_however_it_is_written(
+def test_the_example_prints_what_the_page_says_in_every_format_of_the_file(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = EXAMPLE.replace(old, new) if old else EXAMPLE

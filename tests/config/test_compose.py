@@ -1,4 +1,4 @@
-"""What is composed of parts kept in memory is what Hydra composes of the whole command line."""
+"""Composing from parts in memory gives what Hydra composes from the whole command line."""
 
 import shutil
 from itertools import cycle, pairwise
@@ -21,18 +21,18 @@ def composed_whole(overrides: tuple[str, ...]) -> object:
 
 
 def settings_of_studies() -> list[tuple[str, ...]]:
-    """The command lines of the first rows of studies that set a key, as many as it takes to have each key."""
-    found = []
+    """Return command lines of rows of studies: for each key, that of the first row that sets it."""
+    lines = []
     seen: set[str] = set()
     for study in load_studies().values():
         for label, row in study.rows.items():
-            tried = study.budget_of(label)[:1]
-            settings = (*study.overrides, *row.overrides, *tried)
+            first_try = study.budget_of(label)[:1]
+            settings = (*study.overrides, *row.overrides, *first_try)
             task = (row.only or study.columns)[0]
             if new := {setting.partition("=")[0] for setting in settings} - seen:
-                found.append((f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings))
+                lines.append((f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings))
                 seen |= new
-    return found
+    return lines
 
 
 ODD = (
@@ -56,21 +56,21 @@ NORMS = [(f"task={task}", f"norm={norm}") for task, norm in zip(cycle(choices("t
 
 
 @pytest.mark.parametrize("overrides", [*settings_of_studies(), *ODD, *NORMS], ids=" ".join)
-def test_settings_come_to_what_hydra_composes(overrides: tuple[str, ...]) -> None:
+def test_settings_compose_to_what_hydra_composes(overrides: tuple[str, ...]) -> None:
     assert compose_values(overrides) == composed_whole(overrides)
 
 
-def test_no_norm_has_settings_of_its_own_on_the_task_of_norms_as_they_come() -> None:
+def test_no_norm_has_settings_of_its_own_on_the_untuned_task() -> None:
     task = UNTUNED.removeprefix("task=")
     assert not [name for name in choices("task_norm") if name.startswith(f"{task}_")]
     assert compose_experiment([UNTUNED, "norm=adanorm"]).norm.params == {"k": 0.1, "C": 1.0}
     assert compose_experiment(["task=mnist", "norm=adanorm"]).norm.params == {"k": 0.1, "C": 2}
 
 
-def test_settings_of_a_norm_on_a_task_at_a_scale_are_no_other_norms(
+def test_settings_of_one_norm_on_a_task_and_scale_apply_to_no_other_norm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of no norm at all are not those of a norm of one's own, which is put in its place."""
+    """Settings for the norm `none` do not apply to a user's own norm, which is composed in its place."""
     for group in CONF.iterdir():
         (tmp_path / group.name).symlink_to(group)
     (tmp_path / "task_norm_scale").unlink()
@@ -117,7 +117,7 @@ OF_TASK = {
 }  # fmt: skip
 
 
-def test_a_preset_of_other_tasks_is_refused_with_those_that_it_suits() -> None:
+def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> None:
     with pytest.raises(ValueError, match=r"^preset=ud: choose a task that it suits: ptb \(data\.tags='upos'"):
         compose_experiment(["task=rt", "preset=ud"])
     with pytest.raises(
@@ -155,7 +155,7 @@ def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
         ("a: 1\na: 2", "twice"),
     ],
 )
-def test_yaml_that_is_endless_deep_or_huge_is_refused_in_a_line(text: str, why: str) -> None:
+def test_yaml_that_is_endless_deep_or_huge_is_refused_in_one_line(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=rf"^[^\n]*{why}[^\n]*$"):
         read_yaml(text)
 

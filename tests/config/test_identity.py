@@ -1,4 +1,4 @@
-"""What makes a run the run it is: files by content, which are read in which role; and where it lies."""
+"""What identifies a run: its settings, and its files by their role and content; and where it lies."""
 
 import gzip
 import hashlib
@@ -62,13 +62,13 @@ OTHER = [
 
 
 @pytest.mark.parametrize("line", OTHER, ids=lambda line: line[0])
-def test_another_choice_is_another_run(line: tuple[str, ...]) -> None:
+def test_another_choice_makes_another_run(line: tuple[str, ...]) -> None:
     choice, *others = (["scale=smoke", *words.split()] for words in line)
     runs = [compose_experiment([*choice, *other]) for other in ([], *others)]
     assert len({run.digest for run in runs}) == len(runs)
 
 
-def test_runs_lie_by_task_and_norm_and_dry_ones_where_no_table_looks(tmp_path: Path) -> None:
+def test_runs_lie_by_task_and_norm_and_dry_runs_in_a_folder_that_no_table_reads(tmp_path: Path) -> None:
     run = compose_experiment([*RT, "seed=3"])
     assert run.folder() == RUNS / "rt" / "adanorm" / f"smoke-seed3-{run.digest}"
     there = compose_experiment([*RT, f"runs={tmp_path}"])
@@ -80,7 +80,7 @@ def test_runs_lie_by_task_and_norm_and_dry_ones_where_no_table_looks(tmp_path: P
     assert elsewhere.folder() == tmp_path / "rt" / "adanorm" / name
 
 
-def test_what_is_left_out_follows_from_other_settings() -> None:
+def test_a_setting_left_out_follows_from_other_settings() -> None:
     assert compose_experiment([*RT, "threads=3", "seed=${threads}"]).seed == 3
     for pre_norm, position in (("true", "pre"), ("false", "post")):
         model = compose_experiment([*RT, f"model.pre_norm={pre_norm}"]).model
@@ -91,9 +91,9 @@ def test_what_is_left_out_follows_from_other_settings() -> None:
 
 
 def test_a_digest_is_of_the_shortest_json_with_sorted_keys_and_whole_numbers_as_such() -> None:
-    written = b'{"a":1,"b":[2,0.5,{"c":true,"d":null}],"e":"1.0"}'
+    text = b'{"a":1,"b":[2,0.5,{"c":true,"d":null}],"e":"1.0"}'
     values = {"e": "1.0", "b": [2.0, 0.5, {"d": None, "c": True}], "a": 1.0}
-    assert digest_of(values) == hashlib.sha256(written).hexdigest()[:8]
+    assert digest_of(values) == hashlib.sha256(text).hexdigest()[:8]
 
 
 def test_the_sha256_of_files_is_that_of_their_bytes_one_after_the_other(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ SECTIONS = [f"{part:02d}/wsj_{part:02d}{n:02d}.dep" for part in (0, 1, 2, 21, 22
 
 
 def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(tmp_path: Path) -> None:
-    found = penn_files(touched(tmp_path, *SECTIONS))
-    assert {split: [path.stem for path in paths] for split, paths in found.items()} == {
+    files = penn_files(touched(tmp_path, *SECTIONS))
+    assert {split: [path.stem for path in paths] for split, paths in files.items()} == {
         "train": ["wsj_0200", "wsj_0299", "wsj_2100", "wsj_2199"],
         "valid": ["wsj_2200", "wsj_2299"],
         "test": ["wsj_2300", "wsj_2399"],
@@ -146,7 +146,7 @@ def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
         data_bin_files(tmp_path, ("de", "fr"))
 
 
-def test_own_sentences_are_three_files_and_a_text_one(tmp_path: Path) -> None:
+def test_own_sentences_are_three_files_and_an_own_text_is_one(tmp_path: Path) -> None:
     touched(tmp_path, "a", "b")
     some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
     with pytest.raises(ValueError, match=r"needs data.train, data.valid and data.test: set data.test too"):
@@ -161,9 +161,9 @@ def test_own_sentences_are_three_files_and_a_text_one(tmp_path: Path) -> None:
 
 
 def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
-    for key, taken in (("data.train", False), ("data.cache", True)):
+    for key, is_allowed in (("data.train", False), ("data.cache", True)):
         data = compose_experiment(["task=de-en", f"data.path={tmp_path}", f"{key}={tmp_path}"]).data
-        with pytest.raises(ValueError, match="holds no train" if taken else "exclude each other"):
+        with pytest.raises(ValueError, match="holds no train" if is_allowed else "exclude each other"):
             data.own_files()
 
 

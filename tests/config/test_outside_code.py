@@ -1,4 +1,4 @@
-"""What comes from another package is identified by its source, wherever in the package that lies."""
+"""Code of another package is identified by its source, wherever in the package it lies."""
 
 import os
 import py_compile
@@ -41,7 +41,7 @@ def test_a_norm_whose_code_is_edited_makes_another_run(folder: Path) -> None:
     before = digest()
     assert digest() == before
     write(folder, own__unused="raise ValueError\n")
-    assert digest() == before, "of what the norm does not import nothing depends"
+    assert digest() == before, "a module that the norm does not import changes nothing"
     write(folder, own__kernels="fast = 2\n")
     after = digest()
     assert after != before
@@ -61,12 +61,12 @@ def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path
 
 
 def test_modules_in_no_package_count_with_what_lies_beside_them(folder: Path) -> None:
-    imports = "import json\nfrom beside import other\n"  # what it has of that name, no module
+    imports = "import json\nfrom beside import other\n"  # an attribute of that name, not a module
     write(folder, lone=imports + CLASS, beside="other = 1\n", other="x = 2\n")
     assert source_of("lone")[1] == {name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")}
 
 
-def test_a_package_without_init_is_one(folder: Path) -> None:
+def test_a_package_needs_no_init_file(folder: Path) -> None:
     unrun = "from bare.kernels import x\nraise RuntimeError\n"
     write(folder, bare__deep__norms=unrun, bare__kernels="x = 1\n")
     assert {*source_of("bare.deep.norms")[1]} == {"bare/deep/norms.py", "bare/kernels.py"}
@@ -83,7 +83,7 @@ def test_a_package_without_init_is_one(folder: Path) -> None:
         ("norms.py:Own:x", "write it as package.module:Class"),
     ],
 )
-def test_what_is_no_module_is_refused_in_a_line(folder: Path, path: str, message: str) -> None:
+def test_a_path_to_no_module_is_refused_in_one_line(folder: Path, path: str, message: str) -> None:
     write(folder, broken="class :\n")
     with pytest.raises(ValueError, match=r"norm\.path=") as refused:
         assert compose_experiment([f"++norm.path='{path}'"]).digest
@@ -91,7 +91,7 @@ def test_what_is_no_module_is_refused_in_a_line(folder: Path, path: str, message
     assert "\n" not in str(refused.value)
 
 
-def test_a_library_is_too_much_to_be_a_norms_source(folder: Path) -> None:
+def test_a_norm_that_imports_a_whole_library_is_refused(folder: Path) -> None:
     write(folder, vast__init="", vast__norms="".join(f"from . import m{n}\n" for n in range(MOST_FILES)))
     write(folder, **{f"vast__m{n}": "" for n in range(MOST_FILES)})
     with pytest.raises(ValueError, match="imports over 500 modules of vast: put the norm into its own"):
@@ -114,12 +114,12 @@ LAYOUTS = {  # the file that is edited, and the text of the norm's module
 }
 
 
-MODULES = {"own/__init__.py": "own", "lone.py": "lone"}  # of the norm; else own.norms
+MODULES = {"own/__init__.py": "own", "lone.py": "lone"}  # the norm's module, where it is not own.norms
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_runs_is_what_was_hashed(folder: Path, layout: str) -> None:
-    """Neither bytecode of a source of the same size and second runs, nor what is edited after hashing."""
+def test_the_code_that_runs_is_the_code_that_was_hashed(folder: Path, layout: str) -> None:
+    """Neither old bytecode of a source of the same size and second runs, nor an edit made after hashing."""
     edited, text = LAYOUTS[layout]
     module = MODULES.get(edited, "own.norms")
     write(folder, own__init="", own__deep__init="", own__deep__parts="scale = 1\n", own__parts="scale = 1\n")

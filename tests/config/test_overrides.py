@@ -32,11 +32,11 @@ def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
     ["/x/ü", "/x/a b", "/x/a,b", "/x/a=b", "/x/it's", "/x/(1)", "/x/a\tb", "2024", "1e5", "true", "~x"],
 )
 def test_paths_need_no_quotes(path: str) -> None:
-    made = compose_experiment([f"runs={path}", f"++data.mirror={path}"])
-    assert (made.runs, made.data.mirror) == (path, path)
+    run = compose_experiment([f"runs={path}", f"++data.mirror={path}"])
+    assert (run.runs, run.data.mirror) == (path, path)
 
 
-def test_quotes_and_null_stay_what_they_are_and_in_a_sweep_a_comma_stands_between_paths() -> None:
+def test_quotes_and_null_keep_their_meaning_and_a_comma_separates_the_paths_of_a_sweep() -> None:
     assert compose_experiment(["runs='/x/a b'"]).runs == "/x/a b"
     assert compose_experiment(["runs=null"]).runs is None
     assert prepare_overrides(["-m", "data.train=a ü,b"]) == ["-m", "data.train='a ü','b'"]
@@ -47,10 +47,10 @@ def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
     from adanorm.norms.registry import NORMS, parameters_of
 
     for name in parameters_of(NORMS[norm]):
-        made = compose_experiment([f"norm={norm}", f"norm.params.{name}=0.5"])
-        assert made.norm.params[name] == 0.5
+        run = compose_experiment([f"norm={norm}", f"norm.params.{name}=0.5"])
+        assert run.norm.params[name] == 0.5
         plus = compose_experiment([f"norm={norm}", f"++norm.params.{name}=0.5"])
-        assert plus.digest == made.digest
+        assert plus.digest == run.digest
 
 
 REFUSED = [
@@ -132,13 +132,13 @@ def test_a_mistake_says_how_to_mend_it_in_one_line(line: str, message: str) -> N
     assert message in str(raised.value)
 
 
-def test_of_several_mistakes_the_first_is_told() -> None:
-    told = set()
+def test_the_first_of_several_mistakes_is_reported() -> None:
+    messages = set()
     for others in ([], ["training.lr=x", "data.batch_tokens=x"]):
         with pytest.raises(ValueError, match=r"^norm\.params\.eps=nan") as refused:
             compose_experiment(["task=rt", "norm.params.eps=nan", *others])
-        told.add(str(refused.value))
-    assert len(told) == 1
+        messages.add(str(refused.value))
+    assert len(messages) == 1
 
 
 KEYS = ("task", "norm", "seed", "scale", "runs", "norm.name", "norm.path", "task.goal", "task_norm")
@@ -148,12 +148,12 @@ KEYS = ("task", "norm", "seed", "scale", "runs", "norm.name", "norm.path", "task
 @pytest.mark.parametrize(
     "spelling", ["{}=x", "'{}'=x", "+{}=x", "++{}=x", "~{}", "{}='x'", "{}={{a: b}}", " {}=x"]
 )
-def test_what_tells_cells_apart_can_be_changed_in_no_spelling(key: str, spelling: str) -> None:
+def test_a_study_refuses_the_keys_that_its_grid_sets_in_every_spelling(key: str, spelling: str) -> None:
     with pytest.raises(ValueError, match=r"may not change|cannot be read"):
         check_fixed([spelling.format(key)])
 
 
-def test_what_tells_cells_apart_can_be_changed_by_no_trick_and_all_else_is_free() -> None:
+def test_a_study_refuses_tricks_that_change_its_grid_and_accepts_other_settings() -> None:
     tricks = ("norm@data=layernorm", "data@norm=x", "hydra.run.dir=x", "norm=a,b", "seed=range(1,3)")
     for override in (*tricks, "task.metric=x", "+task.selected_by=loss"):
         with pytest.raises(ValueError, match="may not change"):
@@ -162,7 +162,7 @@ def test_what_tells_cells_apart_can_be_changed_by_no_trick_and_all_else_is_free(
 
 
 LARGEST = 2**31 - 1  # of a whole number
-RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # what is refused, what is taken
+RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # refused values, accepted values
     ("rt", "seed"): (["-1", f"{LARGEST + 1}"], ["0", f"{LARGEST}"]),
     ("rt", "threads"): (["0", "1025"], ["1", "1024"]),
     ("rt", "training.lr"): (["0", "1.1e30"], ["1e-9", "1e30"]),
@@ -179,19 +179,19 @@ RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # what is refuse
 
 
 @pytest.mark.parametrize(("task", "key"), RANGES)
-def test_a_number_has_the_range_that_is_written_and_no_other(task: str, key: str) -> None:
-    refused, taken = RANGES[task, key]
+def test_a_number_is_accepted_within_its_range_alone(task: str, key: str) -> None:
+    refused, accepted = RANGES[task, key]
     for value in refused:
         with pytest.raises(ValueError, match=rf"{key.rpartition('.')[2]}.*(should (be|have)|is missing)"):
             compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
-    for value in taken:
-        found: object = compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
+    for value in accepted:
+        setting: object = compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
         for name in key.split("."):
-            found = getattr(found, name)
-        assert json.loads(json.dumps(found)) == json.loads(value)
+            setting = getattr(setting, name)
+        assert json.loads(json.dumps(setting)) == json.loads(value)
 
 
-def test_a_section_is_not_changed_and_has_no_infinity() -> None:
+def test_a_section_is_frozen_and_refuses_infinity() -> None:
     section: BaseModel = compose_experiment(["task=rt", "scale=smoke"]).training
     with pytest.raises(ValidationError, match="frozen"):
         section.lr = 1.0  # type: ignore[attr-defined]
@@ -199,7 +199,7 @@ def test_a_section_is_not_changed_and_has_no_infinity() -> None:
         type(section).model_validate({**section.model_dump(), "weight_decay": float("-inf")})
 
 
-def test_a_dry_run_is_of_few_updates_batches_and_images_or_of_a_whole_vocabulary_and_short_outputs() -> None:
+def test_a_dry_run_has_few_updates_and_images_a_whole_vocabulary_and_short_outputs() -> None:
     paper = ["task=mnist", "scale=paper", "training.accumulate=8"]
     run = compose_experiment([*paper, "updates=2"])
     assert (run.training.max_updates, run.training.accumulate) == (2, 2)

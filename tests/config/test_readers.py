@@ -87,32 +87,32 @@ def test_equal_experiments_have_one_digest(line: tuple[str, ...]) -> None:
         assert compose_experiment(["scale=smoke", *choice.split(), setting]).identity == plain
 
 
-def test_what_a_norm_takes_where_nothing_is_said_is_what_its_class_says() -> None:
+def test_defaults_in_the_configuration_of_a_norm_are_those_of_its_class() -> None:
     for name, norm in NORMS.items():
         listed = compose_values([UNTUNED, f"norm={name}"])["norm"]["params"]
-        taken = inspect.signature(norm).parameters
-        assert {*(listed or ())} <= {*taken}, name
-        assert (name in NUMERICS) == ("numerics" in taken)
-        for key in {*taken} - {"dim", "numerics", "backend"}:
+        parameters = inspect.signature(norm).parameters
+        assert {*(listed or ())} <= {*parameters}, name
+        assert (name in NUMERICS) == ("numerics" in parameters)
+        for key in {*parameters} - {"dim", "numerics", "backend"}:
             own = listed.get(key)
-            assert taken[key].default == (DEFAULTS.get(key) if own is None else own), (name, key)
+            assert parameters[key].default == (DEFAULTS.get(key) if own is None else own), (name, key)
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, run: Experiment) -> set[str]:
     """Return the settings `section.name` of data, training and decoding that making a run looks up."""
     sections = {section: getattr(run, section) for section in ("data", "training", "decoding")}
     names = {type(value): section for section, value in sections.items()}
-    found: set[str] = set()
+    looked_up: set[str] = set()
 
     def look_up(section: Config, name: str) -> Any:
         if type(section) in names and name in type(section).model_fields:
-            found.add(f"{names[type(section)]}.{name}")
+            looked_up.add(f"{names[type(section)]}.{name}")
         return object.__getattribute__(section, name)
 
     with monkeypatch.context() as patched:
         patched.setattr(Config, "__getattribute__", look_up)
         execute(run)
-    return found
+    return looked_up
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,16 @@ def test_a_setting_is_read_or_refused(
     request: pytest.FixtureRequest,
     line: str,
 ) -> None:
-    """What a run looks up while it is made is taken, all else of it is refused."""
+    """A setting that a run looks up while it is made is accepted; any other is refused."""
     if "ptb-sample" in line:
         request.getfixturevalue("mirror")  # it is skipped without real data
     chosen = compose_values([*line.split(), "scale=smoke"])
     run = smoke(*line.split(), "training.max_updates=2")
     looked_up = reads(monkeypatch, run)
-    places = {f"data.{name}" for name in ("cache", "mirror", "mirrors", "reader", "path", "train", *SPLITS)}
+    paths = {f"data.{name}" for name in ("cache", "mirror", "mirrors", "reader", "path", "train", *SPLITS)}
     for key, _ in dotted(chosen):
         section, _, name = key.partition(".")
-        is_looked_at = section in ("data", "training", "decoding") and key not in places
+        is_looked_at = section in ("data", "training", "decoding") and key not in paths
         if not is_looked_at or name.startswith("average") or key == "data.source":
             continue
         changed = deepcopy(chosen)

@@ -9,9 +9,9 @@ from tests.servers import Server, serving
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that answers as it is told, and no patience with it."""
+    """A server with scripted answers, and downloads that lose patience with it quickly."""
     monkeypatch.delenv("ADANORM_MIRROR", raising=False)
     quick = Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)
     monkeypatch.setattr(download, "PATIENCE", quick)
-    with serving() as told:
-        yield told
+    with serving() as running:
+        yield running

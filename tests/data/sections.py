@@ -11,14 +11,14 @@ Section = TypeVar("Section", bound=DataConfig)
 
 
 def section_of(kind: type[Section], *overrides: str) -> Section:
-    """Return the data of an experiment, which are of this kind."""
+    """Return the data section of an experiment, which is of this kind."""
     data = compose_experiment(overrides).data
     assert isinstance(data, kind)
     return data
 
 
 def own(folder: Path, texts: Mapping[str, str] | str, end: str = "") -> list[str]:
-    """Write the texts of the splits, or one of each, and return the overrides that name the files."""
+    """Write a text for each split, or one text for all, and return the overrides that name the files."""
     for split in SPLITS:
         text = texts if isinstance(texts, str) else texts[split]
         (folder / f"{split}{end}").write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""A run is named by the content of its files: one that is changed before it is read is refused."""
+"""A run is named by the content of its files: a file that changes before it is read is refused."""
 
 import gzip
 from contextlib import nullcontext
@@ -26,9 +26,7 @@ OF_KIND = {"sentences": "test.tsv", "trees": "train.conllu", "bytes": "text"}
 
 
 @pytest.mark.parametrize(("kind", "name"), [*OF_KIND.items(), ("images", "t10k-images-idx3-ubyte.gz")])
-def test_a_file_that_is_changed_between_the_runs_name_and_its_reading_is_refused(
-    tmp_path: Path, kind: str, name: str
-) -> None:
+def test_a_file_that_changes_after_the_run_was_named_is_refused(tmp_path: Path, kind: str, name: str) -> None:
     write_good_files(kind, tmp_path)
     settings = ["scale=smoke", *DATA[kind].arguments(tmp_path)]
     run = compose_experiment(settings)
@@ -40,7 +38,7 @@ def test_a_file_that_is_changed_between_the_runs_name_and_its_reading_is_refused
     assert tasks.build(compose_experiment(settings))
 
 
-def test_word_vectors_are_held_to_the_runs_name_too(tmp_path: Path) -> None:
+def test_word_vectors_that_change_are_refused_too(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("the0 " + " ".join(["1"] * 50) + "\n")
     run = compose_experiment(["task=ptb", "scale=smoke", f"data.vectors={path}", "model.embedding_dim=50"])
@@ -51,7 +49,7 @@ def test_word_vectors_are_held_to_the_runs_name_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("fairseq")
-def test_a_data_bin_is_held_to_the_runs_name_too(tmp_path: Path) -> None:
+def test_a_data_bin_that_changes_is_refused_too(tmp_path: Path) -> None:
     folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path}"))
     for name in ("dict.de.txt", "valid.de-en.en.bin"):
         run = compose_experiment(["task=de-en", "scale=smoke", f"data.path={folder}"])
@@ -67,7 +65,7 @@ def test_a_data_bin_is_held_to_the_runs_name_too(tmp_path: Path) -> None:
 
 @pytest.mark.needs("fairseq")
 @pytest.mark.parametrize(("step", "is_refused"), [("_write_raw", True), ("learn_bpe", False)])
-def test_a_corpus_that_is_changed_before_its_raw_lines_are_read_is_not_kept(
+def test_a_corpus_that_changes_before_its_raw_lines_are_read_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_refused: bool
 ) -> None:
     """They are read once: what happens to the files later does not matter."""
@@ -82,13 +80,13 @@ def test_a_corpus_that_is_changed_before_its_raw_lines_are_read_is_not_kept(
         (tmp_path / "test.en").write_bytes(before[::-1].lstrip() + b"\n")
         return original(*arguments)
 
-    said = pytest.raises(ValueError, match=r"test\.en: was changed while it was read")
-    with monkeypatch.context() as patch, said if is_refused else nullcontext():
+    refusal = pytest.raises(ValueError, match=r"test\.en: was changed while it was read")
+    with monkeypatch.context() as patch, refusal if is_refused else nullcontext():
         patch.setattr(preparation, step, edit_and_go_on)
         prepared_corpus(data_of(*settings), processes=1)
-    kept = [path for path in (tmp_path / "cache" / "prepared").iterdir() if path.suffix != ".lock"]
-    assert len(kept) == (0 if is_refused else 1)
+    folders = [path for path in (tmp_path / "cache" / "prepared").iterdir() if path.suffix != ".lock"]
+    assert len(folders) == (0 if is_refused else 1)
     (tmp_path / "test.en").write_bytes(before)
     folder, _ = prepared_corpus(data_of(*settings), processes=1)
-    assert is_refused or kept == [folder]
+    assert is_refused or folders == [folder]
     assert (folder / "test.text.en").read_bytes() == before

@@ -1,4 +1,4 @@
-"""Downloads from a server that misbehaves: each way has its words, none leaves a wrong file, all end."""
+"""Downloads from a server that misbehaves: each fault is named, none leaves a wrong file, and all end."""
 
 import gzip
 import re
@@ -18,31 +18,31 @@ ANOTHER = {"Content-Range": "bytes 5-9/10240"}
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
 
 
-def told(*arguments: object, **named: object) -> Script:
+def reply(*arguments: object, **named: object) -> Script:
     return lambda number, ranged: Told(*arguments, **named)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("script", "size", "message", "requests"),
     [
-        (told(404, body=b"gone"), None, r"no such file any more \(404\)", 1),
-        (told(403, body=b""), None, "the server answers 403", 1),
-        (told(429, body=b""), None, r"too many requests \(429\)", 3),
-        (told(503, body=b""), None, "the server answers 503", 3),
-        (told(503, {"Retry-After": "999999999"}, b""), None, "503, and asks to wait 999,999,999 seconds", 1),
-        (told(200, {"Content-Type": "text/html"}, PAGE), None, "a web page answers", 1),
-        (told(body=PAGE), None, "a web page answers", 1),
-        (told(), 99, "the file there has 10,240 bytes, not 99", 1),
-        (told(declared=5 << 30), None, "the file there has 5,368,709,120 bytes, more than any of ours", 1),
-        (told(204, body=b""), 10_240, "broke off after 0 of 10,240 bytes", 3),
-        (told(body=CONTENT[:99], declared=10_240), None, "broke off after 99 of 10,240 bytes", 3),
-        (told(200, CHUNKED, lambda: iter([CONTENT])), None, "broke off: ", 3),  # no size of a chunk
-        (told(200, {f"X-{n}": "x" * 500 for n in range(200)}), None, "no connection", 3),
-        (told(302, {"Location": "/again"}, b""), None, "redirects without end", 31),
-        (told(302, {"Location": "file:///etc/passwd"}, b""), None, "No connection adapters", 1),
+        (reply(404, body=b"gone"), None, r"no such file any more \(404\)", 1),
+        (reply(403, body=b""), None, "the server answers 403", 1),
+        (reply(429, body=b""), None, r"too many requests \(429\)", 3),
+        (reply(503, body=b""), None, "the server answers 503", 3),
+        (reply(503, {"Retry-After": "999999999"}, b""), None, "503, and asks to wait 999,999,999 seconds", 1),
+        (reply(200, {"Content-Type": "text/html"}, PAGE), None, "a web page answers", 1),
+        (reply(body=PAGE), None, "a web page answers", 1),
+        (reply(), 99, "the file there has 10,240 bytes, not 99", 1),
+        (reply(declared=5 << 30), None, "the file there has 5,368,709,120 bytes, more than any of ours", 1),
+        (reply(204, body=b""), 10_240, "broke off after 0 of 10,240 bytes", 3),
+        (reply(body=CONTENT[:99], declared=10_240), None, "broke off after 99 of 10,240 bytes", 3),
+        (reply(200, CHUNKED, lambda: iter([CONTENT])), None, "broke off: ", 3),  # no size of a chunk
+        (reply(200, {f"X-{n}": "x" * 500 for n in range(200)}), None, "no connection", 3),
+        (reply(302, {"Location": "/again"}, b""), None, "redirects without end", 31),
+        (reply(302, {"Location": "file:///etc/passwd"}, b""), None, "No connection adapters", 1),
     ],
 )
-def test_what_is_no_file_is_refused_in_words(
+def test_an_answer_that_is_no_file_is_refused_with_its_reason(
     tmp_path: Path, server: Server, script: Script, size: int | None, message: str, requests: int
 ) -> None:
     server.script = script
@@ -66,13 +66,13 @@ def broken_off(then: Script) -> Script:
         (lambda n, r: Told() if n > 2 else Told(503, {"Retry-After": "0"}, b""), [None] * 3),
         (broken_off(lambda n, r: rest(r)), [None, "bytes=99-"]),
         # A server that does not know ranges begins again.
-        (broken_off(told()), [None, "bytes=99-"]),
-        (broken_off(told(416, body=b"")), [None, "bytes=99-", None]),
-        (broken_off(told(206, ANOTHER, CONTENT[5:10])), [None, "bytes=99-", None]),
+        (broken_off(reply()), [None, "bytes=99-"]),
+        (broken_off(reply(416, body=b"")), [None, "bytes=99-", None]),
+        (broken_off(reply(206, ANOTHER, CONTENT[5:10])), [None, "bytes=99-", None]),
     ],
     ids=["redirect", "503 then fine", "truncated", "range ignored", "range refused", "another range"],
 )
-def test_what_passes_is_waited_for_and_gone_on_with(
+def test_a_download_gets_over_passing_faults(
     tmp_path: Path, server: Server, script: Script, asked: list[str | None]
 ) -> None:
     server.script = script
@@ -94,16 +94,16 @@ def test_an_endless_answer_is_cut_off_at_the_size(
     piece: bytes,
 ) -> None:
     monkeypatch.setattr(downloads, "LARGEST", 1 << 17)
-    server.script = told(200, headers, lambda: repeat(piece))
+    server.script = reply(200, headers, lambda: repeat(piece))
     with pytest.raises(ValueError, match=f"sends more than {size or 1 << 17:,} bytes"):
         download(server.url, tmp_path / "part", size)
     assert not (tmp_path / "part").exists()
 
 
-def test_a_file_is_taken_as_it_is_sent_however_packed_for_the_way(tmp_path: Path, server: Server) -> None:
+def test_a_file_is_kept_as_it_is_sent_whatever_its_content_encoding(tmp_path: Path, server: Server) -> None:
     """A bomb under `Content-Encoding: gzip` stays packed; a .gz that a server calls encoded is whole."""
     bomb = gzip.compress(bytes(10_000_000))
-    server.script = told(200, {"Content-Encoding": "gzip"}, bomb)
+    server.script = reply(200, {"Content-Encoding": "gzip"}, bomb)
     download(server.url, tmp_path / "part", len(bomb))
     assert (tmp_path / "part").read_bytes() == bomb
 
@@ -113,7 +113,7 @@ def test_a_file_is_taken_as_it_is_sent_however_packed_for_the_way(tmp_path: Path
     [*((headers, "broke off: no answer in time") for headers in ({}, CHUNKED)), (None, "no answer in time")],
     ids=["bytes", "a chunk's size", "nothing"],
 )
-def test_what_trickles_in_or_never_comes_is_asked_for_again_and_then_given_up(
+def test_a_download_that_trickles_or_never_comes_is_tried_again_and_then_given_up(
     tmp_path: Path,
     server: Server,
     monkeypatch: pytest.MonkeyPatch,
@@ -122,8 +122,8 @@ def test_what_trickles_in_or_never_comes_is_asked_for_again_and_then_given_up(
 ) -> None:
     monkeypatch.setattr(downloads, "PATIENCE", downloads.PATIENCE._replace(read=0.2))
     gate = threading.Event()
-    trickles = told(200, headers, trickle(gate, b"1"))
-    server.script = told(hangs=gate) if headers is None else trickles
+    trickles = reply(200, headers, trickle(gate, b"1"))
+    server.script = reply(hangs=gate) if headers is None else trickles
     with pytest.raises(OSError, match=message):
         download(server.url, tmp_path / "part", None)
     assert len(server.asked) == 3

@@ -1,4 +1,4 @@
-"""Editions of a corpus: another than the default is taken only where it alone is at hand, and said."""
+"""Editions of a corpus: one other than the default is used only if it alone is at hand, and is named."""
 
 from pathlib import Path
 
@@ -33,10 +33,10 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
         for file in SOURCES[name].files:
             (tmp_path / name).mkdir(exist_ok=True)
             (tmp_path / name / file.name).touch()
-    asked = ["task=en-de", "norm=adanorm", "scale=auto"]
-    assert resolve_auto(asked)[2:] == ["scale=mini"], "the edition is of the paper's scale alone"
+    overrides = ["task=en-de", "norm=adanorm", "scale=auto"]
+    assert resolve_auto(overrides)[2:] == ["scale=mini"], "the edition is of the paper's scale alone"
     monkeypatch.setattr(duration, "LONGEST_CPU_HOURS", 1e9)
-    assert resolve_auto(asked)[2:] == ["scale=paper", "preset=wmt16-archive"]
+    assert resolve_auto(overrides)[2:] == ["scale=paper", "preset=wmt16-archive"]
     assert "preset=wmt16-archive: that edition of the data lies here" in capsys.readouterr().out
     swept = ["task=en-de", "norm=adanorm,layernorm", "seed=1,2,3", "scale=auto"]
     assert resolve_auto(swept)[3:] == ["scale=paper", "preset=wmt16-archive"], "as each of its runs"
@@ -44,4 +44,4 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
     for file in SOURCES["wmt16-en-de-parts"].files:
         (tmp_path / "wmt16-en-de-parts").mkdir(exist_ok=True)
         (tmp_path / "wmt16-en-de-parts" / file.name).touch()
-    assert resolve_auto(asked)[2:] == ["scale=paper"]
+    assert resolve_auto(overrides)[2:] == ["scale=paper"]

@@ -34,18 +34,18 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
     return make
 
 
-def places(tmp_path: Path, mirror: object = "") -> DataConfig:
+def data_in(tmp_path: Path, mirror: object = "") -> DataConfig:
     return compose_experiment(
         [f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'", "data.mirrors=[]"]
     ).data
 
 
-def got(data: DataConfig) -> bytes:
+def fetched(data: DataConfig) -> bytes:
     (path,) = fetch.fetch("numbers", data).values()
     return path.read_bytes()
 
 
-def left(tmp_path: Path) -> list[str]:
+def files_left(tmp_path: Path) -> list[str]:
     return [path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"]
 
 
@@ -55,67 +55,67 @@ def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
     part.parent.mkdir(parents=True)
     part.write_bytes(CONTENT[:1000])
     (part.parent / "numbers.bin").write_bytes(b"cut off")
-    assert got(places(tmp_path, server.url)) == CONTENT, "a corrupted file of the cache is got again"
+    assert fetched(data_in(tmp_path, server.url)) == CONTENT, "a corrupted file is downloaded again"
     assert server.asked == ["bytes=1000-"]
     assert not part.exists()
 
 
-def test_the_next_address_is_asked_and_no_wrong_file_kept(
+def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
     tmp_path: Path, server: Server, listed: Listed
 ) -> None:
     server.script = lambda number, ranged: rest(ranged, CONTENT[::-1] if number == 1 else CONTENT)
     git = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
     listed(server.url, checksum=f"git:{git}")
     with pytest.raises(ValueError, match=r"git is [0-9a-f]+\.\.\., not .*put it into numbers/ of a mirror"):
-        got(places(tmp_path))
-    assert left(tmp_path) == []
+        fetched(data_in(tmp_path))
+    assert files_left(tmp_path) == []
     server.asked.clear()
     listed(server.url, f"{server.url}?2", checksum=f"git:{git}")
-    assert got(places(tmp_path)) == CONTENT
+    assert fetched(data_in(tmp_path)) == CONTENT
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(
-    "place", ["cache", "mirror folder", "default mirror", "mirror URL", "address", "package"]
+    "origin", ["cache", "mirror folder", "default mirror", "mirror URL", "address", "package"]
 )
-def test_a_file_is_held_to_its_checksum_wherever_it_is_from(
-    tmp_path: Path, server: Server, listed: Listed, monkeypatch: pytest.MonkeyPatch, place: str
+def test_a_file_must_have_its_checksum_wherever_it_is_from(
+    tmp_path: Path, server: Server, listed: Listed, monkeypatch: pytest.MonkeyPatch, origin: str
 ) -> None:
     cached = tmp_path / "cache" / "numbers" / "numbers.bin"
     content = {"cache": cached, "package": tmp_path / "numbers_of_a_test" / "numbers.bin"}.get(
-        place, tmp_path / "served" / "numbers" / "numbers.bin"
+        origin, tmp_path / "served" / "numbers" / "numbers.bin"
     )
     content.parent.mkdir(parents=True)
     (content.parent / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     server.script = lambda number, ranged: rest(ranged, content.read_bytes())
-    listed({"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(place, NOBODY))
-    data = places(tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(place, ""))
-    mirrors = (str(tmp_path / "nowhere"), str(tmp_path / "served")) if place == "default mirror" else ()
+    listed({"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(origin, NOBODY))
+    data = data_in(tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(origin, ""))
+    mirrors = (str(tmp_path / "nowhere"), str(tmp_path / "served")) if origin == "default mirror" else ()
     data = data.model_copy(update={"mirrors": mirrors})
     content.write_bytes(CONTENT)
-    assert got(data) == CONTENT
+    assert fetched(data) == CONTENT
     cached.unlink(missing_ok=True)
     content.write_bytes(CONTENT[:-1] + b"x")
     with pytest.raises(ValueError, match=r"cannot get numbers\.bin: .*: sha256 is \w{12}\.\.\., not"):
-        got(data)
+        fetched(data)
 
 
 @pytest.mark.usefixtures("listed")
-def test_which_mirror_was_used_is_said_and_the_cache_is_none(
+def test_the_mirror_that_was_used_is_printed_and_the_cache_is_not(
     tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "served"
     (folder / "numbers").mkdir(parents=True)
     (folder / "numbers" / "numbers.bin").write_bytes(CONTENT)
-    (path,) = fetch.fetch("numbers", places(tmp_path, folder)).values()
+    (path,) = fetch.fetch("numbers", data_in(tmp_path, folder)).values()
     assert path == folder / "numbers" / "numbers.bin", "it is used in place"
     line = f"numbers: 1 file from the mirror {folder}, 1 with a published checksum\n"
     over_http = line.replace(str(folder), server.url)
-    for mirror, said in ((folder, line), (server.url, over_http), (server.url, "")):
+    for mirror, output in ((folder, line), (server.url, over_http), (server.url, "")):
         capsys.readouterr()
-        got(places(tmp_path, mirror))
-        assert capsys.readouterr().out == said
+        fetched(data_in(tmp_path, mirror))
+        assert capsys.readouterr().out == output
     assert server.asked == [None], "the second time nothing is downloaded"
 
 
@@ -125,10 +125,10 @@ def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_ex
     monkeypatch.delenv("ADANORM_MIRROR", raising=False)
     (tmp_path / "there").mkdir()
     listed = f"data.mirrors=[{tmp_path}/nowhere,{tmp_path}/there,'http://a.b/c']"
-    of = compose_experiment([listed]).data
-    assert mirrors_of(of) == [str(tmp_path / "there"), "http://a.b/c"]
+    data = compose_experiment([listed]).data
+    assert mirrors_of(data) == [str(tmp_path / "there"), "http://a.b/c"]
     monkeypatch.setenv("ADANORM_MIRROR", "from-the-environment")
-    assert mirrors_of(of) == ["from-the-environment"]
+    assert mirrors_of(data) == ["from-the-environment"]
     assert mirrors_of(compose_experiment([listed, "data.mirror=named"]).data) == ["named"]
     monkeypatch.delenv("ADANORM_MIRROR")
     conf = compose_experiment(["data.mirrors=[conf,no-such-folder]"]).data
@@ -143,16 +143,16 @@ def test_a_full_disk_is_named_and_blames_no_address(tmp_path: Path, server: Serv
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, whole))  # stands in for the disk
     try:
         with pytest.raises(OSError, match="File too large") as raised:
-            got(places(tmp_path))
+            fetched(data_in(tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, whole))
     assert (raised.value.filename, len(server.asked)) == (str(part), 1)
-    assert got(places(tmp_path)) == CONTENT
+    assert fetched(data_in(tmp_path)) == CONTENT
     assert server.asked[1:] == ["bytes=1000-"], "it goes on where there was room until"
 
 
 def test_availability_says_what_is_missing(tmp_path: Path, server: Server, listed: Listed) -> None:
-    nowhere = places(tmp_path, tmp_path / "nowhere")
+    nowhere = data_in(tmp_path, tmp_path / "nowhere")
     assert "numbers.bin cannot be had" in str(fetch.availability("numbers", nowhere))
     listed(server.url)
     assert fetch.availability("numbers", nowhere) is None
@@ -161,33 +161,33 @@ def test_availability_says_what_is_missing(tmp_path: Path, server: Server, liste
 
 
 @pytest.mark.parametrize("is_local", [True, False])
-def test_a_file_without_published_checksum_is_whole_and_what_it_was_at_its_first_use(
+def test_a_file_without_published_checksum_must_be_whole_and_stay_as_at_its_first_use(
     tmp_path: Path, server: Server, listed: Listed, *, is_local: bool
 ) -> None:
     path = tmp_path / "mirror" / "numbers" / "lines.gz"
     path.parent.mkdir(parents=True)
     server.script = lambda number, ranged: rest(ranged, path.read_bytes())
     listed(name="lines.gz", checksum=None)
-    data = places(tmp_path, tmp_path / "mirror" if is_local else server.url)
+    data = data_in(tmp_path, tmp_path / "mirror" if is_local else server.url)
     whole = gzip.compress(CONTENT, 0)
     for broken in (whole[: len(whole) // 2], whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"cannot get lines\.gz: .*not a whole gzip file.*no connection"):
-            got(data)
-        assert is_local or left(tmp_path) == []
+            fetched(data)
+        assert is_local or files_left(tmp_path) == []
         assert not (tmp_path / "cache" / "numbers" / "lines.gz.sha256").exists()
     path.write_bytes(whole)
     for _ in range(2):
-        assert got(data) == whole
+        assert fetched(data) == whole
     changed = path if is_local else tmp_path / "cache" / "numbers" / "lines.gz"
     path.write_bytes(gzip.compress(CONTENT[::-1]))  # whole, and another
     changed.write_bytes(path.read_bytes())
     with pytest.raises(ValueError, match=r"not [0-9a-f]{12}\.\.\. as when it was first used \(.*gz.sha256"):
-        got(data)
+        fetched(data)
 
 
 def test_a_file_is_taken_out_of_an_archive(tmp_path: Path, server: Server, listed: Listed) -> None:
     packed = archive(tmp_path / "a.tgz", {"data/train.en": "a line"}).read_bytes()
     server.script = lambda number, ranged: rest(ranged, packed)
     listed(f"{server.url.replace('file.bin', 'en-vi.tgz')}#train.en", checksum=None, name="train.en")
-    assert got(places(tmp_path)) == b"a line"
+    assert fetched(data_in(tmp_path)) == b"a line"

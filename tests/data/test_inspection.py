@@ -46,7 +46,7 @@ def sentences(folder: Path, *splits: list[str]) -> Inspection:
     return load_sentences(text_of(*write_corpus(folder, **texts), "data.batch_tokens=60")).inspection
 
 
-def test_sentences_of_ones_own_that_leak_are_told_in_one_line(tmp_path: Path) -> None:
+def test_own_sentences_in_two_splits_are_reported_in_one_line(tmp_path: Path) -> None:
     assert sentences(tmp_path, GOOD[:20], GOOD[20:30], GOOD[30:]).warnings == ()
     leak = sentences(tmp_path, GOOD[:20], GOOD[18:30], GOOD[:10])
     assert leak.counts["overlap"] == {"valid in train": 2, "test in train": 10, "test in valid": 0}
@@ -56,7 +56,7 @@ def test_sentences_of_ones_own_that_leak_are_told_in_one_line(tmp_path: Path) ->
     )
 
 
-def test_copies_one_label_and_less_than_a_batch_are_told(tmp_path: Path) -> None:
+def test_copies_a_single_label_and_a_single_batch_are_reported(tmp_path: Path) -> None:
     inspection = sentences(tmp_path, GOOD[:2] * 8, GOOD[20:30], GOOD[31:40:2])
     assert inspection.warnings == (
         "copies of other examples: 14 of 16 in train",
@@ -67,7 +67,7 @@ def test_copies_one_label_and_less_than_a_batch_are_told(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("label", ["neg\u200b", "Neg", "n\uff45g"])
-def test_labels_that_look_alike_are_told(tmp_path: Path, label: str) -> None:
+def test_labels_that_look_alike_are_reported(tmp_path: Path, label: str) -> None:
     train = [*GOOD[:20], f"{label}\tanother film", f"{label}\tone more film"]
     alike = ", ".join(map(ascii, sorted(["neg", label])))
     assert sentences(tmp_path, train, GOOD[20:30], GOOD[30:]).warnings == (
@@ -75,7 +75,7 @@ def test_labels_that_look_alike_are_told(tmp_path: Path, label: str) -> None:
     )
 
 
-def test_a_header_that_has_become_a_class_is_told(tmp_path: Path) -> None:
+def test_a_header_read_as_a_class_is_reported(tmp_path: Path) -> None:
     header = ["label\tsentence"]
     for valid, named in ((GOOD[20:30], "train"), (header + GOOD[20:30], "train, valid")):
         (warning,) = sentences(tmp_path, header + GOOD[:20], valid, GOOD[30:]).warnings[-1:]
@@ -97,7 +97,7 @@ def own_images(folder: Path, train: list[int], test: list[int]) -> Splits:
         ([0, 1, 2, *([0, 1] * 5)], [0, 1], "valid: label 2 is not among those of the training images"),
     ],
 )
-def test_labels_that_decide_nothing_are_refused_in_images(
+def test_images_with_one_label_or_labels_unseen_in_training_are_refused(
     tmp_path: Path, train: list[int], test: list[int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -115,7 +115,7 @@ def own_text(path: Path) -> Inspection:
     return load_streams(data).inspection
 
 
-def test_lines_and_whole_parts_of_a_text_that_come_again_are_told(tmp_path: Path) -> None:
+def test_repeated_lines_and_parts_of_a_text_are_reported(tmp_path: Path) -> None:
     lines = [f"{number:05} is a line of some forty bytes, not less" for number in range(100)]
     path = tmp_path / "text"
     path.write_text("\n".join(lines) + "\n")
@@ -136,7 +136,7 @@ def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> Par
 
 
 @pytest.mark.needs("fairseq")
-def test_pairs_that_leak_are_told_and_counted_alike_in_a_data_bin(tmp_path: Path) -> None:
+def test_pairs_in_two_splits_are_reported_and_counted_alike_in_a_data_bin(tmp_path: Path) -> None:
     lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
     texts = {"train": lines[:40], "valid": [*lines[40:50], lines[0]], "test": [*lines[50:], *lines[:5]]}
     data = own_pairs(tmp_path, texts, "data.batch_tokens=30")
@@ -153,7 +153,7 @@ def test_pairs_that_leak_are_told_and_counted_alike_in_a_data_bin(tmp_path: Path
 
 
 @pytest.mark.needs("fairseq")
-def test_pairs_too_long_for_a_batch_are_told_and_refused_where_none_is_left(tmp_path: Path) -> None:
+def test_pairs_too_long_for_a_batch_are_reported_and_refused_if_none_is_left(tmp_path: Path) -> None:
     texts = {split: ["x y z", "u v w x y", "a b c"] for split in SPLITS}
     data = own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=4")
     inspection = load_pairs(data).inspection
@@ -176,7 +176,7 @@ def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Ins
     return inspect_trees(load_treebank(data)[0])
 
 
-def test_arcs_with_labels_unseen_in_training_are_told(tmp_path: Path) -> None:
+def test_arcs_with_labels_unseen_in_training_are_reported(tmp_path: Path) -> None:
     assert treebank(tmp_path, dict.fromkeys(SPLITS, "obj")).warnings == ()
     inspection = treebank(tmp_path, {"train": "obj", "valid": "obj", "test": "nsubj"})
     assert inspection.counts["unknown_labels"] == {"test": 3}

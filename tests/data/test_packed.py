@@ -27,20 +27,20 @@ def tar(path: Path, content: bytes = TEXT, *, level: int = 6) -> Path:
 
 
 def zipped(method: int, members: dict[str, bytes]) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", method) as file:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as file:
         for name, content in members.items():
             file.writestr(name, content)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def tarred(kind: bytes, name: str, link: str = "", size: int = 0) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as file:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as file:
         member = tarfile.TarInfo(name)
         member.type, member.linkname, member.size = kind, link, size
         file.addfile(member, io.BytesIO(bytes(size)))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def wrong_crc(content: bytes) -> bytes:
@@ -55,21 +55,21 @@ def flipped(content: bytes) -> bytes:
 def test_members_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
     assert packed.tar_members(tar(tmp_path / "a.tgz"), ["first.txt"]) == {"first.txt": TEXT}
     assert b"".join(packed.lines(tmp_path / "a.tgz", "second.txt")) == TEXT
-    for read in (lambda p: list(packed.lines(p, "3.txt")), lambda p: packed.tar_members(p, ["3.txt"])):
+    for reader in (lambda p: list(packed.lines(p, "3.txt")), lambda p: packed.tar_members(p, ["3.txt"])):
         with pytest.raises(ValueError, match=r"a\.tgz: holds no 3\.txt"):
-            read(tmp_path / "a.tgz")
+            reader(tmp_path / "a.tgz")
 
 
 @pytest.mark.parametrize("level", [0, 6])
 @pytest.mark.parametrize("broken", [wrong_crc, flipped, lambda content: content[: len(content) // 2]])
-def test_what_is_cut_off_or_fails_its_checksum_is_refused(
+def test_an_archive_cut_off_or_with_a_wrong_checksum_is_refused(
     tmp_path: Path, broken: Callable[[bytes], bytes], level: int
 ) -> None:
     path = tar(tmp_path / "a.tgz", level=level)
     path.write_bytes(broken(path.read_bytes()))
-    for read in (packed.check, lambda path: packed.tar_members(path, ["first.txt"])):
+    for reader in (packed.check, lambda path: packed.tar_members(path, ["first.txt"])):
         with pytest.raises(ValueError, match=r"a\.tgz: not a whole tar archive"):
-            read(path)
+            reader(path)
     path = tmp_path / "a.gz"
     path.write_bytes(broken(gzip.compress(TEXT, level)))
     with pytest.raises(ValueError, match=r"a\.gz: not a whole gzip file"):
@@ -92,7 +92,7 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "bzip2 called gz": ("a.gz", lambda: bz2.compress(TEXT)),
     "xz called gz": ("a.gz", lambda: lzma.compress(TEXT)),
     "a tar bomb": ("a.tgz", lambda: gzip.compress(tarred(tarfile.REGTYPE, "a", size=len(BOMB)))),
-    # What is skipped takes time, too.
+    # Skipping a member takes time, too.
     "a tar bomb beside": ("a.tgz", lambda: gzip.compress(tarred(tarfile.REGTYPE, "b", size=len(BOMB)))),
     "a tar of a device": ("a.tar", lambda: tarred(tarfile.CHRTYPE, "a")),
     "a tar of a folder": ("a.tar", lambda: tarred(tarfile.DIRTYPE, "a")),
@@ -100,7 +100,7 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-def read(path: Path) -> bytes:
+def unpacked(path: Path) -> bytes:
     """Return the member `a` of an archive, or the content of a gzipped file."""
     if path.suffix == ".zip":
         return packed.zip_members(path, ["a"])["a"]
@@ -111,19 +111,19 @@ def read(path: Path) -> bytes:
 
 
 def outcome(path: Path) -> bytes | str:
-    """Return what an archive holds or why it is refused, in a line that names it; nothing is written."""
+    """Return the content of an archive, or the line that refuses it and names it; nothing is written."""
     before = sorted(path.parent.iterdir())
     tracemalloc.start()
     try:
-        held: bytes | str = read(path)
+        result: bytes | str = unpacked(path)
     except ValueError as refusal:
-        held = str(refusal)
-    most = tracemalloc.get_traced_memory()[1]
+        result = str(refusal)
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert most < len(BOMB) / 2
+    assert peak < len(BOMB) / 2
     assert sorted(path.parent.iterdir()) == before
-    assert isinstance(held, bytes) or (path.name in held and "\n" not in held), held
-    return held
+    assert isinstance(result, bytes) or (path.name in result and "\n" not in result), result
+    return result
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -145,7 +145,7 @@ def test_an_archive_within_an_archive_stays_packed(tmp_path: Path, name: str) ->
     assert outcome(tmp_path / name) == inner
 
 
-def test_members_of_a_zip_archive_are_a_bomb_together(
+def test_members_of_a_zip_archive_count_together_as_a_bomb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed, "SMALL", 1 << 16)
@@ -170,8 +170,8 @@ def test_a_sparse_member_of_holes_is_a_bomb(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(tmp_path: Path, method: int) -> None:
     path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", method) as made:
-        made.writestr("a", TEXT)
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("a", TEXT)
     with pytest.raises(ValueError, match=r"a\.zip: holds no b"):
         packed.zip_members(path, ["a", "b"])
     path.write_bytes(flipped(path.read_bytes()))
@@ -179,17 +179,17 @@ def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(tmp_path: Path,
         packed.zip_members(path, ["a"])
 
 
-def test_links_and_paths_that_lead_out_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
+def test_links_and_paths_that_lead_out_of_an_archive_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     path = tmp_path / "in" / "a.tar"
     path.parent.mkdir()
-    with tarfile.open(path, "w") as made:
+    with tarfile.open(path, "w") as file:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
             link = tarfile.TarInfo("first.txt")
             link.type, link.linkname = kind, str(tmp_path / "secret.txt")
-            made.addfile(link)
+            file.addfile(link)
         for name in ("../second.txt", f"{tmp_path}/third.txt"):
-            made.addfile(tarfile.TarInfo(name), io.BytesIO())
+            file.addfile(tarfile.TarInfo(name), io.BytesIO())
     names = ["second.txt", "third.txt"]
     assert packed.tar_members(path, names) == dict.fromkeys(names, b"")
     with pytest.raises(ValueError, match=r"a\.tar: holds no first\.txt"):

@@ -107,7 +107,7 @@ def test_rt_is_the_groups_own_split_and_sst5_the_canonical_one(mirror: Path) -> 
     assert Counter(label for label, _ in corpora["test"]) == others
 
 
-def test_a_source_of_another_kind_names_the_choices() -> None:
+def test_an_unknown_source_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match=r"source='mnist': colour images come from cifar10 or synthetic"):
         load_images(colored("data.source=mnist"))
     with pytest.raises(ValueError, match=r"source='x': images come from mnist, mnist-5k or synthetic"):
@@ -125,7 +125,7 @@ def write_corpus(folder: Path, **lines: str) -> list[str]:
     return own(folder, {**dict.fromkeys(SPLITS, LINES), **lines}, ".tsv")
 
 
-def test_ones_own_text_is_read(tmp_path: Path) -> None:
+def test_own_text_is_read(tmp_path: Path) -> None:
     splits = load_sentences(text_of(*write_corpus(tmp_path, test="neg\tA bad idea\n")))
     assert splits.labels == ("neg", "pos")
     # Words seen twice or more, by falling count, then by name.
@@ -165,7 +165,7 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
         load_sentences(data.model_copy(update={"min_count": 9}))
 
 
-def test_what_a_fraction_leaves_out_is_not_said_to_lack_in_the_file(tmp_path: Path) -> None:
+def test_a_single_label_left_by_a_fraction_is_blamed_on_the_fraction(tmp_path: Path) -> None:
     files = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
     with pytest.raises(ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"):
         load_sentences(text_of(*files, "data.train_fraction=0.5", "data.min_count=1"))
@@ -177,9 +177,9 @@ NAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bi
 
 def records(count: int, seed: int) -> Bytes:
     random = np.random.default_rng(seed)
-    made = random.integers(0, 256, (count, 3073)).astype(np.uint8)
-    made[:, 0] = (np.arange(count) + seed) % 3  # every file has every label
-    return made
+    rows = random.integers(0, 256, (count, 3073)).astype(np.uint8)
+    rows[:, 0] = (np.arange(count) + seed) % 3  # every file has every label
+    return rows
 
 
 def colored(*overrides: str) -> ColorImagesConfig:
@@ -191,15 +191,15 @@ def test_the_archive_of_cifar10_is_read_in_order_and_validation_is_last(
 ) -> None:
     path = tmp_path / "cifar-10" / "cifar-10-binary.tar.gz"
     path.parent.mkdir()
-    made = {name: records(4, seed) for seed, name in enumerate(NAMES)}
-    members = {name: made[name].tobytes() for name in reversed(NAMES)} | {"../outside.bin": b"x"}
+    contents = {name: records(4, seed) for seed, name in enumerate(NAMES)}
+    members = {name: contents[name].tobytes() for name in reversed(NAMES)} | {"../outside.bin": b"x"}
     archive(path, {f"cifar-10-batches-bin/{name}": content for name, content in members.items()})
     source = Source("cifar-10", "none", (File(path.name, None, None, ()),))
     monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
-    places = (f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'cache'}")
-    splits = load_images(colored(*places, "data.valid_size=6"))
+    folders = (f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'cache'}")
+    splits = load_images(colored(*folders, "data.valid_size=6"))
     assert sizes(splits) == [14, 6, 4]
-    every = np.concatenate([made[name] for name in NAMES])
+    every = np.concatenate([contents[name] for name in NAMES])
     targets = torch.cat([splits[split].targets for split in SPLITS])
     assert targets.tolist() == every[:, 0].tolist()
     # A record is its label, then 1,024 bytes of each colour, row by row.
@@ -210,7 +210,7 @@ def test_the_archive_of_cifar10_is_read_in_order_and_validation_is_last(
     assert splits.checksums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
-def test_ones_own_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
+def test_a_folder_of_own_files_is_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for name, seed in (("data_batch_10.bin", 10), ("data_batch_2.bin", 2), ("test_batch.bin", 0)):
         records(4, seed).tofile(tmp_path / name)
     splits = load_images(colored(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7"))

@@ -1,1 +1,1 @@
-"""Faults put in on purpose, hundreds of them: `make nightly` runs these tests, `make test` does not."""
+"""Hundreds of faults made on purpose: `make nightly` runs these tests, `make test` does not."""

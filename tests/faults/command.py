@@ -1,8 +1,8 @@
 """`python -m tests.faults.command LIMITS COMMAND ...`: a command that is killed or interrupted on the way.
 
 LIMITS is JSON: `interrupt_after` and `kill_after` are seconds of a core, `kill_at` is the number of a write
-in the working folder, and `kill_before` the name of one and how often it comes until then. `largest_file` is
-in bytes: a file that may not grow stands in for a full disk. A write into results/ ends the process at once.
+in the working folder, and `kill_before` is the name of a write and its count. `largest_file` is in bytes: a
+file that may not grow stands in for a full disk. A write into results/ ends the process at once.
 """
 
 import json
@@ -41,24 +41,24 @@ class Ended(NamedTuple):
 
 
 def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, **limits: Any) -> Ended:
-    """Return what `adanorm ARGUMENTS` came to in a folder, under the limits."""
+    """Run `adanorm ARGUMENTS` in a folder under the limits, and return how it ended."""
     folder.mkdir(parents=True, exist_ok=True)
-    given = json.dumps({"interrupt_after": interrupt_after, **limits})
+    limits_json = json.dumps({"interrupt_after": interrupt_after, **limits})
     environment = {**os.environ, "PYTHONPATH": str(commands.PROJECT)}
-    ended = commands.run("tests.faults.command", given, *arguments, cwd=folder, environment=environment)
+    ended = commands.run("tests.faults.command", limits_json, *arguments, cwd=folder, environment=environment)
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 def watch_writes(folder: str, kill_at: int | None, kill_before: list[Any] | None) -> list[str]:
-    """Name this process's writes in a folder, in a list that grows; be killed before the one that is told."""
+    """Return a growing list of this process's writes in a folder; kill the process before the chosen one."""
     names, results = list[str](), str(commands.PROJECT / "results")
 
     def look(event: str, values: tuple[Any, ...]) -> None:
         is_write = event in WRITING or (event == "open" and values[2] & (os.O_WRONLY | os.O_RDWR))
-        written = values[1] if event == "os.rename" else values[0] if is_write else None
-        if not is_write or not isinstance(written, str | bytes | os.PathLike):
+        target = values[1] if event == "os.rename" else values[0] if is_write else None
+        if not is_write or not isinstance(target, str | bytes | os.PathLike):
             return
-        path = os.path.abspath(os.fsdecode(written))
+        path = os.path.abspath(os.fsdecode(target))
         if path.startswith(results):
             os.write(2, f"Traceback: wrote {path}\n".encode())
             os._exit(99)
@@ -78,18 +78,18 @@ def main(
     kill_before: list[Any] | None = None,
     largest_file: int = resource.RLIM_INFINITY,
 ) -> None:
-    """Be the command in sys.argv, under the limits."""
+    """Run the command in sys.argv in this process, under the limits."""
     from adanorm.__main__ import main as command
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))  # Python ignores its signal
     if kill_after is not None:
-        signal.setitimer(signal.ITIMER_PROF, kill_after)  # whose signal ends a process without a word
+        signal.setitimer(signal.ITIMER_PROF, kill_after)  # its signal ends a process without a word
     else:
         for number in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         signal.setitimer(signal.ITIMER_PROF, interrupt_after)
-        signal.setitimer(signal.ITIMER_REAL, 4 * interrupt_after)  # of what waits
+        signal.setitimer(signal.ITIMER_REAL, 4 * interrupt_after)  # for a process that waits
     names = watch_writes(f"{os.getcwd()}/", kill_at, kill_before)
     try:
         command()

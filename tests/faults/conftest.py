@@ -9,7 +9,7 @@ import pytest
 from tests.faults.command import WRITES, run
 
 TASKS = ("rt", "mnist", "de-en", "enwik8", "ptb", "gaussian")
-# A checkpoint after every update; what draws random numbers is on, and weights are averaged.
+# A checkpoint after every update; random numbers are drawn, and weights are averaged.
 STEADY = ("norm=adanorm", "scale=smoke", "checkpoint_minutes=1e-6")
 OF_TASK = {
     "rt": ("model.dropout=0.1", "training.average={of: best, count: 2}"),
@@ -21,7 +21,7 @@ OPEN_ENDED = {"seconds", "cpu_seconds", "files", "checksum"}
 
 
 class Undisturbed(NamedTuple):
-    """A task's run that nothing disturbed, in a folder of its own."""
+    """An undisturbed run of a task, in a folder of its own."""
 
     task: str
     folder: Path
@@ -41,19 +41,19 @@ class Undisturbed(NamedTuple):
         return [f"task={self.task}", *STEADY, *OF_TASK.get(self.task, ()), *folders]
 
     def difference(self, folder: Path) -> str:
-        """Return in what the run in another folder differs, or what it left behind; empty: in nothing."""
+        """Return how the run in another folder differs, or what it left behind; empty if nothing."""
         results = [*folder.rglob("result.json")]
         if len(results) != 1:
             return f"{len(results)} results"
         for name in COMPARED:
             if _content(results[0].parent / name) != _content(self.result.parent / name):
                 return f"{name} differs"
-        left = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".part")]
-        return f"{', '.join(left)} left" if left else ""
+        leftovers = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".part")]
+        return f"{', '.join(leftovers)} left" if leftovers else ""
 
 
 def _content(path: Path) -> object:
-    """Return what a file holds, in JSON without what no two runs agree in; None where there is none."""
+    """Return the content of a file, JSON without the keys in which all runs differ; None without a file."""
     if not path.exists() or not path.suffix.startswith(".json"):
         return path.read_bytes() if path.exists() else None
     text = path.read_text()
@@ -66,10 +66,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Und
     """Makes the undisturbed run of a task, once."""
 
     @cache
-    def made(task: str) -> Undisturbed:
+    def make(task: str) -> Undisturbed:
         whole = Undisturbed(task, tmp_path_factory.mktemp(task))
         ended = run(["run", *whole.settings(whole.folder)], whole.folder)
         assert ended.code == 0, ended.stderr
         return whole
 
-    return made
+    return make

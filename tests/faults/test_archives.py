@@ -1,4 +1,4 @@
-"""Spoiled archives: what was packed, or a line; nothing is written and memory stays bounded."""
+"""Spoiled archives give their content or a one-line refusal; they write nothing and memory stays bounded."""
 
 import gzip
 from pathlib import Path
@@ -17,7 +17,7 @@ METHODS = {"stored": 0, "deflated": 8, "bzip2": 12, "lzma": 14}  # as zipfile nu
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("how", [how for how in OF_BYTES if how != REMOVED])
 @pytest.mark.parametrize("kind", [*METHODS, "gz", "tgz"])
-def test_a_spoiled_archive_gives_what_was_packed_or_a_line(
+def test_a_spoiled_archive_gives_its_content_or_is_refused(
     tmp_path: Path, kind: str, how: str, number: int
 ) -> None:
     path = tmp_path / ("a.zip" if kind in METHODS else f"a.{kind}")
@@ -30,4 +30,4 @@ def test_a_spoiled_archive_gives_what_was_packed_or_a_line(
         start, end = (end - 90, end) if kind in METHODS else (0, 40)
     spoiled = OF_BYTES[how](content[start:end], Random(f"{kind} {how} {number}"))
     path.write_bytes(content[:start] + spoiled + content[end:])
-    assert isinstance(held := outcome(path), str) or held == TEXT
+    assert isinstance(result := outcome(path), str) or result == TEXT

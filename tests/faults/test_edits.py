@@ -1,4 +1,4 @@
-"""Files that are changed just before they are opened for the n-th time: what was named is read, or a line."""
+"""Files changed just before their n-th opening: a run reads what it was named by, or refuses in one line."""
 
 import hashlib
 import os
@@ -42,9 +42,9 @@ def edited(path: Path, opening: int, *, undone: bool) -> Iterator[None]:
             return
         count += 1
         if count == opening or (undone and count == opening + 1):
-            kept, _at_open[:] = _at_open[:], []
+            hooks, _at_open[:] = _at_open[:], []
             path.write_bytes(bad if count == opening else good)
-            _at_open[:] = kept
+            _at_open[:] = hooks
 
     _at_open[:] = [at_open]
     try:
@@ -71,7 +71,7 @@ def state(task: TrainingTask) -> str:
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind in KINDS for name in DATA[kind].files(Random(kind))]
 )
-def test_a_file_that_is_edited_at_an_opening_is_read_as_named_or_refused(
+def test_a_file_edited_at_one_of_its_openings_is_read_as_named_or_refused(
     tmp_path: Path, kind: str, name: str, opening: int, *, undone: bool
 ) -> None:
     write_good_files(kind, tmp_path)
@@ -90,5 +90,5 @@ def test_a_file_that_is_edited_at_an_opening_is_read_as_named_or_refused(
         assert not list(tmp_path.glob("run/cache/prepared/*.part"))
         again = compose_experiment([*settings, f"data.cache={tmp_path / 'run' / 'cache'}"])
         digest, task = again.digest, tasks.build(again)
-    # Under a name of its own it is what the file held then.
+    # A run with another name may have read the edited file.
     assert digest != whole.digest or state(task) == expected

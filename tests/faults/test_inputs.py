@@ -1,4 +1,4 @@
-"""Malformed command lines, studies and data files: refused in one line with nothing written, or taken."""
+"""Malformed command lines, studies and data are refused in one line with nothing written, or accepted."""
 
 from pathlib import Path
 from random import Random
@@ -50,7 +50,7 @@ GOOD: dict[str, tuple[str, ...]] = {
 
 
 def filled(arguments: tuple[str, ...], folder: Path) -> list[str]:
-    """Return arguments with the folder of runs; a good study is written beside it."""
+    """Return arguments with the folder of runs filled in; write a good study beside that folder."""
     (folder / "own.yaml").write_text(OWN)
     return [argument.format(runs=folder / "runs") for argument in arguments]
 
@@ -61,7 +61,7 @@ def assert_refused(ended: Ended, folder: Path) -> None:
 
 
 def assert_ends_well(ended: Ended, folder: Path) -> None:
-    """Hold that a command came to its end, or was interrupted, or was refused."""
+    """Assert that a command came to its end, was interrupted or was refused."""
     if ended.code not in (0, 130) or "Traceback" in ended.stderr:
         assert_refused(ended, folder)
 
@@ -73,12 +73,12 @@ def test_every_command_has_a_good_line_to_spoil() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("mistake", NONSENSE, ids=ascii)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_no_command_takes_is_refused(name: str, mistake: str, tmp_path: Path) -> None:
+def test_every_command_refuses_nonsense(name: str, mistake: str, tmp_path: Path) -> None:
     if name in ("notebook", "plan") and mistake == "norm.placement=[nowhere.*]":
         pytest.skip("it builds no model (plan: with probe=false), whose sites that is held against")
     key, has_value, _ = mistake.partition("=")
     good = filled(GOOD[name], tmp_path)
-    arguments = [given for given in good if not (has_value and key and given.startswith(f"{key}="))]
+    arguments = [argument for argument in good if not (has_value and key and argument.startswith(f"{key}="))]
     arguments.insert(Random(name + mistake).randrange(len(arguments) + 1), mistake)
     assert_refused(run([name, *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
 
@@ -86,7 +86,7 @@ def test_what_no_command_takes_is_refused(name: str, mistake: str, tmp_path: Pat
 @pytest.mark.nightly
 @pytest.mark.parametrize("value", VALUES, ids=ascii)
 @pytest.mark.parametrize("task", TASKS)
-def test_a_setting_of_another_kind_or_out_of_all_bounds_is_refused_or_taken(
+def test_a_setting_of_another_kind_or_out_of_all_bounds_is_refused_or_accepted(
     task: str, value: str, tmp_path: Path
 ) -> None:
     base = [f"task={task}", *filled(RUN, tmp_path)]
@@ -111,7 +111,7 @@ def test_a_study_with_a_line_that_it_cannot_have_is_refused(command: str, line: 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize("how", OF_BYTES)
-def test_a_study_with_spoiled_bytes_is_refused_or_taken(how: str, number: int, tmp_path: Path) -> None:
+def test_a_study_with_spoiled_bytes_is_refused_or_accepted(how: str, number: int, tmp_path: Path) -> None:
     arguments = filled(GOOD["status"], tmp_path)
     spoil(tmp_path / "own.yaml", how, Random(f"{how} {number}"))
     assert_ends_well(run(["status", *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
@@ -127,7 +127,7 @@ SPOILED = [
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "name", "how"), SPOILED)
-def test_data_of_the_users_with_a_spoiled_file_are_refused_or_taken(
+def test_own_data_with_a_spoiled_file_are_refused_or_accepted(
     kind: str, name: str, how: str, tmp_path: Path
 ) -> None:
     write_good_files(kind, tmp_path)

@@ -76,7 +76,7 @@ def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
             write(folder, [1, 2])
             spoil(folder, Random(f"{how} {number}"))
             cases += 1
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:
                     counted = comparison(folder, [1]), reader.result(run_of("adanorm", folder).folder())
@@ -84,7 +84,7 @@ def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
                 except Exception as error:  # any is a fault of ours
                     wrong.append((how, repr(error)[:200]))
                     continue
-            if counted != (None, None) or not (told or how == "another digest"):
+            if counted != (None, None) or not (caught or how == "another digest"):
                 wrong.append((how, "counted"))
             shutil.rmtree(folder)
     with capsys.disabled():

@@ -43,7 +43,7 @@ def own_study(tmp_path: Path, rows: str) -> list[str]:
 
 
 def started(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
-    """A study in an interpreter of its own."""
+    """Start a study in an interpreter of its own and return its process."""
     command = [sys.executable, "-m", "adanorm", "study", *arguments]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True, **settings)
@@ -62,17 +62,17 @@ SUBMITIT_LOCAL = pytest.param("submitit-local", marks=pytest.mark.needs("submiti
 @pytest.mark.parametrize(
     "launcher", ["local", pytest.param("ray", marks=pytest.mark.needs("ray")), SUBMITIT_LOCAL]
 )
-def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
+def test_failed_runs_stop_no_other_and_the_next_start_runs_them_alone(
     tmp_path: Path, command: Command, launcher: str
 ) -> None:
     arguments = [*own_study(tmp_path, BROKEN), f"launcher={launcher}", "workers=2"]
     done = command("study", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr == "failed: mnist broken seed 1\nfailed: mnist three seed 1\n"
-    made = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))]
-    statuses = [(result["norm"], result["status"]) for result in made]
+    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))]
+    statuses = [(result["norm"], result["status"]) for result in results]
     assert statuses == [("RaisesInTraining", "failed"), ("layernorm", "done")]
-    score = made[1]["test"]["accuracy"]
+    score = results[1]["test"]["accuracy"]
     for line in (
         "[1/3] mnist broken seed 1: FAILED with 1\n  failed: RuntimeError: breaks in training\n",
         f"[2/3] mnist layernorm seed 1: ended\n  test accuracy {score:.2f}, validation ",
@@ -86,16 +86,16 @@ def test_a_run_that_fails_stops_no_other_and_is_all_that_the_next_start_runs(
         assert "3 runs, 1 completed before, 2 to run\n2 workers of 1 thread each" in again.stdout
 
 
-def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: Path) -> None:
+def test_a_study_waits_for_a_run_that_another_process_holds(tmp_path: Path) -> None:
     arguments = own_study(tmp_path, "layernorm: {norm: layernorm}")
     folder = compose_experiment([*MNIST, f"runs={tmp_path / 'runs'}"]).folder()
     folder.mkdir(parents=True)
     with FileLock(folder / "run.lock"):
         process = started(*arguments, "workers=1")
         assert process.stdout is not None
-        _, _, *said = [process.stdout.readline() for _ in range(4)]
-        assert said[0] == "[1/1] mnist layernorm seed 1: held by another process\n"
-        assert said[1] == "1 run held by another process: waiting\n"
+        _, _, *lines = [process.stdout.readline() for _ in range(4)]
+        assert lines[0] == "[1/1] mnist layernorm seed 1: held by another process\n"
+        assert lines[1] == "1 run held by another process: waiting\n"
         assert not (folder / "config.yaml").exists()
     rest, errors = process.communicate(timeout=120)
     assert "[1/1] mnist layernorm seed 1: ended\n" in rest  # that process left it unfinished
@@ -103,7 +103,7 @@ def test_a_run_that_another_process_holds_is_waited_for_and_no_error(tmp_path: P
 
 
 @pytest.mark.needs("submitit")
-def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+def test_a_preempted_job_is_requeued_and_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     long = "long: {norm: layernorm, overrides: [training.max_epochs=30]}"
     process = started(*own_study(tmp_path, long), "launcher=submitit-local", "checkpoint_minutes=1e-9")
     folder = compose_experiment([*MNIST, "training.max_epochs=30", f"runs={tmp_path / 'runs'}"]).folder()
@@ -112,8 +112,8 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
     before = rows.read_text().splitlines()[:2]
     (job,) = processes("submitit.core._submit", str(tmp_path))
     subprocess.run(["kill", f"-{signal.SIGUSR2.value}", job], check=True)
-    said, _ = process.communicate(timeout=200)
-    assert process.returncode == 0, said
+    output, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, output
     assert reader.is_complete(folder)
     assert rows.read_text().splitlines()[:2] == before, "started anew"
     (log,) = tmp_path.glob("runs/studies/*/.submitit/*/*_log.err")
@@ -129,22 +129,22 @@ def test_a_preempted_job_is_put_back_and_goes_on_from_its_checkpoint(tmp_path: P
         pytest.param(signal.SIGTERM, "submitit-local", marks=pytest.mark.needs("submitit")),
     ],
 )
-def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
+def test_a_stopped_study_leaves_checkpoints_and_no_process(
     tmp_path: Path, number: signal.Signals, launcher: str
 ) -> None:
     runs = tmp_path / "its ü, runs"
     long = "{norm: NORM, overrides: [training.max_epochs=400]}"
     own, _ = own_study(tmp_path, f"a: {long.replace('NORM', 'layernorm')}, b: {long.replace('NORM', 'none')}")
     settings = (f"runs={runs}", "workers=2", f"launcher={launcher}", "checkpoint_minutes=1e-9")
-    # A shell's background jobs, and so these tests perhaps, are to ignore SIGINT.
+    # Background jobs of a shell, perhaps these tests too, ignore SIGINT.
     process = started(own, *settings, preexec_fn=partial(signal.signal, SIGINT, signal.default_int_handler))
     wait_until(lambda: len(list(runs.glob("mnist/*/*/checkpoint.pt"))) == 2)
     assert len(processes(str(runs))) >= 3, "the study and its runs"
     process.send_signal(number)
-    _, said = process.communicate(timeout=200)
+    _, errors = process.communicate(timeout=200)
     wait_until(lambda: processes(str(runs)) == [])
     assert process.returncode != 0
-    assert said.count("\n") == (number != signal.SIGKILL), said
+    assert errors.count("\n") == (number != signal.SIGKILL), errors
     for path in runs.glob("mnist/*/*/checkpoint.pt"):
         assert checkpoint.load(path, torch.device("cpu")) is not None
         assert not path.with_name("result.json").exists()
@@ -152,20 +152,20 @@ def test_a_study_that_is_stopped_leaves_no_process_but_checkpoints(
 
 def processes(*parts: str) -> list[str]:
     """Return the ids of the processes whose command lines hold all of these."""
-    found = []
+    ids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             line = path.read_text()
-            found += [path.parent.name] * all(part in line for part in parts)
-    return found
+            ids += [path.parent.name] * all(part in line for part in parts)
+    return ids
 
 
 def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
     devices = [f"{tmp_path.name}-{index}" for index in range(3)]  # nobody else's locks
 
     def wait_for_two() -> list[str]:
-        with reserved_devices(devices, 2) as taken:
-            return list(taken)
+        with reserved_devices(devices, 2) as reserved:
+            return list(reserved)
 
     with ThreadPoolExecutor() as pool, reserved_devices(devices, 1) as one:
         with reserved_devices(devices, 1) as other:
@@ -178,8 +178,8 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
         assert none == []
 
     with ExitStack() as jobs:
-        taken = [jobs.enter_context(reserved_devices(devices[:2], 1, 2)) for _ in range(4)]
-        assert taken == [[device] for device in (*devices[:2], *devices[:2])], "two jobs a device, spread"
+        reserved = [jobs.enter_context(reserved_devices(devices[:2], 1, 2)) for _ in range(4)]
+        assert reserved == [[device] for device in (*devices[:2], *devices[:2])], "two jobs a device, spread"
 
 
 def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
@@ -195,7 +195,7 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
     with FileLock(folder / "run.lock"):
         done = command("status", *arguments, "seeds=1,2", "workers=2")
     assert done.returncode == 0, done.stderr
-    # Five runs of 100 seconds are left, and the 60 that the running one lacks.
+    # Left are five runs of 100 seconds, and 60 seconds of the running one.
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
         "own, smoke: 8 runs, 1 done, 1 running, 1 diverged, 1 failed, 4 missing",
         "MNIST done running diverged failed missing",
@@ -247,12 +247,12 @@ def test_a_job_composes_under_every_launcher_with_its_own_overrides(name: str) -
     assert config.hydra.runtime.choices.launcher == name
 
 
-def test_ray_gets_the_gpus_that_there_are_and_room_for_its_workers_unless_it_runs_already() -> None:
+def test_ray_gets_all_gpus_and_one_core_per_worker_unless_it_runs_already() -> None:
     facts = load_facts("ray")
     own = launch("ray", facts, devices=("0", "1")).overrides()
     assert own[3:] == ["hydra.launcher.ray.remote.num_gpus=2", "+hydra.launcher.ray.init.num_cpus=3"]
-    given = launch("ray", facts, "ray.init.address=auto").overrides()
-    assert given[3:] == ["hydra.launcher.ray.remote.num_gpus=0", "hydra.launcher.ray.init.address=auto"]
+    running = launch("ray", facts, "ray.init.address=auto").overrides()
+    assert running[3:] == ["hydra.launcher.ray.remote.num_gpus=0", "hydra.launcher.ray.init.address=auto"]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_ray_gets_the_gpus_that_there_are_and_room_for_its_workers_unless_it_run
         ("remote: true", r"conf/launcher/mine.yaml: launcher.remote=True: extra inputs"),
     ],
 )
-def test_what_a_launcher_lacks_is_said_by_name(
+def test_a_launcher_names_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: str, message: str
 ) -> None:
     (tmp_path / "launcher").mkdir()
@@ -274,7 +274,7 @@ def test_what_a_launcher_lacks_is_said_by_name(
         choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)
 
 
-def test_a_mistake_in_what_all_launchers_share_is_told_in_one_line(
+def test_a_mistake_in_what_all_launchers_share_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "launcher").symlink_to(CONF / "launcher")
@@ -296,7 +296,7 @@ def test_more_workers_than_devices_share_them() -> None:
         assert Launch("local", facts, workers, 1, devices, settings={}).runs_per_device == shared
 
 
-def test_workers_have_cores_for_their_threads_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_have_cores_for_their_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
     workers = [
         choose_launch("local", workers=named, gpus=1, settings=[], on_cpu=True, threads=threads).workers
@@ -309,7 +309,7 @@ SBATCH = '#!/usr/bin/env bash\ncat "${!#}" >>"$(dirname "$0")/submitted"\nexit 1
 
 
 @pytest.mark.parametrize(
-    ("settings", "asked", "device"),
+    ("settings", "options", "device"),
     [
         (("gpus=8",), {"--gpus-per-node=8", "--cpus-per-task=32", "--mem=96GB"}, "GPUs"),
         (("gpus=2", "launcher.mem_gb=64"), {"--cpus-per-task=8", "--mem=64GB"}, "GPUs"),
@@ -317,7 +317,7 @@ SBATCH = '#!/usr/bin/env bash\ncat "${!#}" >>"$(dirname "$0")/submitted"\nexit 1
     ],
 )
 def test_a_slurm_job_asks_for_cores_and_memory_by_gpu(
-    tmp_path: Path, settings: tuple[str, ...], asked: set[str], device: str
+    tmp_path: Path, settings: tuple[str, ...], options: set[str], device: str
 ) -> None:
     pytest.importorskip("submitit")
     for program in ("sbatch", "srun"):  # submitit looks for both
@@ -327,6 +327,6 @@ def test_a_slurm_job_asks_for_cores_and_memory_by_gpu(
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = commands.run("adanorm", *arguments, environment={**os.environ, "PATH": path})
     submitted = (tmp_path / "submitted").read_text()
-    assert asked <= {line.partition(" ")[2] for line in submitted.splitlines()}, submitted
+    assert options <= {line.partition(" ")[2] for line in submitted.splitlines()}, submitted
     assert "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK" in submitted
     assert f" on {device}\n" in done.stdout

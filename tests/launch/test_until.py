@@ -41,26 +41,26 @@ def planned(folder: Path, comparisons: Sequence[Followed], **how: float) -> None
 
 
 def standings(folder: Path, comparisons: Sequence[Followed], *, most: int = 40) -> list[Standing]:
-    """Where comparisons stand by the records of a folder."""
+    """Return where each comparison stands by the records of a folder."""
     return [standing(c, evidence(c.task, "smoke", runs=str(folder)), most) for c in comparisons]
 
 
 def carried_out(
     folder: Path, comparisons: Sequence[Followed], *, most: int = 12, **how: float
 ) -> tuple[list[Run], list[Standing]]:
-    """Every run that is asked for in order, and where the comparisons then stand."""
-    made: list[Run] = []
+    """Make all runs that are next; return them in order, and where the comparisons then stand."""
+    all_runs: list[Run] = []
     while runs := next_runs(standings(folder, comparisons, most=most), at_once=2):
         for run in runs:
             make(folder, run, **how)
-        made += runs
-    return made, standings(folder, comparisons, most=most)
+        all_runs += runs
+    return all_runs, standings(folder, comparisons, most=most)
 
 
 ADANORM = [Followed(task, "adanorm", "layernorm") for task in ("rt", "mnist")]
 
 
-def test_comparisons_are_those_of_claims_between_rows_of_the_study_that_can_show_it() -> None:
+def test_comparisons_are_those_of_claims_between_rows_of_the_study() -> None:
     comparisons = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
     assert comparisons == [Followed("rt", "adanorm", "layernorm", plan="fresh")]
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
@@ -80,7 +80,7 @@ def test_comparisons_are_those_of_claims_between_rows_of_the_study_that_can_show
         ("ptb", "small", None, range(1, 4)),  # the plan of folds reads other runs than the scale's own
     ],
 )
-def test_the_plan_that_governs_task_and_scale_says_which_seeds_come_up_to_its_first_look(
+def test_the_plan_of_a_task_and_scale_says_which_seeds_run_up_to_its_first_look(
     tmp_path: Path, task: str, scale: str, plan: str | None, seeds: range
 ) -> None:
     assert until.governing_plan(task, scale) == plan
@@ -91,7 +91,7 @@ def test_the_plan_that_governs_task_and_scale_says_which_seeds_come_up_to_its_fi
     assert standing(comparison, records[task, "test"], 2).left == "0 seeds", "no look comes so early"
 
 
-def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_comes(tmp_path: Path) -> None:
+def test_between_two_looks_of_a_plan_no_score_is_read_and_the_remaining_seeds_run(tmp_path: Path) -> None:
     for seed in range(1, 14):
         for norm in ("adanorm", "layernorm"):
             run = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=small", seed=seed)
@@ -101,8 +101,8 @@ def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_c
     records = on_record([comparison], {"de-en": "small"}, str(tmp_path))
     one = standing(comparison, records["de-en", "test"], 40)
     assert (len(one.pair.seeds), one.runs) == (10, ()), "the last look"
-    held = records["de-en", "test"].of_seeds({norm: set(range(1, 6)) for norm in ("adanorm", "layernorm")})
-    one = standing(comparison, held, 40)
+    five = records["de-en", "test"].of_seeds({norm: set(range(1, 6)) for norm in ("adanorm", "layernorm")})
+    one = standing(comparison, five, 40)
     assert len(one.pair.seeds) == 3
     assert [run.seed for run in one.runs] == [6, 6]
 
@@ -110,27 +110,27 @@ def test_between_two_looks_of_a_plan_nothing_is_read_and_the_rest_of_its_seeds_c
 def test_a_comparison_ends_when_it_is_decided_or_has_the_most_seeds(tmp_path: Path) -> None:
     mnist = ADANORM[1:]
     planned(tmp_path, mnist, noise=1.0)  # the margin of 0.1 is out of reach
-    made, (one,) = carried_out(tmp_path, mnist, most=6, noise=1.0)
+    runs, (one,) = carried_out(tmp_path, mnist, most=6, noise=1.0)
     assert (one.answer, one.left) == ("open", "6 seeds")
-    assert {run.seed for run in made} == {4, 5, 6}
+    assert {run.seed for run in runs} == {4, 5, 6}
     rt = ADANORM[:1]
     planned(tmp_path, rt, adanorm=15)
-    made, (one,) = carried_out(tmp_path, rt, adanorm=15)
+    runs, (one,) = carried_out(tmp_path, rt, adanorm=15)
     assert (one.answer, one.left, one.runs) == ("better", "", ())
     count = len(one.pair.seeds)
     assert 3 <= count < 12
-    assert made == [Run("rt", norm, s) for s in range(4, count + 1) for norm in ("adanorm", "layernorm")]
+    assert runs == [Run("rt", norm, s) for s in range(4, count + 1) for norm in ("adanorm", "layernorm")]
 
 
-def test_the_first_look_has_the_level_of_a_plan_with_looks_to_come(tmp_path: Path) -> None:
-    """At p .004 of three seeds a fixed plan ends; one with 37 looks to come goes on."""
+def test_the_first_of_many_looks_has_a_stricter_level_than_a_fixed_plan(tmp_path: Path) -> None:
+    """At p = .004 with three seeds a fixed plan ends; a plan with 37 looks to come goes on."""
     planned(tmp_path, ADANORM[:1], adanorm=6)
     (one,) = standings(tmp_path, ADANORM[:1])
     fixed = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     assert (fixed.answer, one.answer, len(one.runs)) == ("better", "open", 2)
 
 
-def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Path) -> None:
+def test_a_claim_of_no_loss_is_decided_although_the_difference_is_open(tmp_path: Path) -> None:
     claimed = Followed("rt", "adanorm", "layernorm", no_worse=True)
     for name, gap, expected in (("up", 12.0, "not worse"), ("down", -12.0, "open")):
         planned(tmp_path / name, [claimed], adanorm=gap, noise=0.05)
@@ -140,14 +140,14 @@ def test_a_claim_of_no_loss_is_decided_where_the_difference_is_open(tmp_path: Pa
         assert better.answer == "open", "it claims a gain"
 
 
-def test_what_closes_in_the_fewest_core_hours_goes_first_and_every_worker_has_a_run(tmp_path: Path) -> None:
+def test_what_closes_in_the_fewest_hours_goes_first_and_every_worker_has_a_run(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM, noise=0.5)  # RT's margin is ten times MNIST's, and a run takes half as long
     both = standings(tmp_path, ADANORM[::-1])
     assert next_runs(both, 2) == [Run("rt", "adanorm", 4), Run("rt", "layernorm", 4)]
     assert {run.task for run in next_runs(both, 4)} == {"rt", "mnist"}
 
 
-def test_a_run_that_two_comparisons_share_is_made_once_and_a_lone_one_is_completed(tmp_path: Path) -> None:
+def test_a_run_that_two_comparisons_share_is_made_once_and_half_a_pair_is_completed(tmp_path: Path) -> None:
     both = [Followed("rt", better, "layernorm") for better in ("adanorm", "layernorm-simple")]
     planned(tmp_path, both, noise=0.5)
     runs = next_runs(standings(tmp_path, both), 3)
@@ -156,22 +156,22 @@ def test_a_run_that_two_comparisons_share_is_made_once_and_a_lone_one_is_complet
     assert standings(tmp_path, both)[0].runs == (Run("rt", "adanorm", 4),)
 
 
-def test_what_closes_a_comparison_is_the_margin_or_a_possible_gap_of_the_paper(tmp_path: Path) -> None:
+def test_a_comparison_closes_by_the_margin_or_by_a_possible_gap_of_the_paper(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM[:1])
-    read = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
+    base = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     for gap, to_find, to_equate, look in (
         (0, 10, 20, 10),
         (99, 10, 20, 20),
         (0, 41, 40, 40),
         (0, 3, 41, None),
     ):
-        compared = replace(known(read.comparison), paper=PaperGap(gap, 5.0, confirmed=True))
-        both = replace(read, comparison=compared)
+        compared = replace(known(base.comparison), paper=PaperGap(gap, 5.0, confirmed=True))
+        both = replace(base, comparison=compared)
         vars(both)["prospect"] = Prospect(to_find, to_equate)
         assert until.closing_look(both) == look
 
 
-def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp_path: Path) -> None:
+def test_scores_without_scatter_do_not_end_a_comparison_and_a_diverged_run_does(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM[:1], noise=0.0)
     (one,) = standings(tmp_path, ADANORM[:1])
     assert (one.answer, one.left, one.pair.comparison, len(one.runs)) == ("open", "", None, 2)
@@ -181,12 +181,12 @@ def test_scores_that_do_not_scatter_are_no_end_and_what_did_not_learn_is_one(tmp
     assert (one.runs, one.left) == ((), "diverged: AdaNorm 1 of 3, LayerNorm 0 of 3")
 
 
-def test_what_is_not_affordable_is_left_and_said(tmp_path: Path) -> None:
+def test_no_run_is_started_beyond_the_budget(tmp_path: Path) -> None:
     planned(tmp_path, ADANORM, noise=1.0)
-    said: list[str] = []
+    lines: list[str] = []
     records = partial(on_record, scales=dict.fromkeys(("rt", "mnist"), "smoke"), runs=str(tmp_path))
     limits: dict[str, Any] = {"most": 40, "at_once": 2, "affordable": lambda runs: False}
     failed, is_spent = until.run_until_decided(
-        ADANORM, lambda runs: pytest.fail(str(runs)), records, **limits, say=said.append
+        ADANORM, lambda runs: pytest.fail(str(runs)), records, **limits, say=lines.append
     )
-    assert (failed, is_spent, said) == ([], True, [])
+    assert (failed, is_spent, lines) == ([], True, [])

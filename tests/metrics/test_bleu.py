@@ -28,7 +28,7 @@ OUTPUTS = [_noisy(line) for line in REFERENCES]
 
 
 def multi_bleu(outputs: list[str], references: list[str]) -> float:
-    """BLEU as Papineni et al. 2002 write it, on words as they are, without smoothing."""
+    """Return BLEU as Papineni et al. 2002 write it, on words as they are, without smoothing."""
     matches, counts, lengths = [0] * 4, [0] * 4, [0, 0]
     for output, reference in zip(outputs, references, strict=True):
         here, there = output.split(), reference.split()
@@ -43,7 +43,7 @@ def multi_bleu(outputs: list[str], references: list[str]) -> float:
 
 
 def fairseq_score(outputs: list[str], references: list[str]) -> float:
-    """fairseq's own scorer, as fairseq-score runs it."""
+    """Return the score of fairseq's own scorer, as fairseq-score runs it."""
     module, words = fairseq().scoring.bleu, fairseq().data.Dictionary()
     scorer = module.Scorer(module.BleuConfig(pad=words.pad(), eos=words.eos(), unk=words.unk()))
     for pair in zip(references, outputs, strict=True):
@@ -53,7 +53,7 @@ def fairseq_score(outputs: list[str], references: list[str]) -> float:
 
 
 @pytest.mark.needs("fairseq")
-def test_the_papers_bleu_is_multi_bleus_and_fairseqs() -> None:
+def test_the_papers_bleu_is_that_of_multi_bleu_and_of_fairseq() -> None:
     score, signature = bleu("bleu", OUTPUTS, REFERENCES, lowercase=True)
     assert score == pytest.approx(multi_bleu(OUTPUTS, REFERENCES), abs=0.01)
     assert score == pytest.approx(fairseq_score(OUTPUTS, REFERENCES), abs=0.01)
@@ -67,9 +67,9 @@ def counted(kind: str, outputs: list[str], references: list[str]) -> Counts:
 def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
     short = [" ".join(line.split()[:-2]) for line in OUTPUTS]
     lengths = [sum(len(line.split()) for line in side) for side in (short, REFERENCES)]
-    found = factors("bleu", counted("bleu", short, REFERENCES))
-    assert found["brevity penalty"] == pytest.approx(math.exp(1 - lengths[1] / lengths[0]))
-    assert found["precision"] * found["brevity penalty"] == pytest.approx(multi_bleu(short, REFERENCES))
+    parts = factors("bleu", counted("bleu", short, REFERENCES))
+    assert parts["brevity penalty"] == pytest.approx(math.exp(1 - lengths[1] / lengths[0]))
+    assert parts["precision"] * parts["brevity penalty"] == pytest.approx(multi_bleu(short, REFERENCES))
     assert factors("bleu", counted("bleu", REFERENCES, short))["brevity penalty"] == 1, "longer ones"
     assert factors("bleu", counted("bleu", [""], ["a b"])) == {"precision": 0, "brevity penalty": 0}
 
@@ -87,7 +87,7 @@ def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
         (["a b x y", "a x b y"], ["a b c d", "a b c d"]),
     ],
 )
-def test_bleu_of_what_is_counted_is_sacrebleus_of_the_texts(
+def test_bleu_from_counts_is_sacrebleus_score_of_the_texts(
     kind: str, outputs: list[str], references: list[str]
 ) -> None:
     whole, counts = bleu(kind, outputs, references, lowercase=False)[0], counted(kind, outputs, references)
@@ -106,18 +106,18 @@ def test_an_examples_part_of_uas_is_its_right_heads_among_all_words() -> None:
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:
     both = (OUTPUTS, REFERENCES)
-    text, wanted = ([line.replace(" ,", ",").replace(" .", ".") for line in side] for side in both)
+    text, references = ([line.replace(" ,", ",").replace(" .", ".") for line in side] for side in both)
     text[::2] = [line.title() for line in text[::2]]
     for lowercase, case in ((False, "mixed"), (True, "lc")):
-        score, signature = bleu("sacrebleu", text, wanted, lowercase=lowercase)
-        theirs = sacrebleu.corpus_bleu(text, [wanted], lowercase=lowercase).score
+        score, signature = bleu("sacrebleu", text, references, lowercase=lowercase)
+        theirs = sacrebleu.corpus_bleu(text, [references], lowercase=lowercase).score
         assert score == pytest.approx(theirs, abs=0.01)
         assert f"case:{case}" in signature
         assert "tok:13a" in signature
-        rows = np.array(ngram_counts("sacrebleu", text, wanted, lowercase=lowercase), float)
+        rows = np.array(ngram_counts("sacrebleu", text, references, lowercase=lowercase), float)
         assert score_of("sacrebleu", rows) == pytest.approx(theirs)
-        characters, signature = chrf(text, wanted, lowercase=lowercase)
-        assert characters == CHRF(lowercase=lowercase).corpus_score(text, [wanted]).score
+        characters, signature = chrf(text, references, lowercase=lowercase)
+        assert characters == CHRF(lowercase=lowercase).corpus_score(text, [references]).score
         assert f"case:{case}" in signature
     assert length_ratio(["a b c", "d"], ["a b", "c d e"]) == 4 / 5
 
@@ -138,7 +138,7 @@ def test_compound_splitting_counts_the_parts() -> None:
     assert sides("compound_bleu", words, text)[0] != words[0], "each kind counts its own side"
 
 
-def test_no_match_of_some_length_is_zero_as_multi_bleu_has_it() -> None:
+def test_bleu_is_zero_without_a_match_of_four_words_as_in_multi_bleu() -> None:
     # Matches of one to three words and none of four: any smoothing makes that more than zero.
     assert bleu("bleu", ["a b c x d e"], ["a b c y d e"], lowercase=False)[0] == 0
     assert bleu("sacrebleu", ["a b c x d e"], ["a b c y d e"], lowercase=False)[0] > 10

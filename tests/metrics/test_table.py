@@ -35,8 +35,8 @@ def test_a_kind_yields_the_metrics_that_the_table_says(
     torch.manual_seed(0)
     task = tasks.build(run)
     model = task.build_model(placed()).eval()
-    shown = {*KIND_METRICS[kind].test, *KIND_METRICS[kind].beside}
-    assert set(task.evaluate(model, "test").metrics) == shown - GERMAN_ALONE - WITH_WRONG_LABELS
+    names = {*KIND_METRICS[kind].test, *KIND_METRICS[kind].beside}
+    assert set(task.evaluate(model, "test").metrics) == names - GERMAN_ALONE - WITH_WRONG_LABELS
     valid = set(task.evaluate(model, "valid").metrics)
     assert valid == {*KIND_METRICS[kind].valid}
     assert KIND_METRICS[kind].curve in valid & {"loss", *task.derived(1.0)}, "training has it too"
@@ -60,7 +60,7 @@ def test_a_score_is_shown_with_two_decimals_a_loss_with_three_and_a_small_one_wi
     assert METRICS["bpc"].axis == "BPC, lower is better"
 
 
-def test_a_score_in_percent_is_at_most_100_and_better_where_higher_and_a_loss_neither() -> None:
+def test_scores_in_percent_are_at_most_100_and_better_if_higher_and_losses_are_neither() -> None:
     directions = {
         **dict.fromkeys(("bpc", "loss", "memorized", "nll", "perplexity"), False),
         "length_ratio": None,
@@ -70,7 +70,7 @@ def test_a_score_in_percent_is_at_most_100_and_better_where_higher_and_a_loss_ne
         assert metric.largest == (math.inf if name in directions else 100), name
     chosen_by = {name for kind in KIND_METRICS.values() for name in (*kind.test, *kind.valid)}
     assert "length_ratio" not in chosen_by
-    for kind, metrics in KIND_METRICS.items():  # in bits as the paper's, for nats
+    for kind, metrics in KIND_METRICS.items():  # the paper's curves of translation are in bits, ours in nats
         assert metrics.factor == (1 / math.log(2) if kind == "translation" else 1), kind
 
 

@@ -24,7 +24,7 @@ LABELS = ("subj", "obj", "det")
 
 
 def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
-    """Heads and label numbers that the oracle's actions build."""
+    """Return for each tree the heads and label numbers that the oracle's actions build."""
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
     heads, labels = vocabulary.gold(trees)
     states = arc_standard.first_states(vocabulary.encode(trees).starts)
@@ -82,7 +82,7 @@ def test_any_scores_end_in_projective_trees_of_one_root(lengths: list[int], seed
 
 
 @pytest.mark.parametrize("score", [math.nan, -math.inf])
-def test_scores_that_order_nothing_end_in_trees_too(score: float) -> None:
+def test_nan_and_infinite_scores_end_in_trees_too(score: float) -> None:
     states = arc_standard.first_states(np.array([0, 3, 9]))
     going: Numbers = np.arange(2)
     while len(going):
@@ -94,13 +94,13 @@ def test_scores_that_order_nothing_end_in_trees_too(score: float) -> None:
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10**6)), min_size=1, max_size=5), st.booleans())
 def test_transitions_are_those_of_plain_python(shapes: list[tuple[int, int]], labelled: bool) -> None:
-    """Chen and Manning's features and the oracle, a sentence at a time, over lists."""
+    """The plain version has Chen and Manning's features and the oracle for one sentence, over lists."""
     trees = [projective(count, seed, labels=LABELS if labelled else ()) for count, seed in shapes]
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=2)
     ours = transitions(trees, vocabulary, batch_size=1)
     assert ours.inputs.shape[1] == (48 if labelled else 36)
-    found = sorted((row.tolist(), act) for row, act in zip(ours.inputs, ours.targets.tolist(), strict=True))
-    assert found == sorted(step for tree in trees for step in plain_parser.transitions(tree, vocabulary))
+    steps = sorted((row.tolist(), act) for row, act in zip(ours.inputs, ours.targets.tolist(), strict=True))
+    assert steps == sorted(step for tree in trees for step in plain_parser.transitions(tree, vocabulary))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
@@ -114,7 +114,7 @@ def test_multiplying_distinct_features_once_changes_nothing(
     model, _ = network("transition_parser", vocabulary=len(vocabulary), features=inputs.shape[1])
     model.to(dtype)
     weights = model.embedding.weight, model.linears[0].weight, model.linears[0].bias
-    made = model.linears[0](model.embedding(inputs).flatten(1)), model._products(inputs)
-    torch.testing.assert_close(made[0], made[1], rtol=0, atol=tolerance)
-    slopes = [torch.autograd.grad(out.sin().sum(), weights) for out in made]
+    products = model.linears[0](model.embedding(inputs).flatten(1)), model._products(inputs)
+    torch.testing.assert_close(products[0], products[1], rtol=0, atol=tolerance)
+    slopes = [torch.autograd.grad(out.sin().sum(), weights) for out in products]
     torch.testing.assert_close(slopes[0], slopes[1], rtol=tolerance, atol=tolerance)

@@ -34,7 +34,7 @@ def smoke(*overrides: str) -> Experiment:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_architecture_has_32_norm_sites_of_which_two_close_a_stack(architecture: str) -> None:
+def test_every_architecture_has_32_norm_sites_and_two_of_them_close_a_stack(architecture: str) -> None:
     overrides = (f"model.architecture={architecture}", *SMALL, "model.layers=null")
     _, _, placed = built(smoke("norm=adanorm", *overrides))
     assert len(placed.swapped) == 32
@@ -45,7 +45,7 @@ def test_every_architecture_has_32_norm_sites_of_which_two_close_a_stack(archite
 
 
 def test_apexs_layernorm_is_replaced_too_and_a_model_without_a_site_is_refused() -> None:
-    """fairseq builds apex's where apex and CUDA are there: it is no nn.LayerNorm."""
+    """fairseq builds apex's LayerNorm where apex and CUDA are there: it is no nn.LayerNorm."""
 
     class FusedLayerNorm(nn.Module):
         normalized_shape = (4,)
@@ -68,7 +68,7 @@ def test_post_norm_has_no_closing_norm() -> None:
 
 @pytest.mark.parametrize("placement", ["all", "final"])
 @pytest.mark.parametrize("norm", norms_of("de-en"))
-def test_each_norm_runs_once_a_site_in_training_and_in_evaluation(norm: str, placement: str) -> None:
+def test_a_norm_runs_once_per_site_in_training_and_in_evaluation(norm: str, placement: str) -> None:
     where = [] if norm == "layernorm" else [f"norm.placement={placement}"]
     task, model, placed = built(smoke(f"norm={norm}", *where))
     calls: Counter[str] = Counter()
@@ -82,7 +82,7 @@ def test_each_norm_runs_once_a_site_in_training_and_in_evaluation(norm: str, pla
         with torch.set_grad_enabled(training):
             task.loss(model, batch)
         assert calls == dict.fromkeys(sites, 1)
-    # Beam search encodes once and decodes a step at a time.
+    # Beam search encodes once and decodes one step at a time.
     calls.clear()
     task.translate(model, task.corpus.splits["test"].sources(torch.arange(3).numpy()))
     steps = {count for site, count in calls.items() if site.startswith("decoder")}
@@ -93,7 +93,7 @@ def test_each_norm_runs_once_a_site_in_training_and_in_evaluation(norm: str, pla
 
 @pytest.mark.parametrize("norm", norms_of("de-en"))
 def test_a_translation_does_not_depend_on_the_batch_around_it(norm: str) -> None:
-    # fairseq counts max_ratio of the longest source in the batch, so a fixed limit is used here.
+    # fairseq applies max_ratio to the longest source in the batch, so a fixed limit is used here.
     task, model, _ = built(smoke(f"norm={norm}", "decoding.max_ratio=0", "decoding.max_extra=12"))
     model.eval()
     pairs = task.corpus.splits["test"]

@@ -52,7 +52,7 @@ def test_a_vgg_computes_what_torchvisions_layers_do() -> None:
 def test_a_hidden_layers_norm_stands_where_the_others_do(position: str | None) -> None:
     model, _ = network("mnist_cnn", "layernorm-simple", hidden=50, norm_position=position)
     seen: list[Tensor] = []
-    model.hidden.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    model.hidden.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     logits = model(torch.randn(3, 1, 28, 28))
     x = model.hidden(seen[0])
     x = F.relu(x if position == "post" else standardized(x, 1))
@@ -68,7 +68,7 @@ def test_five_blocks_leave_one_position_and_more_are_an_error() -> None:
         network("vgg", blocks=[[2]] * 6)
 
 
-def test_without_norms_what_passes_a_vgg_keeps_its_size() -> None:
+def test_activations_of_a_vgg_without_norms_keep_their_size() -> None:
     model, _ = network("vgg", "none", blocks=[[64] * 6])
     seen: list[float] = []
     for conv in model.convs:

@@ -1,4 +1,4 @@
-"""What the models compute in ways of their own on the CPU: against PyTorch's, and against chance."""
+"""The suite's own kernels for models on the CPU against PyTorch's, and dropout against the laws of chance."""
 
 import copy
 import math
@@ -25,7 +25,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def test_float32_on_the_cpu_alone_is_computed_otherwise() -> None:
+def test_only_float32_on_the_cpu_takes_the_suites_own_kernels() -> None:
     x = torch.zeros(2)
     assert usable(x)
     assert not usable(x.double())
@@ -37,19 +37,19 @@ def test_float32_on_the_cpu_alone_is_computed_otherwise() -> None:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("shape", "outputs"), SHAPES)
-def test_a_linear_layer_is_that_in_float64(shape: tuple[int, ...], outputs: int, bias: bool) -> None:
-    given = [drawn(*shape), drawn(outputs, shape[-1], seed=1), *([drawn(outputs, seed=2)] if bias else [])]
-    wide = [x.detach().double().requires_grad_() for x in given]
-    ours, theirs = linear(*given), F.linear(*wide)
+def test_a_linear_layer_equals_pytorchs_in_float64(shape: tuple[int, ...], outputs: int, bias: bool) -> None:
+    inputs = [drawn(*shape), drawn(outputs, shape[-1], seed=1), *([drawn(outputs, seed=2)] if bias else [])]
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    ours, theirs = linear(*inputs), F.linear(*wide)
     assert (type(ours.grad_fn).__name__ == "ViewBackward0") == (math.prod(shape) * outputs >= WORTHWHILE)
     weight = drawn(*ours.shape, seed=9).detach()
-    found = [ours, *torch.autograd.grad((ours * weight).sum(), given)]
-    wanted = [theirs, *torch.autograd.grad((theirs * weight.double()).sum(), wide)]
-    for one, other in zip(found, wanted, strict=True):
+    ours_all = [ours, *torch.autograd.grad((ours * weight).sum(), inputs)]
+    theirs_all = [theirs, *torch.autograd.grad((theirs * weight.double()).sum(), wide)]
+    for one, other in zip(ours_all, theirs_all, strict=True):
         assert (one.double() - other).abs().max() <= 1e-5 * (1 + other.abs().max())
 
 
-def test_a_linear_layer_takes_what_lies_anyhow_in_memory_and_may_be_changed_in_place() -> None:
+def test_a_linear_layer_accepts_any_memory_layout_and_changes_of_its_output_in_place() -> None:
     layer, x = Linear(24, 400), drawn(50, 24, 7)
     y = layer(x.transpose(1, 2))
     torch.testing.assert_close(y, F.linear(x.transpose(1, 2), layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
@@ -85,13 +85,13 @@ def test_dropout_keeps_its_share_and_the_mean(p: float) -> None:
     torch.manual_seed(0)
     x = torch.ones(1000, 1000)
     y = Dropout(p)(x)
-    kept = y != 0
+    mask = y != 0
     error = math.sqrt(p * (1 - p) / x.numel())
-    assert abs(kept.float().mean().item() - (1 - p)) < 4 * error
-    assert torch.equal(y[kept], torch.full_like(y[kept], 1 / (1 - p)))
+    assert abs(mask.float().mean().item() - (1 - p)) < 4 * error
+    assert torch.equal(y[mask], torch.full_like(y[mask], 1 / (1 - p)))
     # Rows and columns are alike: their shares vary as those of independent elements do.
     for axis in (0, 1):
-        shares = kept.float().mean(axis)
+        shares = mask.float().mean(axis)
         assert shares.var().item() == pytest.approx(p * (1 - p) / 1000, rel=0.2)
 
 
@@ -99,11 +99,11 @@ def correlation(one: Tensor, other: Tensor) -> float:
     return float(torch.corrcoef(torch.stack([one.flatten().float(), other.flatten().float()]))[0, 1])
 
 
-def test_elements_of_a_mask_and_masks_of_layers_and_steps_do_not_tell_of_one_another() -> None:
+def test_elements_of_a_mask_and_masks_of_layers_and_steps_are_uncorrelated() -> None:
     torch.manual_seed(1)
-    kept = Dropout(0.3)(torch.ones(1 << 20)) != 0
+    mask = Dropout(0.3)(torch.ones(1 << 20)) != 0
     for distance in (1, 2, 3, 8, 16, 64, 128, 1000, 1 << 16):
-        assert abs(correlation(kept[:-distance], kept[distance:])) < 5 / math.sqrt(len(kept)), distance
+        assert abs(correlation(mask[:-distance], mask[distance:])) < 5 / math.sqrt(len(mask)), distance
     masks = [Dropout(0.2)(torch.ones(200_000)) != 0 for _ in range(9)]
     for one, other in combinations(masks, 2):
         assert abs(correlation(one, other)) < 5 / math.sqrt(200_000)
@@ -111,7 +111,7 @@ def test_elements_of_a_mask_and_masks_of_layers_and_steps_do_not_tell_of_one_ano
 
 def test_the_gradient_of_dropout_is_its_mask_times_its_scale() -> None:
     x = drawn(31, 17)
-    y = Dropout(0.25)(x.t())  # not as it lies in memory
+    y = Dropout(0.25)(x.t())  # not contiguous
     weight = drawn(17, 31, seed=2).detach()
     (dx,) = torch.autograd.grad((y * weight).sum(), x)
     assert torch.equal(dx.t(), torch.where(y != 0, weight * (1 / 0.75), 0.0))
@@ -132,10 +132,10 @@ def test_masks_follow_from_the_seed() -> None:
 
 @pytest.mark.parametrize(("sums", "terms", "rows"), [(1, 1, 1), (64, 36, 11), (50, 5, 400)])
 def test_sums_of_rows_are_those_of_an_embedding_bag(sums: int, terms: int, rows: int) -> None:
-    places = torch.randint(rows, (sums, terms), generator=torch.Generator().manual_seed(5))
-    given = drawn(rows, 24)
-    ours, theirs = sum_rows(given, places), F.embedding_bag(places, given, mode="sum")
+    indices = torch.randint(rows, (sums, terms), generator=torch.Generator().manual_seed(5))
+    table = drawn(rows, 24)
+    ours, theirs = sum_rows(table, indices), F.embedding_bag(indices, table, mode="sum")
     weight = drawn(*ours.shape, seed=3).detach()
     torch.testing.assert_close(ours, theirs)
-    found, wanted = (torch.autograd.grad((value * weight).sum(), given) for value in (ours, theirs))
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    gradient, expected = (torch.autograd.grad((value * weight).sum(), table) for value in (ours, theirs))
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4)

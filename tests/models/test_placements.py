@@ -22,7 +22,7 @@ Function = Callable[[Tensor], Tensor]
 LAYERS, DIM, HEADS = 3, 8, 2
 SIZES: dict[str, Any] = {"layers": LAYERS, "dim": DIM, "heads": HEADS, "ffn_dim": 12}
 QK = (None, "head", "all")
-# What a branch f with its norms N (or P) and O makes of x, layers counted from 1.
+# The output of a branch f with input norm n and output norm o for x; layers are counted from 1.
 Branch = Callable[[Function, Function, Function, Tensor, int], Tensor]
 FORMULAS: dict[str, Branch] = {
     "pre": lambda n, o, f, x, layer: x + f(n(x)),
@@ -40,13 +40,13 @@ CASES = [(position, None) for position in FORMULAS] + [(p, q) for p in ("pre", "
 
 
 def built(model: str, position: str, qk_norm: str | None = None, norm: str = "layernorm") -> Any:
-    """The network in float64, every gain and bias of its norms drawn, so that no two sites are alike."""
+    """Return the network in float64; gains and biases of norms are drawn, so that no two sites are alike."""
     where: dict[str, Any] = {"qk_norm": qk_norm, "post_layers": 2 if position == "mix" else None}
-    made, _ = network(model, norm, **SIZES, norm_position=position, **where)
-    for name, parameter in made.named_parameters():
+    network_, _ = network(model, norm, **SIZES, norm_position=position, **where)
+    for name, parameter in network_.named_parameters():
         if "norm" in name:
             nn.init.normal_(parameter, 1.0, 0.5)
-    return made.double()
+    return network_.double()
 
 
 def layernorm(w: dict[str, Tensor], site: str) -> Function:
@@ -54,7 +54,7 @@ def layernorm(w: dict[str, Tensor], site: str) -> Function:
 
 
 def heads_of(w: dict[str, Tensor], site: str, x: Tensor, over: str | None) -> Tensor:
-    """Queries, keys or values (B, N, T, D) of x (B, T, N * D), one head at a time, normalized where told."""
+    """Queries, keys or values (B, N, T, D) of x (B, T, N * D), normalized per head, over all, or not."""
     if over == "all":
         x = layernorm(w, site)(x)
     parts = x.chunk(HEADS, -1)
@@ -109,22 +109,22 @@ def test_every_position_has_a_formula_here() -> None:
 
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
-def test_the_encoder_computes_its_positions_formula(position: str, qk_norm: str | None) -> None:
+def test_the_encoder_computes_the_formula_of_its_norm_position(position: str, qk_norm: str | None) -> None:
     encoder = built("sentence_encoder", position, qk_norm)
     weights: dict[str, Tensor] = dict(encoder.named_parameters())
     logits = encoder(TOKENS)
     expected = encoders_formula(weights, position, qk_norm, TOKENS)
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
     direction = torch.randn(logits.shape, dtype=torch.float64)
-    gradients, wanted = (
+    gradients, expected_gradients = (
         torch.autograd.grad((z * direction).sum(), list(weights.values())) for z in (logits, expected)
     )
-    for name, gradient, expected_gradient in zip(weights, gradients, wanted, strict=True):
+    for name, gradient, expected_gradient in zip(weights, gradients, expected_gradients, strict=True):
         torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-9, msg=name)
 
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
-def test_transformer_xl_computes_its_positions_formula(position: str, qk_norm: str | None) -> None:
+def test_transformer_xl_computes_the_formula_of_its_norm_position(position: str, qk_norm: str | None) -> None:
     """The second of two segments, which reads the first from memory."""
     model = built("transformer_xl", position, qk_norm)
     text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
@@ -138,7 +138,7 @@ def test_transformer_xl_computes_its_positions_formula(position: str, qk_norm: s
 
     def attend(at: str, index: int, t: Tensor) -> Tensor:
         past = memory[index]
-        # What the branch reads is normalized, the past with the present.
+        # The branch reads normalized inputs, the past like the present.
         if position in ("pre", "sandwich", "scaled") or (position == "mix" and index >= 2):
             past = layernorm(w, at + "attention_norm")(past)
             past = past / math.sqrt(index + 1) if position == "scaled" else past
@@ -213,10 +213,10 @@ def test_deepnorm_draws_values_and_outputs_narrower() -> None:
         assert weight.std().item() == pytest.approx(gain * math.sqrt(2 / sum(weight.shape)), rel=0.03)
 
 
-def test_mix_is_post_in_a_quarter_of_the_layers_unless_told() -> None:
-    for layers, given, expected in ((12, None, 3), (4, None, 1), (2, None, 1), (4, 3, 3)):
-        stack = placements("mix", layers, post_layers=given)
-        assert [place.ffn.after for place in stack] == [True] * expected + [False] * (layers - expected)
+def test_mix_is_post_in_a_quarter_of_the_layers_by_default() -> None:
+    for layers, post, expected in ((12, None, 3), (4, None, 1), (2, None, 1), (4, 3, 3)):
+        stack = placements("mix", layers, post_layers=post)
+        assert [layer.ffn.after for layer in stack] == [True] * expected + [False] * (layers - expected)
 
 
 @pytest.mark.needs("fairseq")
@@ -238,11 +238,11 @@ def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
     for stack, (alpha, _) in pair.items():
         for index in range(2):
             at = f"{stack}.layers.{index}."
-            (normed, norm_gave), (given, _) = seen[at + "final_layer_norm"], seen[at + "fc1"]
-            fed = seen[at + "fc2"][1]
+            (normed, norm_output), (x, _) = seen[at + "final_layer_norm"], seen[at + "fc1"]
+            y = seen[at + "fc2"][1]
             if position == "mix" and index == 1:  # pre: fc1 reads the norm
-                torch.testing.assert_close(given, norm_gave)
-                torch.testing.assert_close(seen[f"{stack}.layers.1"][1], normed + fed)
+                torch.testing.assert_close(x, norm_output)
+                torch.testing.assert_close(seen[f"{stack}.layers.1"][1], normed + y)
             else:
-                torch.testing.assert_close(normed, (alpha if position == "deepnorm" else 1.0) * given + fed)
+                torch.testing.assert_close(normed, (alpha if position == "deepnorm" else 1.0) * x + y)
     assert ("encoder.layer_norm" in seen) == (position == "mix")

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN against torch's own, and their norms where they are said to be."""
+"""LSTM, GRU and RNN against torch's own, and the sites of their norms."""
 
 from collections import Counter
 from itertools import chain
@@ -38,7 +38,7 @@ TORCHS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
 def as_torchs(cell: str, layer: Any) -> Any:
-    """torch's own layer with our weights; of its two biases the second is ours where it can matter."""
+    """Return torch's own layer with our weights; its second bias is ours where it matters, otherwise 0."""
     torchs = TORCHS[cell](layer.input_weight.shape[2], layer.dim).double()
     second = torch.zeros(layer.bias.numel())
     if cell == "gru":
@@ -52,7 +52,7 @@ def as_torchs(cell: str, layer: Any) -> Any:
 
 @pytest.mark.parametrize("length", [1, 5, 12])
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_network_is_torchs_layers_and_segments_with_state_are_one(cell: str, length: int) -> None:
+def test_the_network_equals_torchs_layers_in_one_segment_or_several(cell: str, length: int) -> None:
     model, _ = built(cell, "none")
     states = 2 * LAYERS[cell].STATES
     x = F.embedding(text(), model.embedding.weight).transpose(0, 1)
@@ -72,10 +72,10 @@ def test_the_network_is_torchs_layers_and_segments_with_state_are_one(cell: str,
 @pytest.mark.parametrize("norm", ["layernorm", "layernorm-simple"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str) -> None:
-    """The equations one gate and one step at a time, with the gains that belong to the gate."""
+    """The equations for one gate and one step at a time, with the gains that belong to the gate."""
     layer = built(cell, norm, layers=1, embedding_dim=5)[0].layers[0]
     for seed, (name, parameter) in enumerate(layer.named_parameters()):
-        if "norm" in name:  # no gate's norm can stand for another's
+        if "norm" in name:  # so that no gate's norm can stand for another's
             parameter.data.copy_(1 + 0.3 * drawn(*parameter.shape, seed=seed))
     x, state = drawn(6, 3, 5), [drawn(3, 5, seed=1), drawn(3, 5, seed=2)]
     ours, _ = layer(x, tuple(state[: layer.STATES]))
@@ -86,27 +86,27 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
 
     h, c = state
     for step, output in zip(x, ours, strict=True):
-        given = [step @ w.T for w in layer.input_weight]
-        past = [h @ w.T for w in layer.hidden_weight]
+        from_input = [step @ w.T for w in layer.input_weight]
+        from_state = [h @ w.T for w in layer.hidden_weight]
         if cell == "lstm":
-            i, f, g, o = (normalized(gate, given[gate] + past[gate]) for gate in range(4))
+            i, f, g, o = (normalized(gate, from_input[gate] + from_state[gate]) for gate in range(4))
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)
         elif cell == "rnn":
-            h = torch.tanh(normalized(0, given[0] + past[0]))
+            h = torch.tanh(normalized(0, from_input[0] + from_state[0]))
         else:
-            r, z = (torch.sigmoid(normalized(gate, given[gate] + past[gate])) for gate in range(2))
-            n = torch.tanh(normalized(2, given[2] + r * (past[2] + layer.hidden_bias)))
+            r, z = (torch.sigmoid(normalized(gate, from_input[gate] + from_state[gate])) for gate in range(2))
+            n = torch.tanh(normalized(2, from_input[2] + r * (from_state[2] + layer.hidden_bias)))
             h = (1 - z) * n + z * h
         torch.testing.assert_close(output, h, rtol=0, atol=1e-10)
 
 
 def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
-    """Counts a site's calls by the number of rows it was given."""
+    """Count the calls of each site by their number of rows."""
     counts: Counter[tuple[str, int]] = Counter()
     for site in sites:
         model.get_submodule(site).register_forward_hook(
-            lambda _, given, __, site=site: counts.update([(site, given[0].flatten(0, -2).shape[0])])
+            lambda _, inputs, __, site=site: counts.update([(site, inputs[0].flatten(0, -2).shape[0])])
         )
     model(text(), [])
     return counts
@@ -130,19 +130,19 @@ def test_norms_that_are_one_function_share_a_call(cell: str, expected: dict[tupl
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_shared_call_gives_what_a_call_a_gate_gives(cell: str) -> None:
+def test_a_shared_call_gives_what_one_call_per_gate_gives(cell: str) -> None:
     model, _ = built(cell, "adanorm")
     together, _ = model(text(), [])
     apart, placed = built(cell, "adanorm")
     for site in placed.swapped:
         norm = apart.get_submodule(site)
-        norm.register_buffer("own", torch.zeros(1))  # what it holds of its own sets it apart
+        norm.register_buffer("own", torch.zeros(1))  # a buffer of its own keeps it from sharing calls
     assert len(calls(apart, placed.swapped)) == len(placed.swapped)
     torch.testing.assert_close(apart(text(), [])[0], together, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_globs_choose_gates_and_none_of_them_closes_a_stack(cell: str) -> None:
+def test_globs_choose_gates_and_no_gate_closes_a_stack(cell: str) -> None:
     gate = GATES[cell][-1]
     model, placed = built(cell, "adanorm", [f"layers.*.{gate}_norm"])
     assert placed.swapped == [f"layers.0.{gate}_norm", f"layers.1.{gate}_norm"]
@@ -155,7 +155,7 @@ def test_globs_choose_gates_and_none_of_them_closes_a_stack(cell: str) -> None:
 
 @pytest.mark.parametrize("norm", norms_of("enwik8-lstm"))
 @pytest.mark.parametrize("cell", CELLS)
-def test_no_step_is_told_by_a_later_one_or_by_another_stream(cell: str, norm: str) -> None:
+def test_no_step_depends_on_a_later_one_or_on_another_stream(cell: str, norm: str) -> None:
     model, _ = built(cell, norm)
     model.eval()
     changed = text()
@@ -186,7 +186,7 @@ def test_dropped_features_are_the_same_at_every_step_and_none_in_evaluation() ->
     assert torch.equal(model.eval()._dropped(x, 2), x)
 
 
-def test_dropped_recurrent_weights_are_drawn_once_a_segment() -> None:
+def test_dropped_recurrent_weights_are_drawn_once_per_segment() -> None:
     model, _ = built("gru", "none", weight_dropout=0.5, layers=1)
     (layer,) = model.layers
     torch.manual_seed(5)

@@ -23,7 +23,7 @@ def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases
     )
 
 
-def test_dropout_in_attention_is_of_training_alone(smoke: Smoke) -> None:
+def test_dropout_in_attention_acts_in_training_alone(smoke: Smoke) -> None:
     prepared = prepare(smoke("model.attention_dropout=0.5", "model.dropout=0"))
     tokens = torch.tensor([[3, 4, 5, 6, 7, 8]])
     model = prepared.model.eval()

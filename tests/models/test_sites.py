@@ -1,4 +1,4 @@
-"""Where norms sit, counted at run time, and what the sections of models say of it."""
+"""Where norms sit, counted at run time, and as the sections of models declare it."""
 
 from collections import Counter
 from functools import partial
@@ -97,7 +97,7 @@ def test_a_batch_may_be_empty(kind: str) -> None:
 def test_a_norm_sits_around_an_activation(
     kind: str, inputs: Tensor, position: str, negative: list[bool]
 ) -> None:
-    """Behind it the norm sees no negative number, in front of it does."""
+    """Behind the activation a norm sees no negative number; in front of it, it does."""
     model, sites = network(kind, norm_position=position)
     seen: dict[str, Tensor] = {}
     for site in sites.swapped:
@@ -120,7 +120,7 @@ def test_weightnorm_lives_in_the_layer_before_its_site(position: str) -> None:
     assert changed == {f"layers.{i}.{branch}_output" for i in range(4) for branch in ("attention", "ffn")}
 
 
-def test_a_norm_where_it_is_undefined_is_named_with_the_reason() -> None:
+def test_a_norm_is_refused_with_the_reason_where_it_is_undefined() -> None:
     for overrides, message in (
         (["task=de-en", "norm=batchnorm"], "batchnorm is not defined in de-en: .*padding"),
         (["task=enwik8", "norm=instancenorm"], "not defined in enwik8: over positions"),
@@ -141,8 +141,8 @@ def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, PlacedNo
     return task, *build_with_norms(task.build_model, norm_factory(NormChoice(norm)), "all")
 
 
-def test_every_model_of_a_section_is_there_and_some_task_has_it(smoke: Smoke) -> None:
-    assert all(callable(resolve_name(place)) for place in MODELS.values())
+def test_every_model_section_has_a_class_and_a_task(smoke: Smoke) -> None:
+    assert all(callable(resolve_name(path)) for path in MODELS.values())
     assert {type(smoke(f"task={task}").model) for task in choices("task")} == set(MODELS)
 
 
@@ -164,7 +164,7 @@ def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: 
 
 
 @pytest.mark.parametrize("task", choices("task"))
-def test_a_norm_in_the_layer_before_finds_one_where_the_section_says_so(smoke: Smoke, task: str) -> None:
+def test_weightnorm_finds_a_layer_before_its_site_where_the_section_says_so(smoke: Smoke, task: str) -> None:
     run = smoke(f"task={task}")
     if run.model.sites().after_layers:
         assert built(run, "weightnorm")

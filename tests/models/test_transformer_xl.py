@@ -30,7 +30,7 @@ def drawn(*shape: int, seed: int) -> Tensor:
 @pytest.mark.parametrize("chunk", [1, 2**26])
 @pytest.mark.parametrize(("time", "memory"), [(1, 0), (1, 4), (4, 0), (3, 5), (5, 2), (6, 6)])
 @pytest.mark.parametrize("same_length", [False, True])
-def test_attention_and_its_gradients_are_the_equations(
+def test_attention_and_its_gradients_follow_the_equations(
     monkeypatch: pytest.MonkeyPatch, time: int, memory: int, same_length: bool, chunk: int
 ) -> None:
     monkeypatch.setitem(module.CHUNK_BYTES, "cpu", chunk)
@@ -45,8 +45,8 @@ def test_attention_and_its_gradients_are_the_equations(
     )
     torch.testing.assert_close(ours, expected, rtol=0, atol=1e-9)
     weight = drawn(*ours.shape, seed=6).detach()
-    gradients, wanted = (torch.autograd.grad((z * weight).sum(), inputs) for z in (ours, expected))
-    torch.testing.assert_close(gradients, wanted, rtol=0, atol=1e-9)
+    gradients, theirs = (torch.autograd.grad((z * weight).sum(), inputs) for z in (ours, expected))
+    torch.testing.assert_close(gradients, theirs, rtol=0, atol=1e-9)
 
 
 def test_same_length_lets_every_query_see_as_many_keys() -> None:

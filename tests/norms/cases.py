@@ -1,4 +1,4 @@
-"""What the tests of kernels and definition share: the family, inputs, and the definition in float64."""
+"""Shared by the tests of kernels and definition: the family, inputs, and the definition in float64."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ FAMILY = {
 }
 FAMILY |= {f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()}
 of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
-# Of the largest value of a row, where x is about as large as its deviation: see closed_form.
+# As a share of the largest value of a row, where x is about as large as its deviation: see closed_form.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
 Norm = Callable[[Tensor], Tensor]
@@ -32,12 +32,12 @@ def inputs(*shape: int, dtype: torch.dtype = torch.float32, offset: float = 0.5)
 
 
 def fixed_weights(z: Tensor) -> Tensor:
-    """Return weights as z: quarters, which every type holds exactly."""
+    """Return weights of the shape and type of z: quarters, which every type holds exactly."""
     return ((7 * torch.arange(z.numel(), device=z.device) % 11 - 4.0) / 4).view(z.shape).to(z.dtype)
 
 
 def value_and_gradient(norm: Norm, x: Tensor, dz: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return z and the gradient of a weighted sum of it, both as x; the weights are dz, or fixed ones."""
+    """Return z and the gradient of its weighted sum, both like x; the weights are dz, or fixed ones."""
     leaf = x.detach().requires_grad_()
     z = norm(leaf)
     (gradient,) = torch.autograd.grad(z, leaf, fixed_weights(z) if dz is None else dz)
@@ -45,10 +45,10 @@ def value_and_gradient(norm: Norm, x: Tensor, dz: Tensor | None = None) -> tuple
 
 
 def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Member) -> None:
-    """Hold value and gradient against autograd through the definition in float64.
+    """Compare value and gradient with autograd through the definition in float64.
 
-    The error allowed is a share of a row's largest value, larger where rounding x - mean, which no
-    float32 norm escapes, is: (1 + max |x|/std) times.
+    The allowed error is a share of a row's largest value, multiplied by (1 + max |x|/std): the rounding of
+    x - mean, which no float32 norm escapes, grows with it.
     """
     if x.numel() == 0:
         assert all(part.shape == x.shape for part in parts)
@@ -56,7 +56,7 @@ def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Me
     exact = value_and_gradient(lambda wide: definition(wide, member), x.double())
     std = x.double().var(-1, unbiased=False, keepdim=True).add(1e-5).sqrt()
     conditioning = 1 + x.double().abs().amax(-1, keepdim=True) / std
-    # dl/dx may cancel to nothing: it is held against the size of dl/dz/std.
+    # dl/dx may cancel to nothing: its error is compared with the size of dl/dz/std.
     for part, expected, least in zip(parts, exact, (torch.zeros_like(std), 1 / std), strict=True):
         assert part.shape == x.shape
         assert part.dtype == x.dtype
@@ -66,7 +66,7 @@ def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Me
 
 
 def assert_same(norm: Norm, expected: Norm, x: Tensor) -> None:
-    """The value and the first and second gradients of a sum of cubes are equal."""
+    """Assert that the values and the first and second gradients of a sum of cubes are equal."""
     leaf, results = x.clone().requires_grad_(), []
     for function in (norm, expected):
         z = function(leaf)

@@ -20,7 +20,7 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
     tensors = dict.fromkeys(("x", "z", "dz", "dx"), f"*{dtype}")
     tensors["variance"] = "*fp32"
     types = {name: tensors.get(name, "constexpr" if name in values else "i32") for name in kernel.arg_names}
-    constants = {(place,): values[name] for place, name in enumerate(types) if name in values}
+    constants = {(index,): values[name] for index, name in enumerate(types) if name in values}
     aligned = [name for name in types if name in tensors or (name == "features" and features % 16 == 0)]
     hints = {(list(types).index(name),): [["tt.divisibility", 16]] for name in aligned}
     source = ASTSource(fn=kernel, signature=types, constexprs=constants, attrs=hints)
@@ -36,7 +36,7 @@ def main() -> None:
     for dtype, features in (("bf16", 512), ("bf16", 4096), ("bf16", 16384), ("fp16", 1), ("fp32", 1000)):
         for kernel, settings in ((triton_rows._forward, {}), (triton_rows._backward, gradient)):
             ptx = code(kernel, dtype=dtype, features=features, **settings)
-            # Sixteen bytes a load: what the memory's full speed takes.
+            # Sixteen bytes per load, which the full speed of the memory needs.
             assert features % 16 or "ld.global.v4" in ptx, (dtype, features)
     code(triton_rows._backward, dtype="bf16", features=512, **multiple)
     code(triton_rows._backward, dtype="fp32", features=64, **{**gradient, "unbiased": 64 / 63})

@@ -62,7 +62,7 @@ class Running(nn.Module):
         return x / self.size
 
 
-def test_what_a_norm_has_seen_in_training_does_not_tell_its_shapes_apart() -> None:
+def test_running_statistics_do_not_fail_the_check_of_shapes() -> None:
     contract.keeps_shape(lambda dim, *, site: as_norm(Running)(dim))  # noqa: PLW0108 - no site
 
 

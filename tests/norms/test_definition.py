@@ -1,4 +1,4 @@
-"""What transforms, traces or replaces plain tensors gets a norm's definition, and all its derivatives."""
+"""Transforms, traces and other kinds of tensors get a norm's definition and all its derivatives."""
 
 import copy
 import io
@@ -31,7 +31,7 @@ BATCH = torch.stack([X, 2 * X])
 NO_DTENSOR = {"batchnorm-noisy", "groupnorm", "instancenorm"}
 
 
-def made(name: str) -> Any:
+def norm_of(name: str) -> Any:
     return norm_factory(NormChoice(name))(16, site="a")
 
 
@@ -74,7 +74,7 @@ def test_functional_transforms_are_those_of_the_definition(
 
 
 def penalty_gradients(norm: Norm, x: Tensor, weights: Tensor) -> list[Tensor]:
-    """The gradients of a gradient penalty, where the gradient that comes in needs one and where not."""
+    """Return the gradients of a gradient penalty, with an incoming gradient that requires one and without."""
     gradients = []
     for needs_grad in (True, False):
         x, weights = x.detach().requires_grad_(), weights.detach().requires_grad_(needs_grad)
@@ -124,7 +124,7 @@ def test_derivatives_at_constant_rows_are_finite(member: Member) -> None:
 
 
 @of_the_family
-def test_it_compiles_without_a_graph_break(member: Member) -> None:
+def test_the_closed_form_compiles_without_a_graph_break(member: Member) -> None:
     torch.compiler.reset()
     norm = partial(closed_form, member=member)
     compiled = torch.compile(norm, fullgraph=True, backend="aot_eager")
@@ -137,8 +137,8 @@ def test_it_compiles_without_a_graph_break(member: Member) -> None:
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # the width is checked once, by the trace
 @pytest.mark.parametrize("name", NORMS)
-def test_export_and_trace_are_graphs_of_torchs_operations_that_are_saved_and_loaded(name: str) -> None:
-    norm, x = made(name).eval(), inputs(2, 3, 16)
+def test_export_and_trace_give_graphs_of_torchs_operations_that_can_be_saved_and_loaded(name: str) -> None:
+    norm, x = norm_of(name).eval(), inputs(2, 3, 16)
     exported = torch.export.export(norm, (x,))
     targets = [node.target for node in exported.graph.nodes if node.op == "call_function"]
     assert all(target is operator.getitem or str(target).startswith("aten.") for target in targets)
@@ -153,12 +153,12 @@ def test_export_and_trace_are_graphs_of_torchs_operations_that_are_saved_and_loa
         torch.testing.assert_close(other(2 * x), norm(2 * x))
 
 
-class Each(nn.Module):
+class SideBySide(nn.Module):
     """Norms side by side."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(made(name) for name in names)
+        self.norms = nn.ModuleList(norm_of(name) for name in names)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return tuple(norm(x) for norm in self.norms)
@@ -168,12 +168,12 @@ class Each(nn.Module):
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "legacy"])
 def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(dynamo: bool, tmp_path: Path) -> None:
-    """The legacy one knows no operation of torch's RMSNorm."""
+    """The legacy exporter has no operation for torch's RMSNorm."""
     from onnx.reference import ReferenceEvaluator
 
     refused, x, path = set(), inputs(2, 3, 16), tmp_path / "norms.onnx"
     for names in [[*NORMS]] if dynamo else [[name] for name in NORMS]:
-        module = Each(names).eval()
+        module = SideBySide(names).eval()
         try:
             torch.onnx.export(module, (x,), path, dynamo=dynamo, verbose=False, input_names=["x"])
         except torch.onnx.errors.UnsupportedOperatorError:
@@ -187,20 +187,20 @@ def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(dynamo: boo
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
+def mesh(tmp_path: Path) -> Iterator[DeviceMesh]:
     """A mesh of this process."""
     distributed.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
     yield init_device_mesh("cpu", (1,))
     distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("place", [Replicate(), Shard(0), Shard(1), Shard(2)], ids=str)
+@pytest.mark.parametrize("layout", [Replicate(), Shard(0), Shard(1), Shard(2)], ids=str)
 @pytest.mark.parametrize("name", [name for name in NORMS if name not in NO_DTENSOR])
-def test_a_dtensor_stays_one_under_sequence_parallelism(name: str, place: Any, alone: DeviceMesh) -> None:
-    norm, x, weights = made(name), inputs(2, 3, 16), inputs(2, 3, 16).cos()
+def test_a_dtensor_stays_one_under_sequence_parallelism(name: str, layout: Any, mesh: DeviceMesh) -> None:
+    norm, x, weights = norm_of(name), inputs(2, 3, 16), inputs(2, 3, 16).cos()
     exact = value_and_gradients(copy.deepcopy(norm), x, weights)
-    spread = [distribute_tensor(part, alone, [place]) for part in (x, weights)]
-    parts = value_and_gradients(parallelize_module(norm, alone, SequenceParallel()), *spread)
+    spread = [distribute_tensor(part, mesh, [layout]) for part in (x, weights)]
+    parts = value_and_gradients(parallelize_module(norm, mesh, SequenceParallel()), *spread)
     for part, expected in zip(parts, exact, strict=True):
         assert isinstance(part, DTensor)
         torch.testing.assert_close(part.full_tensor(), expected)
@@ -216,8 +216,8 @@ def value_and_gradients(norm: nn.Module, x: Tensor, weights: Tensor) -> list[Ten
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 @pytest.mark.parametrize("name", NORMS)
-def test_each_example_of_a_nested_tensor_is_a_batch(name: str, layout: torch.layout) -> None:
-    norm, examples = made(name).eval(), [inputs(2, 16), inputs(5, 16)]
+def test_each_example_of_a_nested_tensor_is_a_batch_of_its_own(name: str, layout: torch.layout) -> None:
+    norm, examples = norm_of(name).eval(), [inputs(2, 16), inputs(5, 16)]
     z = norm(torch.nested.nested_tensor(examples, layout=layout))
     assert z.layout == layout
     for part, x in zip(z.unbind(), examples, strict=True):
@@ -250,9 +250,9 @@ def test_a_subclass_of_tensor_takes_the_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [*(partial(made, name) for name in NORMS), partial(LayerNorm, 16, zero_centered=True)]
+    "make", [*(partial(norm_of, name) for name in NORMS), partial(LayerNorm, 16, zero_centered=True)]
 )
-def test_torchs_encoder_layer_does_not_pass_a_norm_by_in_evaluation(make: Callable[[], Any]) -> None:
+def test_torchs_encoder_layer_does_not_skip_a_norm_in_evaluation(make: Callable[[], Any]) -> None:
     """Without gradients its fast path would compute LayerNorm by the weights of whatever norm it has."""
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
     layer.norm1, layer.norm2 = make(), make()
@@ -264,7 +264,7 @@ def test_torchs_encoder_layer_does_not_pass_a_norm_by_in_evaluation(make: Callab
 
 @pytest.mark.parametrize("name", NORMS)
 def test_in_a_graph_of_fx_a_norm_is_one_node(name: str) -> None:
-    model = nn.Sequential(nn.Linear(16, 16), made(name)).eval()
+    model = nn.Sequential(nn.Linear(16, 16), norm_of(name)).eval()
     traced = torch.fx.symbolic_trace(model)
     assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
     x = inputs(2, 3, 16)
@@ -273,11 +273,11 @@ def test_in_a_graph_of_fx_a_norm_is_one_node(name: str) -> None:
 
 @pytest.mark.parametrize("name", NORMS)
 def test_integers_and_rows_of_another_width_are_refused(name: str) -> None:
-    """Each with its width, so that a mistake is found."""
+    """The message names both widths, so that a mistake is found."""
     with pytest.raises(NotImplementedError, match=r"torch\.int64: x must be floating-point"):
-        made(name)(torch.ones(2, 3, 16, dtype=torch.long))
+        norm_of(name)(torch.ones(2, 3, 16, dtype=torch.long))
     if name not in ("none", "weightnorm"):  # whose norm is in the layer before
         with pytest.raises((ValueError, RuntimeError), match=r"16.*\b15\b"):
-            made(name)(inputs(3, 2, 15))
+            norm_of(name)(inputs(3, 2, 15))
         with pytest.raises((ValueError, RuntimeError)):
-            made(name)(torch.tensor(1.0))
+            norm_of(name)(torch.tensor(1.0))

@@ -31,7 +31,7 @@ def deviation(x: Tensor, numerics: str) -> Tensor:
 
 
 def formula(name: str, numerics: str, at: Tensor, x: Tensor) -> Tensor:
-    """The paper's definition of rows x, with whatever is detached computed of other ones, `at`."""
+    """Return the paper's definition for rows x; what it detaches is computed from other rows, `at`."""
     mean = (at if name in MEAN_STOPPED else x).mean(-1, keepdim=True)
     y = (x - mean) / deviation(at if name in VARIANCE_STOPPED else x, numerics)
     y_at = (at - at.mean(-1, keepdim=True)) / deviation(at, numerics)
@@ -46,7 +46,7 @@ def formula(name: str, numerics: str, at: Tensor, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize("shape", [(2,), (7,), (64,), (3, 4)])
 def test_forward_and_gradient_follow_the_definition(name: str, numerics: str, shape: tuple[int, ...]) -> None:
-    """Of rows, and of several last axes as one row."""
+    """Rows lie along the last axis, or along several last axes."""
     x = 3 * torch.randn(5, math.prod(shape), dtype=torch.float64) + 2
     params = {"k": 0.2, "C": 1.5} if name == "adanorm" else {}
     norm = norm_factory(NormChoice(name, params, numerics))(shape, site="a")
@@ -87,7 +87,7 @@ def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     )
 
 
-def test_norms_that_make_the_same_of_a_row_say_so() -> None:
+def test_norms_that_compute_the_same_function_of_a_row_say_so() -> None:
     one, others = AdaNorm(8), [AdaNorm(8, k=0.2), AdaNorm(8, eps=1e-3), LayerNormSimple(8)]
     assert one.row_function is not None
     assert one.row_function == AdaNorm(8).row_function
@@ -96,7 +96,7 @@ def test_norms_that_make_the_same_of_a_row_say_so() -> None:
         assert other.row_function is None
 
 
-def test_rows_of_other_axes_and_of_one_number_in_released_numerics_are_refused() -> None:
+def test_other_axes_and_rows_of_one_number_in_released_numerics_are_refused() -> None:
     assert not AdaNorm(1)(torch.ones(2, 1)).any()
     with pytest.raises(ValueError, match="released numerics divide by H - 1: H=1 is too small"):
         AdaNorm(1, numerics="released")
@@ -136,7 +136,7 @@ def channels_first(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def released_layernorm(norm: Any, x: Tensor) -> Any:
-    """The unbiased deviation with eps added to it, as a well-known tutorial has it."""
+    """Return LayerNorm by the unbiased deviation with eps added to it, as a well-known tutorial has it."""
     gain = norm.weight if norm.gain_less_one is None else 1 + norm.gain_less_one
     return gain * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5) + norm.bias
 
@@ -221,12 +221,12 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
 def test_a_norm_is_its_formula(
     norm: Any, formula: Callable[[Any, Tensor], Any], shape: tuple[int, ...]
 ) -> None:
-    if len(shape) > 2 or getattr(norm, "groups", 1) < H:  # or a variance of single numbers
+    if len(shape) > 2 or getattr(norm, "groups", 1) < H:  # not a variance of single numbers
         norm = learned(copy.deepcopy(norm))
         assert_same(norm, partial(formula, norm), rows(*shape))
 
 
-def test_at_zero_an_eps_outside_the_root_gives_the_gradient_that_it_divides_by() -> None:
+def test_the_gradient_at_zero_is_one_over_an_eps_outside_the_root() -> None:
     zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(
         rowwise.RmsNorm(H, eps=0.5, eps_at="outside").double()(zeros).sum(), zeros
@@ -243,7 +243,7 @@ def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
 
 
 @pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
-def test_padded_positions_are_in_no_statistic(make: Callable[..., nn.Module]) -> None:
+def test_statistics_over_positions_leave_padding_out(make: Callable[..., nn.Module]) -> None:
     x, counted = rows(B, T, H), (torch.arange(T) % 4 > 0).expand(B, T)
     norm = make(H).double()
     assert_same(lambda x: norm(x, counted)[:, counted[0]], lambda x: norm(x[:, counted[0]]), x)
@@ -280,7 +280,7 @@ def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direct
     torch.testing.assert_close(layer(x) - layer.bias, 2 * (before - layer.bias))
 
 
-def test_adanorm_learns_c_when_told_to() -> None:
+def test_adanorm_learns_c_if_learn_c_is_set() -> None:
     plain, learned = AdaNorm(H, C=1.5).double(), AdaNorm(H, C=1.5, learn_C=True).double()
     x = X
     assert_same(learned, plain, x)
@@ -290,7 +290,7 @@ def test_adanorm_learns_c_when_told_to() -> None:
     torch.testing.assert_close(C.grad, plain(x).sum() / 1.5)
 
 
-def test_a_gate_is_drawn_by_torchs_seed_and_takes_none_of_its_random_numbers() -> None:
+def test_a_gate_follows_torchs_seed_and_uses_up_none_of_its_random_numbers() -> None:
     gates = []
     for _ in range(2):
         torch.manual_seed(3)
@@ -318,9 +318,9 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype
                 bias.fill_(0.25)
         exact = plain(x.double())
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 2**-8}[dtype]
-        found = norm(x)
-        assert found.dtype == dtype
-        torch.testing.assert_close(found.double(), exact, rtol=tolerance, atol=tolerance)
+        z = norm(x)
+        assert z.dtype == dtype
+        torch.testing.assert_close(z.double(), exact, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from tests.norms.cases import (
 pytestmark = pytest.mark.needs("numba")
 ADANORM = Member(k=0.1)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-Kernels = Callable[..., tuple[Tensor, Tensor]]  # of x, a member and perhaps dz: z and dx
+Kernels = Callable[..., tuple[Tensor, Tensor]]  # from x, a member and perhaps dz to z and dx
 
 
 def fused(member: Member) -> partial[Tensor]:
@@ -49,8 +49,8 @@ def by_numba(x: Tensor, member: Member, dz: Tensor | None = None) -> tuple[Tenso
 
 
 def by_triton(x: Tensor, member: Member, dz: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """On a GPU where there is one, else in Triton's interpreter."""
-    # What is freed here is what the kernels' outputs are made of.
+    """Compute on a GPU if there is one, otherwise in Triton's interpreter."""
+    # The kernels' outputs reuse this freed memory: a part that they do not write is NaN.
     poison = [torch.full_like(x, torch.nan, device=DEVICE) for _ in range(4)]
     del poison
     if DEVICE == "cuda":
@@ -76,15 +76,15 @@ TRITON = pytest.param(
 by_all = pytest.mark.parametrize("kernels", [by_definition, by_numba, TRITON])
 by_kernels = pytest.mark.parametrize("kernels", [by_numba, TRITON])
 SHAPES = [(rows, features) for rows in (0, 1, 9) for features in (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)]
-# A program of Triton has 2,048 elements' rows, a wide row one of its own; the interpreter takes ten
-# milliseconds a program. Programs are full, and full and part of one, and part of one.
+# A program of Triton computes rows of 2,048 elements together, or one wide row; the interpreter takes ten
+# milliseconds per program. The shapes make full programs, full and partial ones, and partial ones.
 FEWER = [(0, 64), (1, 1), (9, 2), (1, 63), (32, 64), (9, 127), (5, 512), (3, 1000), (2, 4096), (2, 10_007)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @of_the_family
 @by_all
-def test_they_are_the_definition_in_float64(kernels: Kernels, member: Member, dtype: torch.dtype) -> None:
+def test_kernels_compute_the_definition(kernels: Kernels, member: Member, dtype: torch.dtype) -> None:
     for rows, features in FEWER if kernels is by_triton else SHAPES:
         if member.numerics == "paper" or features > 1:
             x = inputs(rows, features, dtype=dtype)
@@ -118,7 +118,7 @@ def test_layout_and_leading_axes_do_not_matter(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
 @by_kernels
-def test_what_is_not_finite_spreads_as_in_layernorm(kernels: Kernels, value: float) -> None:
+def test_infinity_and_nan_spread_as_in_layernorm(kernels: Kernels, value: float) -> None:
     x, dz = inputs(4, 64), inputs(4, 64)
     x[1, 5], dz[2, 7] = value, value
     theirs = value_and_gradient(partial(torch.nn.functional.layer_norm, normalized_shape=[64]), x, dz)
@@ -131,7 +131,7 @@ def test_what_is_not_finite_spreads_as_in_layernorm(kernels: Kernels, value: flo
 def test_transposed_rows_are_computed_where_they_lie(member: Member) -> None:
     x = inputs(7, 5, 48)
     expected = value_and_gradient(fused(member), x)
-    for axes in ((0, 1), (0, 2), (1, 2)):  # of the first, (T, B, H) lies as (B, T, H)
+    for axes in ((0, 1), (0, 2), (1, 2)):  # by the first, (T, B, H) lies in memory as (B, T, H)
         parts = value_and_gradient(fused(member), x.transpose(*axes).contiguous().transpose(*axes))
         assert all(torch.equal(a, b) for a, b in zip(parts, expected, strict=True))
         assert all(part.is_contiguous() for part in parts)
@@ -139,8 +139,8 @@ def test_transposed_rows_are_computed_where_they_lie(member: Member) -> None:
 
 @of_the_family
 @by_all
-def test_a_row_whose_variance_overflows_is_nan_and_no_zeros(kernels: Kernels, member: Member) -> None:
-    """As in torch's LayerNorm."""
+def test_a_row_whose_variance_overflows_becomes_nan_and_not_zero(kernels: Kernels, member: Member) -> None:
+    """The same holds for torch's LayerNorm."""
     x = inputs(3, 8)
     x[1] = 1e25 * torch.tensor([1.0, -1.0]).repeat(4)
     assert torch.nn.functional.layer_norm(x, [8])[1].isnan().all()
@@ -178,7 +178,7 @@ def test_a_forked_child_computes_with_the_threads_that_it_has() -> None:
     assert os.waitpid(child, 0) == (child, 0)
 
 
-def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_folder_of_this_user(
+def test_compiled_code_lies_in_a_private_temporary_folder_if_no_other_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "doubling.py").write_text(
@@ -212,30 +212,30 @@ def test_where_nothing_can_be_written_the_compiled_code_lies_in_a_temporary_fold
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @of_the_family
-def test_no_more_is_kept_than_x_and_a_number_a_row(member: Member, dtype: torch.dtype) -> None:
-    kept: list[Tensor] = []
+def test_autograd_saves_no_more_than_x_and_one_number_per_row(member: Member, dtype: torch.dtype) -> None:
+    saved: list[Tensor] = []
 
-    def keep(tensor: Tensor) -> Tensor:
-        kept.append(tensor)
+    def save(tensor: Tensor) -> Tensor:
+        saved.append(tensor)
         return tensor
 
     x = inputs(10, 64, dtype=dtype).requires_grad_()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         fused(member)(x)
     is_multiple = member.k == 0 and member.detach_mean and member.detach_variance
-    assert [tensor.numel() for tensor in kept] == ([10] if is_multiple else [640, 10])
-    assert is_multiple or kept[0].data_ptr() == x.data_ptr()
+    assert [tensor.numel() for tensor in saved] == ([10] if is_multiple else [640, 10])
+    assert is_multiple or saved[0].data_ptr() == x.data_ptr()
 
 
 @pytest.mark.parametrize("backend", ["eager", "fused"])
-def test_under_autocast_float32_comes_out(backend: Any) -> None:
+def test_the_result_under_autocast_is_float32(backend: Any) -> None:
     x = inputs(4, 16, dtype=torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
         z = closed_form(x, ADANORM, backend=backend)
     assert torch.equal(z, closed_form(x.float(), ADANORM, backend=backend))
 
 
-def test_auto_takes_the_kernels_but_in_float64() -> None:
+def test_auto_takes_the_kernels_except_in_float64() -> None:
     x = inputs(7, 100)
     assert torch.equal(closed_form(x, ADANORM), fused(ADANORM)(x))
     for backend in get_args(backends.Backend):
@@ -263,7 +263,7 @@ def test_a_kernels_compiler_may_come_from_a_package_of_another_name(monkeypatch:
 
 
 @pytest.mark.needs("triton")
-def test_triton_needs_a_c_compiler_and_numba_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_triton_needs_a_c_compiler_and_numba_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CC", raising=False)
     assert backends._missing("cuda") == "triton finds no C compiler with Python's headers"
@@ -274,7 +274,7 @@ def test_triton_needs_a_c_compiler_and_numba_none(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", NORMS)
-def test_what_a_record_says_computed_a_norm_is_what_autograd_saw(name: str) -> None:
+def test_the_backend_on_record_is_the_one_that_autograd_saw(name: str) -> None:
     norm = norm_factory(NormChoice(name))(8, site="a")
     steps: list[Any] = [norm(1 * inputs(2, 3, 8).requires_grad_()).grad_fn]
     names = set()
@@ -282,8 +282,8 @@ def test_what_a_record_says_computed_a_norm_is_what_autograd_saw(name: str) -> N
         step = steps.pop()
         names.add(type(step).__name__)
         steps += [before for before, _ in step.next_functions if before is not None]
-    saw = "fused" if "_FusedBackward" in names else "eager"
-    assert backends.describe(norm, "auto", "cpu").partition(":")[0] == saw
+    expected = "fused" if "_FusedBackward" in names else "eager"
+    assert backends.describe(norm, "auto", "cpu").partition(":")[0] == expected
 
 
 NO_COMPILERS = """
@@ -307,14 +307,14 @@ assert arc_standard.is_done(states, 0) and states.heads.tolist() == [0, 0, 1]
 """
 
 
-def test_without_compilers_auto_is_eager_models_do_without_and_nothing_warns() -> None:
+def test_without_compilers_auto_is_eager_and_models_work_without_warnings() -> None:
     program = [sys.executable, "-W", "error:::adanorm", "-c", NO_COMPILERS]
     done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["eager: numba is not installed", "eager: triton is not installed"]
 
 
-def test_what_was_just_compiled_gives_the_bits_of_what_the_cache_has(tmp_path: Path) -> None:
+def test_freshly_compiled_code_gives_the_same_bits_as_cached_code(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     first, second = (
         commands.run("tests.norms.test_fused", environment=environment, imported="libraries")
@@ -328,7 +328,7 @@ def test_what_was_just_compiled_gives_the_bits_of_what_the_cache_has(tmp_path: P
 
 @pytest.mark.needs("triton")
 def test_tritons_kernels_compile_without_a_gpu(tmp_path: Path) -> None:
-    """The interpreter takes what the compiler refuses."""
+    """The interpreter accepts code that the compiler refuses."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     done = commands.run("tests.norms.compiled_for_hopper", environment=environment, imported="libraries")
     assert done.returncode == 0, done.stderr

@@ -26,7 +26,7 @@ def batches(count: int, *shape: int) -> list[Tensor]:
 
 
 def moved(norm: nn.Module) -> nn.Module:
-    """The norm with its gain and bias off their initial values."""
+    """Return the norm with its gain and bias moved off their initial values."""
     with torch.no_grad():
         for name, parameter in norm.named_parameters():
             parameter.copy_(torch.linspace(0.5, 1.5, parameter.numel()) + len(name))
@@ -58,14 +58,14 @@ def test_batchnorm_of_images_is_torchs_batchnorm2d() -> None:
     torch.testing.assert_close(BatchNorm(H).double()(x), expected)
 
 
-def test_padding_is_in_no_statistic() -> None:
+def test_batchnorm_leaves_padding_out_of_its_statistics() -> None:
     ours, theirs = BatchNorm(H).double(), nn.BatchNorm1d(H).double()
     x = batches(1, 3, 5, H)[0].requires_grad_()
     rows = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
-    found, expected = ours(x, rows)[rows], theirs(x[rows])
-    torch.testing.assert_close(found, expected)
+    result, expected = ours(x, rows)[rows], theirs(x[rows])
+    torch.testing.assert_close(result, expected)
     torch.testing.assert_close(ours.running_var, theirs.running_var)
-    gradients = [torch.autograd.grad(z.pow(3).sum(), x, retain_graph=True)[0] for z in (found, expected)]
+    gradients = [torch.autograd.grad(z.pow(3).sum(), x, retain_graph=True)[0] for z in (result, expected)]
     torch.testing.assert_close(*gradients)
     two = torch.tensor([[1, 1, 0, 0, 0], [0] * 5, [0] * 5], dtype=torch.bool)
     torch.testing.assert_close(ours(x, two)[two], theirs(x[two]))  # the fewest that have statistics
@@ -73,7 +73,7 @@ def test_padding_is_in_no_statistic() -> None:
 
 @pytest.mark.parametrize("choices", [{"momentum": 0.25}, {"momentum": 0.75, "convention": "old"}])
 @pytest.mark.parametrize(("variance", "correction"), [("unbiased", 1), ("biased", 0)])
-def test_momentum_weighs_the_new_value_or_the_old_and_the_stated_estimate_of_the_variance(
+def test_momentum_and_the_estimate_of_the_variance_follow_their_settings(
     choices: dict[str, Any], variance: str, correction: int
 ) -> None:
     x = batches(1, 9, H)[0]
@@ -104,7 +104,7 @@ SHARED: dict[str, Callable[[], nn.Module]] = {
 
 
 def steps(norm: nn.Module, rank: int, world: int) -> tuple[list[Tensor], dict[str, Tensor]]:
-    """Return the gradients of a process's share of 20 batches, some with fewer rows than processes."""
+    """Return the gradients for a process's share of 20 batches, some with fewer rows than processes."""
     norm, gradients = moved(norm.double()), []
     for index, x in enumerate(batches(20, 9, 4, H)):
         leaf = x[: 3 if index % 5 == 2 else 9][rank::world].clone().requires_grad_()
@@ -128,11 +128,11 @@ def share_of_synchronized_norms(rank: int, world: int, port: int, folder: Path) 
 
 
 @pytest.mark.parametrize("world", [2, 4])
-def test_synchronized_processes_are_one_batch_over_20_steps(world: int, tmp_path: Path) -> None:
+def test_synchronized_processes_compute_as_one_batch_over_20_steps(world: int, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        place = str(world), str(free.getsockname()[1]), str(tmp_path)
-    processes = [commands.start("tests.norms.test_over_batch", str(rank), *place) for rank in range(world)]
+        address = str(world), str(free.getsockname()[1]), str(tmp_path)
+    processes = [commands.start("tests.norms.test_over_batch", str(rank), *address) for rank in range(world)]
     assert [process.wait(200) for process in processes] == [0] * world
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
     for name, make in SHARED.items():
@@ -154,7 +154,7 @@ def test_a_norm_over_the_batch_that_several_processes_would_change_is_refused(cl
 by_position: Any = partial(BatchNorm, H, over="examples")
 
 
-def test_it_is_torchs_batchnorm_at_each_position() -> None:
+def test_batchnorm_over_examples_is_torchs_batchnorm_at_each_position() -> None:
     torch.manual_seed(0)
     ours, torchs = by_position(positions=T), [nn.BatchNorm1d(H) for _ in range(T)]
     for train in (True, True, False):
@@ -166,7 +166,7 @@ def test_it_is_torchs_batchnorm_at_each_position() -> None:
     torch.testing.assert_close(ours.running_var, variances)
 
 
-def test_padding_is_in_no_statistic_of_its_position() -> None:
+def test_batchnorm_over_examples_leaves_padding_out_of_its_statistics() -> None:
     torch.manual_seed(0)
     x, rows = torch.randn(6, T, H), torch.ones(6, T, dtype=torch.bool)
     rows[2:, 3] = False
@@ -192,7 +192,7 @@ def test_an_unseen_position_takes_the_running_values_of_the_last_seen_one() -> N
     torch.testing.assert_close(z[:, 1:], (x[:, 1:] - mean) * (variance + 1e-5).rsqrt())
 
 
-def test_what_shows_it_no_positions_is_refused_with_the_reason() -> None:
+def test_batchnorm_over_examples_is_refused_at_sites_without_positions() -> None:
     over_examples = ["norm=batchnorm", "norm.params.over=examples"]
     with pytest.raises(ValueError, match="a position's, and the sites show it one row per example"):
         compatible_norm(compose_experiment(["task=enwik8-rnn", *over_examples]))

@@ -91,7 +91,7 @@ def test_released_numerics_of_a_norm_without_them_are_refused(name: str) -> None
 
 
 class Plain(nn.Module):
-    """A norm that inherits from torch's modules alone, and declares what is different of it."""
+    """A norm that inherits from torch's modules alone, and declares how it differs from the defaults."""
 
     depends_on_batch = True
 
@@ -121,14 +121,14 @@ def test_a_plain_module_is_a_norm_with_what_it_declares_and_the_defaults() -> No
 
 
 class Heads(nn.GroupNorm):
-    """A norm that not every width suits, as others write it; `groups` is a word, and no number."""
+    """A norm that does not fit every width, as others write it; its `groups` is a word and no number."""
 
     def __init__(self, dim: int, *, heads: int = 8, groups: str = "heads") -> None:
         assert dim % heads == 0, "heads divide dim"
         super().__init__(heads, dim)
 
 
-def test_a_norm_may_need_a_width_that_its_heads_divide_and_what_it_raises_is_a_line() -> None:
+def test_a_norm_may_need_a_width_that_its_heads_divide_and_its_error_is_one_line() -> None:
     assert norm_factory(NormChoice("heads", outside=Heads))(16, site="a").num_channels == 16
     with pytest.raises(ValueError, match=r"^norm heads: AssertionError: heads divide dim"):
         norm_factory(NormChoice("heads", {"heads": 7}, outside=Heads))

@@ -39,7 +39,7 @@ def changed(name: str, forward: Callable[[Any, Tensor], Tensor]) -> type[FamilyR
 
 
 less = changed("LessRMSNorm", lambda norm, x: 0.9 * FamilyRMSNorm.forward(norm, x))
-# What is learned is the gain less one; and one that is called a norm, and is none.
+# The first learns its gain less one; the second is called a norm and is none.
 gemma = changed("GemmaRMSNormFast", lambda n, x: FamilyRMSNorm.forward(n, x) / n.weight * (1 + n.weight))
 shifting = changed("ShiftingLayerNorm", lambda norm, x: x + norm.weight)
 
@@ -52,7 +52,7 @@ class GatedRMSNorm(FamilyRMSNorm):
 
 
 class BareLayerNorm(nn.Identity):
-    """Nothing in it says over how many features it is."""
+    """A norm that does not say over how many features it is."""
 
 
 class WrittenOutLayerNorm(nn.Module):
@@ -87,10 +87,10 @@ def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None
     with torch.no_grad():
         by_hand.heads.head.weight.normal_(generator=torch.Generator().manual_seed(2))  # it starts at 0
         model.heads.head.weight.copy_(by_hand.heads.head.weight)
-    found = adanorm.swap(model, "adanorm")
+    report = adanorm.swap(model, "adanorm")
     names = [f"encoder.layers.encoder_layer_{i}.ln_{j}" for i in (0, 1) for j in (1, 2)]
-    assert found.sites == (*names, "encoder.ln")
-    assert found.left == {}
+    assert report.sites == (*names, "encoder.ln")
+    assert report.left == {}
     by_hand.load_state_dict(model.state_dict())
     assert torch.equal(model(images()), by_hand(images()))
     model(images()).sum().backward()
@@ -99,8 +99,8 @@ def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None
 
 def test_globs_choose_sites_and_the_rest_stays() -> None:
     model = vision_transformer()
-    found = adanorm.swap(model, "rmsnorm", where=["encoder.layers.*.ln_1", "encoder.ln"])
-    assert found.sites == (*(f"encoder.layers.encoder_layer_{i}.ln_1" for i in (0, 1)), "encoder.ln")
+    report = adanorm.swap(model, "rmsnorm", where=["encoder.layers.*.ln_1", "encoder.ln"])
+    assert report.sites == (*(f"encoder.layers.encoder_layer_{i}.ln_1" for i in (0, 1)), "encoder.ln")
     assert type(model.encoder.ln) is RmsNorm
     assert type(model.encoder.layers[0].ln_2) is nn.LayerNorm
 
@@ -116,7 +116,7 @@ def test_globs_choose_sites_and_the_rest_stays() -> None:
         ([BareLayerNorm()], "*", "^0: BareLayerNorm is over unknown axes, not the last alone$"),
     ],
 )
-def test_where_nothing_can_be_swapped_it_says_why(parts: list[nn.Module], where: Any, message: str) -> None:
+def test_a_swap_that_finds_no_norm_says_why(parts: list[nn.Module], where: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         adanorm.swap(nn.Sequential(*parts), "rmsnorm", where=where)
     with pytest.raises(ValueError, match="the model itself is a norm"):
@@ -136,14 +136,14 @@ def test_where_nothing_can_be_swapped_it_says_why(parts: list[nn.Module], where:
         (partial(torch.softmax, dim=0), {}, r"a class of torch\.nn\.Module"),
     ],
 )
-def test_a_mistake_is_a_line_and_the_model_stays(norm: Any, params: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_one_line_and_changes_nothing(norm: Any, params: dict[str, Any], message: str) -> None:
     model = nn.Sequential(nn.LayerNorm(3), nn.LayerNorm(4))
     with pytest.raises(ValueError, match=message):
         adanorm.swap(model, norm, params=params)
     assert {type(norm) for norm in model} == {nn.LayerNorm}
 
 
-def test_a_class_of_ones_own_and_a_partial_of_one_are_norms() -> None:
+def test_a_class_of_the_users_and_a_partial_of_it_are_norms() -> None:
     norms: list[Any] = [partial(FamilyRMSNorm, eps=1.0), FamilyRMSNorm]
     for norm in norms:
         model: Any = nn.Sequential(nn.LayerNorm(4))
@@ -180,7 +180,7 @@ class AroundLayerNorm(nn.Module):
         return result
 
 
-def test_a_norm_inside_a_norm_goes_with_it_and_a_second_swap_says_that_one_was_made() -> None:
+def test_a_norm_inside_a_norm_is_swapped_with_it_and_a_second_swap_is_refused() -> None:
     model = nn.Sequential(AroundLayerNorm(4))
     assert adanorm.swap(model, "rmsnorm").sites == ("0",)
     assert [*model.state_dict()] == ["0.weight"]
@@ -199,14 +199,14 @@ MOVES: dict[str, Callable[[nn.Module], Any]] = {
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("move", MOVES.values(), ids=list(MOVES))
-def test_norms_go_where_the_model_goes(move: Callable[[nn.Module], Any], affine: bool, keep: bool) -> None:
-    def made() -> nn.Module:
+def test_norms_move_with_the_model(move: Callable[[nn.Module], Any], affine: bool, keep: bool) -> None:
+    def build() -> nn.Module:
         return nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, elementwise_affine=affine))
 
     def kinds(model: nn.Module) -> list[Any]:
         return [(name, p.device, p.dtype) for name, p in model.named_parameters()]
 
-    model, plain, after = made(), made(), made()
+    model, plain, after = build(), build(), build()
     adanorm.swap(model, "layernorm", keep=keep)
     for one in (model, plain, after):
         move(one)
@@ -220,7 +220,7 @@ def test_norms_go_where_the_model_goes(move: Callable[[nn.Module], Any], affine:
         assert not keep or not affine or one.get_parameter("1.weight") is before["1.weight"]
 
 
-def test_hooks_mode_frozen_and_tied_parameters_stay_what_they_are() -> None:
+def test_a_swap_keeps_hooks_mode_and_frozen_and_tied_parameters() -> None:
     model, calls = nn.Sequential(nn.LayerNorm(4), nn.LayerNorm(4), FamilyRMSNorm(4)).eval(), []
     first, second, third = model
     second.weight = first.weight
@@ -246,7 +246,7 @@ def test_hooks_mode_frozen_and_tied_parameters_stay_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("where", ["cpu", "meta"])
-def test_a_norm_is_known_on_meta_and_whatever_its_gain_is(where: str) -> None:
+def test_a_norm_is_recognized_on_meta_and_with_any_gain(where: str) -> None:
     with torch.device(where):
         parts = {"rms": FamilyRMSNorm(4), "less": less(4), "shift": shifting(4)}
     for part in parts.values():
@@ -278,7 +278,7 @@ def test_kept_gains_and_biases_are_the_same_parameters_behind_the_norm() -> None
 
 
 @pytest.mark.parametrize("norm", ["adanorm", "rmsnorm", "layernorm"])
-def test_a_kept_gain_less_one_stays_one_behind_the_norm(norm: str) -> None:
+def test_a_kept_gain_that_is_learned_less_one_stays_so_behind_the_norm(norm: str) -> None:
     x, model = torch.randn(3, 8), nn.Sequential(gemma(8), nn.Linear(8, 8))
     before = model.get_parameter("0.weight")
     nn.init.normal_(before, std=0.1)
@@ -309,7 +309,7 @@ def test_restore_gives_the_model_back_and_a_copy_can_be_restored_too() -> None:
         adanorm.restore(model)
 
 
-def test_a_norm_is_known_by_what_it_computes() -> None:
+def test_a_norm_is_recognized_by_what_it_computes() -> None:
     model = nn.ModuleDict(
         {
             "rms": FamilyRMSNorm(8),
@@ -325,10 +325,10 @@ def test_a_norm_is_known_by_what_it_computes() -> None:
             "shared": nn.ModuleList([norm := nn.LayerNorm(8), norm]),
         }
     )
-    found = adanorm.swap(model, "rmsnorm")
-    assert found.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
-    assert set(found.left) == {"channels", "axes", "shift", "less", "gated"}
-    assert found.left["gated"] == "GatedRMSNorm also takes gate"
+    report = adanorm.swap(model, "rmsnorm")
+    assert report.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
+    assert set(report.left) == {"channels", "axes", "shift", "less", "gated"}
+    assert report.left["gated"] == "GatedRMSNorm also takes gate"
     assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), "one module stays one"
     assert model["bf16"](torch.randn(2, 8).bfloat16()).dtype == torch.bfloat16
 
@@ -355,7 +355,7 @@ def test_a_swapped_model_can_be_exported_and_compiled(keep: bool) -> None:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_swapped_model_has_no_parameter_that_distribution_would_miss(keep: bool, tmp_path: Path) -> None:
+def test_every_parameter_of_a_swapped_model_gets_a_gradient(keep: bool, tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.RMSNorm(16))
     adanorm.swap(model, "adanorm", keep=keep)
     distributed.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)

@@ -1,8 +1,8 @@
-"""With this folder on PYTHONPATH an interpreter that is to run a module of MODULES has a fork do it.
+"""With this folder on PYTHONPATH, an interpreter lets a fork run the module if it is one of MODULES.
 
-It is for the processes that a study, torchrun or a script starts; tests/commands.py has the forks. The
-interpreter stays and is what its parent sees: signals go on to the fork, which ends with it, and it ends as
-the fork does.
+This serves the processes that a study, torchrun or a script starts; tests/commands.py makes the forks. The
+interpreter stays, since its parent sees it: it forwards signals to the fork, ends the fork when it ends, and
+ends as the fork does.
 """
 
 import os

@@ -23,22 +23,22 @@ ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"trai
 @pytest.fixture
 def run(smoke: Callable[..., Experiment]) -> Experiment:
     """A run on record, written as runs write it: with the checksums of its files and its own."""
-    record_as_run(made := smoke("norm=adanorm"), ["0", "1"], rows=ROWS, test={"accuracy": 75.0})
-    return made
+    record_as_run(experiment := smoke("norm=adanorm"), ["0", "1"], rows=ROWS, test={"accuracy": 75.0})
+    return experiment
 
 
 def complaint(folder: Path) -> str:
-    """What is said of a run that is not counted; nothing where it is."""
-    with warnings.catch_warnings(record=True) as told:
+    """Return the reason why a run is not counted; '' if it is counted."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = reader.result(folder)
-    assert (found is None) == bool(told)
-    return str(told[0].message).partition(" is not counted: ")[2] if told else ""
+        result = reader.result(folder)
+    assert (result is None) == bool(caught)
+    return str(caught[0].message).partition(" is not counted: ")[2] if caught else ""
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz"])
 @pytest.mark.parametrize("change", ["cut by a byte", "a bit flipped", "emptied", REMOVED])
-def test_a_file_that_has_changed_takes_the_record_out(run: Experiment, name: str, change: str) -> None:
+def test_a_record_with_a_changed_file_is_not_counted(run: Experiment, name: str, change: str) -> None:
     path = run.folder() / name
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
     spoil(path, change, Random(0))
@@ -51,12 +51,12 @@ def test_a_file_that_has_changed_takes_the_record_out(run: Experiment, name: str
     ("task", "test"),
     [("rt", {"accuracy": 0.0}), ("rt", {"accuracy": 100.0}), ("de-en", {"bleu": 100.00000000000004})],
 )
-def test_the_worst_and_the_best_score_that_can_be_are_counted(
+def test_the_worst_and_the_best_possible_score_are_counted(
     smoke: Callable[..., Experiment], task: str, test: dict[str, float]
 ) -> None:
     """The best that sacrebleu gives is a little above 100."""
-    record(made := smoke(f"task={task}", "norm=adanorm"), test=test)
-    assert complaint(made.folder()) == ""
+    record(run := smoke(f"task={task}", "norm=adanorm"), test=test)
+    assert complaint(run.folder()) == ""
 
 
 EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -78,14 +78,14 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("expected", EDITS)
-def test_a_result_that_cannot_be_the_folders_is_not_counted(run: Experiment, expected: str) -> None:
+def test_a_result_that_contradicts_its_folder_is_not_counted(run: Experiment, expected: str) -> None:
     values = said(run.folder())
     EDITS[expected](values)
     seal(run.folder(), values)
     assert complaint(run.folder()) == expected
 
 
-def test_a_key_of_a_later_version_is_read_over_and_only_numbers_are_written(run: Experiment) -> None:
+def test_an_unknown_key_is_ignored_and_only_finite_numbers_are_written(run: Experiment) -> None:
     seal(run.folder(), {**said(run.folder()), "energy": 3.0})
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -101,11 +101,11 @@ def test_a_file_larger_than_any_record_has_is_not_read(run: Experiment, name: st
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("left", [(), ("files",), ("files", "checksum")])
-def test_a_result_that_was_edited_is_not_counted(run: Experiment, left: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("keys_left", [(), ("files",), ("files", "checksum")])
+def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys_left: tuple[str, ...]) -> None:
     path = run.folder() / "result.json"
-    written = json.loads(path.read_bytes())
-    edited = {**said(run.folder()), "test": {"accuracy": 75.5}, **{key: written[key] for key in left}}
+    values = json.loads(path.read_bytes())
+    edited = {**said(run.folder()), "test": {"accuracy": 75.5}, **{key: values[key] for key in keys_left}}
     path.write_text(json.dumps(edited))
     assert complaint(run.folder()) == (
         "it is not what was written" if "checksum" in edited else "it has no checksum"
@@ -122,7 +122,7 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, left: tuple[st
         ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
     ],
 )
-def test_rows_that_lack_take_the_record_out(run: Experiment, rows: list[int | str], expected: str) -> None:
+def test_missing_rows_make_a_record_uncounted(run: Experiment, rows: list[int | str], expected: str) -> None:
     path = run.folder() / "metrics.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("".join(f"{lines[row] if isinstance(row, int) else row}\n" for row in rows))
@@ -148,7 +148,7 @@ def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:
         ({"task": 7}, "config.yaml: task, norm or data is no section"),
     ],
 )
-def test_settings_that_are_no_runs_are_not_counted_though_every_checksum_is_true(
+def test_settings_of_no_run_are_not_counted_under_true_checksums(
     run: Experiment, settings: dict[str, Any], expected: str
 ) -> None:
     folder = run.folder().rename(run.folder().with_name(f"smoke-seed1-{digest_of(settings)}"))

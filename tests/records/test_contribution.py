@@ -28,7 +28,7 @@ OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
 Contents = dict[str, bytes]
 
 
-def made(runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=adanorm") -> Experiment:
+def make_run(runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=adanorm") -> Experiment:
     run = compose_experiment(["task=rt", norm, "scale=mini", f"seed={seed}", f"runs={runs}"])
     right = OF_32[seed] if right is None else right
     record(run, counted={"accuracy": [[int(n < right)] for n in range(32)]}, seconds=1.0)
@@ -37,12 +37,12 @@ def made(runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=
     return run
 
 
-def given(*runs: Experiment) -> list[reader.Record]:
+def records_of(*runs: Experiment) -> list[reader.Record]:
     return [reader.record(run.folder()) for run in runs]
 
 
 def write(path: Path, *runs: Experiment) -> str:
-    path.write_bytes(contribution.written(given(*runs), MACHINE, {}))
+    path.write_bytes(contribution.written(records_of(*runs), MACHINE, {}))
     return str(path)
 
 
@@ -50,20 +50,20 @@ def merge(*arguments: object) -> None:
     dispatch(["merge", *map(str, arguments)])
 
 
-def test_the_table_of_another_clone_has_contributed_runs_and_marks_them_and_what_was_repeated(
+def test_the_table_of_another_clone_marks_contributed_and_repeated_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    file = write(tmp_path / "file", made(there, 1), made(there, 2), made(there, 3))
-    made(here, 1, right=22)
-    made(here, 2)
+    file = write(tmp_path / "file", make_run(there, 1), make_run(there, 2), make_run(there, 3))
+    make_run(here, 1, right=22)
+    make_run(here, 2)
     before = files_in(tmp_path)
     merge(file, f"runs={here}", "add=false")
     assert files_in(tmp_path) == before
     merge(file, f"runs={here}")
-    told = capsys.readouterr().out
-    assert "repeated elsewhere, 68.75 here, +6.25 on Another (TM) CPU" in " ".join(told.split())
-    assert "new, 81.25 beside" in told
+    output = capsys.readouterr().out
+    assert "repeated elsewhere, 68.75 here, +6.25 on Another (TM) CPU" in " ".join(output.split())
+    assert "new, 81.25 beside" in output
     study = Study(title="T", rows=["adanorm"], columns=["rt"], scale="mini", seeds=[1, 2, 3])
     table = Table(study, study_grid(study, runs=str(here)))
     cell = table.cells["adanorm", "rt"]
@@ -86,7 +86,7 @@ def test_a_norm_from_outside_is_merged_without_its_code_being_imported(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "untold.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.chdir(tmp_path / "mine")
-    run = made(tmp_path / "there", norm="norm.path=untold:Norm")
+    run = make_run(tmp_path / "there", norm="norm.path=untold:Norm")
     (run.folder() / "code").mkdir()
     (run.folder() / "code" / "untold.py").write_bytes((tmp_path / "mine" / "untold.py").read_bytes())
     file = write(tmp_path / "file", run)
@@ -97,8 +97,8 @@ def test_a_norm_from_outside_is_merged_without_its_code_being_imported(
     assert one.contribution
 
 
-def test_a_merge_that_is_killed_leaves_what_was_there_and_the_next_completes_it(tmp_path: Path) -> None:
-    order = ["merge", write(tmp_path / "file", made(tmp_path / "there")), "runs=runs"]
+def test_a_killed_merge_leaves_what_was_there_and_the_next_one_completes_it(tmp_path: Path) -> None:
+    order = ["merge", write(tmp_path / "file", make_run(tmp_path / "there")), "runs=runs"]
     whole = tmp_path / "whole"
     assert faults.run(order, whole).code == 0
     writes = (whole / faults.WRITES).read_text().splitlines()
@@ -113,7 +113,7 @@ def test_a_merge_that_is_killed_leaves_what_was_there_and_the_next_completes_it(
 
 
 def test_a_run_that_was_counted_after_it_was_kept_is_no_contribution(tmp_path: Path) -> None:
-    folder = made(tmp_path / "runs").folder()
+    folder = make_run(tmp_path / "runs").folder()
     contents = reader.record(folder).contents()
     counts = contents.pop("test_counts.json").decode()
     file, shelf = store.file_of(folder.parent), tmp_path / "shelf"
@@ -122,14 +122,14 @@ def test_a_run_that_was_counted_after_it_was_kept_is_no_contribution(tmp_path: P
     store.beside(file, "test_counts.json").write_text(
         json.dumps({"run": folder.name, "counts": counts}) + "\n"
     )
-    kept = reader.record(folder)
-    assert "accuracy" in kept.counts
+    stored = reader.record(folder)
+    assert "accuracy" in stored.counts
     with pytest.raises(ValueError, match=r"it has no test_counts\.json: it was made before runs wrote one"):
-        contribution.checked(kept)
+        contribution.checked(stored)
 
 
 def resealed(contents: Contents, **result: Any) -> Contents:
-    """Contents with a result that says something else, with checksums that are true."""
+    """Return contents whose result has other values, with checksums that are true."""
     values = {**json.loads(contents["result.json"]), **result}
     sums = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name in values["files"]}
     values |= {"files": {**sums, **result.get("files", {})}}
@@ -152,7 +152,7 @@ def added(name: str, content: bytes = b"x = 1\n") -> Callable[[Contents], Conten
 BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (98 + n, 98 + n, b",".join([b"*%c" % (97 + n)] * 9)) for n in range(12)
 )
-# A run whose files are other ones, under checksums that are true.
+# Edits of the files of a run, under checksums that are true.
 RUNS: Mapping[str, Callable[[Contents], Contents]] = {
     "an edited score": lambda of: resealed(of, test={"accuracy": 90.0}),
     "a score that is no number": lambda of: resealed(of, test={"accuracy": float("nan")}),
@@ -189,7 +189,7 @@ RUNS: Mapping[str, Callable[[Contents], Contents]] = {
 
 
 def headed(**facts: Any) -> Callable[[bytes], bytes]:
-    """An edit of a file: another head, whose checksum is true."""
+    """Return an edit of a file: other facts in the head, under a checksum that is true."""
 
     def edit(text: bytes) -> bytes:
         head, _, body = text.partition(b"\n")
@@ -200,7 +200,7 @@ def headed(**facts: Any) -> Callable[[bytes], bytes]:
 
 
 def bodied(edit: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """An edit of a file's other lines; the head has their true SHA-256."""
+    """Return an edit of the lines below the head of a file; the head has their true SHA-256."""
 
     def edited(text: bytes) -> bytes:
         head, _, body = text.partition(b"\n")
@@ -232,7 +232,7 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-def test_a_file_that_is_no_contribution_is_not_replaced_by_one(tmp_path: Path) -> None:
+def test_contribute_does_not_overwrite_a_file_that_is_no_contribution(tmp_path: Path) -> None:
     (notes := tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"^output=.*notes\.txt: exists and is no contribution"):
         dispatch(["contribute", "rt/adanorm", f"output={notes}"])
@@ -243,9 +243,9 @@ def test_a_file_that_is_no_contribution_is_not_replaced_by_one(tmp_path: Path) -
 def test_a_norm_or_task_that_this_checkout_lacks_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, name: str
 ) -> None:
-    (one,) = given(made(tmp_path))
-    known = {group: [other for other in choices(group) if other != name]}
-    monkeypatch.setattr(contribution, "choices", lambda asked: known.get(asked) or choices(asked))
+    (one,) = records_of(make_run(tmp_path))
+    choices_here = {group: [other for other in choices(group) if other != name]}
+    monkeypatch.setattr(contribution, "choices", lambda kind: choices_here.get(kind) or choices(kind))
     with pytest.raises(ValueError, match=f"^no {group} '{name}' here: its code comes first$"):
         contribution.checked(one)
 
@@ -257,8 +257,8 @@ NAMES = {"another's digest": "mini-seed1-00000000", "a path": "../../../evil", "
 def test_a_hostile_contribution_is_refused_in_one_line_and_nothing_is_written(
     tmp_path: Path, how: str
 ) -> None:
-    (one,) = given(run := made(tmp_path / "there"))
-    made(tmp_path / "here", 2)
+    (one,) = records_of(run := make_run(tmp_path / "there"))
+    make_run(tmp_path / "here", 2)
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
     named = run.folder().parent / NAMES.get(how, run.folder().name)
     lines = {name: json.loads(line) for name, line in store.as_lines(named.name, contents).items()}

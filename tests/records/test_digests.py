@@ -14,7 +14,7 @@ from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.files import digest_of
 from adanorm.records import reader
 
-# What is left out of an identity has no bearing on it, whatever it is.
+# Settings that an identity leaves out, with values of no importance.
 ASIDE: dict[str, Any] = {
     "device": "cpu",
     "threads": 3,
@@ -27,14 +27,14 @@ ASIDE: dict[str, Any] = {
 
 @cache
 def recorded(folder: Path) -> dict[Path, dict[str, Any]]:
-    found = {record.folder: record.identity for record in reader.records(folder)}
-    if not found:
+    identities = {record.folder: record.identity for record in reader.records(folder)}
+    if not identities:
         pytest.skip(f"no records in {folder}")
-    return found
+    return identities
 
 
 def experiment_of(identity: dict[str, Any]) -> Experiment:
-    """The experiment of a run's identity: what a section must be given and the identity lacks was null."""
+    """Return the experiment of a run's identity; a required setting that the identity lacks was null."""
     values: dict[str, Any] = deepcopy({**identity, **ASIDE})
     tags = {values["data"]["reader"], values["model"]["name"]}
     for _ in range(20):
@@ -70,7 +70,7 @@ def test_the_digest_of_every_recorded_analysis_is_in_its_folders_name() -> None:
         settings = dict(identity["analysis"])
         run = experiment_of({key: value for key, value in identity.items() if key != "analysis"})
         name = settings.pop("name")
-        given = {key: str(value) for key, value in settings.items() if key != "evaluate"}
-        record = AnalysisRecord(load_analysis(name, given), run)
+        options = {key: str(value) for key, value in settings.items() if key != "evaluate"}
+        record = AnalysisRecord(load_analysis(name, options), run)
         assert record.identity == identity, folder
         assert record.folder() == folder

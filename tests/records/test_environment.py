@@ -1,4 +1,4 @@
-"""What a record says of the code that computed it."""
+"""What a record says about the code and the machine that computed it."""
 
 import hashlib
 import re
@@ -15,11 +15,11 @@ from adanorm.records import environment
 
 
 def described(**others: Any) -> dict[str, Any]:
-    told = {"precision": "fp32", "processes": 1, "threads": 1, **others}
-    return environment.describe(device=torch.device("cpu"), **told)
+    facts = {"precision": "fp32", "processes": 1, "threads": 1, **others}
+    return environment.describe(device=torch.device("cpu"), **facts)
 
 
-def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs(
+def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_the_differences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "PROJECT", tmp_path)
@@ -32,9 +32,9 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
         )  # fmt: skip
 
     def dirty() -> bool:
-        said = described()
-        assert len(said["commit"]) == 40
-        return bool(said["dirty"])
+        description = described()
+        assert len(description["commit"]) == 40
+        return bool(description["dirty"])
 
     assert (environment.commit(), environment.is_dirty()) == (None, False), "no repository"
     (tmp_path / "src").mkdir()
@@ -63,14 +63,14 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_what_differs
     assert (environment.commit(), environment.is_dirty()) == (None, False)
 
 
-def test_a_record_says_what_computed_it_as_far_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_describes_its_machine_and_given_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in environment.HOLDS:
         monkeypatch.delenv(name, raising=False)
-    told: dict[str, Any] = {"precision": "bf16", "processes": 2, "threads": 3}
-    least = described(**told)
-    most = described(**told, norm_backend="eager", numerics_version=2)
+    facts: dict[str, Any] = {"precision": "bf16", "processes": 2, "threads": 3}
+    least = described(**facts)
+    most = described(**facts, norm_backend="eager", numerics_version=2)
     assert most == {**least, "norm_backend": "eager", "numerics_version": 2}
-    assert {key: least[key] for key in told} == told
+    assert {key: least[key] for key in facts} == facts
     assert least["packages"]["torch"] == torch.__version__
     constraints = (PROJECT / "constraints.txt").read_bytes()
     assert least["constraints"] == hashlib.sha256(constraints).hexdigest()
@@ -100,13 +100,13 @@ def test_the_libraries_of_products_are_those_that_torch_says_it_was_built_with(
     monkeypatch: pytest.MonkeyPatch, built: str, named: dict[str, str]
 ) -> None:
     monkeypatch.setattr(torch.__config__, "show", lambda: built)
-    said = described()["arithmetic"]
-    assert {key: said[key] for key in ("BLAS", "oneDNN") if key in said} == named
+    arithmetic = described()["arithmetic"]
+    assert {key: arithmetic[key] for key in ("BLAS", "oneDNN") if key in arithmetic} == named
 
 
-def test_a_peak_is_the_kernels_and_no_less_than_what_is_held_now() -> None:
-    (said,) = re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+def test_the_peak_of_memory_is_the_kernels_and_no_less_than_the_present_use() -> None:
+    (kilobytes,) = re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     peak = environment.peak_memory(torch.device("cpu"))
-    assert peak == pytest.approx(1024 * int(said), abs=2e6)  # its counters lag by some pages
+    assert peak == pytest.approx(1024 * int(kilobytes), abs=2e6)  # its counters lag by some pages
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     assert peak > resource.getpagesize() * pages - 2e6

@@ -42,7 +42,7 @@ def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder:
         (folder.path / "kept-3.pt").touch()
         recording.result = DIVERGED
         assert not reader.is_complete(folder.path), "the block has not ended"
-    assert (folder.path / "config.yaml").read_text() == "task:\n  name: rt\nseed: 1\n", "in its order"
+    assert (folder.path / "config.yaml").read_text() == "task:\n  name: rt\nseed: 1\n", "keys in their order"
     assert json.loads((folder.path / "environment.json").read_text()) == ENVIRONMENT
     assert names(folder) == {"config.yaml", "environment.json", "result.json"}
     assert reader.is_complete(folder.path)
@@ -54,9 +54,9 @@ def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder:
     assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
 
 
-@pytest.mark.parametrize(("result", "written"), [(None, set()), (FAILED, {"result.json"})])
-def test_what_broke_off_or_failed_keeps_its_checkpoint_for_the_next_start(
-    folder: RunFolder, result: Result | None, written: set[str]
+@pytest.mark.parametrize(("result", "files"), [(None, set()), (FAILED, {"result.json"})])
+def test_an_interrupted_or_failed_run_keeps_its_checkpoint_for_the_next_start(
+    folder: RunFolder, result: Result | None, files: set[str]
 ) -> None:
     with folder.recording(IDENTITY, {**ENVIRONMENT, "dirty": True}):
         assert (folder.path / "changes.patch").is_file(), "of this start, and of no other"
@@ -64,14 +64,14 @@ def test_what_broke_off_or_failed_keeps_its_checkpoint_for_the_next_start(
         folder.checkpoint.touch()
         recording.result = result
         raise KeyboardInterrupt
-    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", *written}
+    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", *files}
     assert not is_locked(folder.path)
     assert not reader.is_complete(folder.path)
     with folder.recording(IDENTITY, ENVIRONMENT) as again:
         assert not again.is_complete
 
 
-def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) -> None:
+def test_a_result_of_a_later_version_is_left_as_it_is(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     later = folder.path / "result.json"
     later.write_text('{"schema": 2, "status": "done"}')
@@ -85,7 +85,7 @@ def test_what_a_later_version_has_written_is_left_as_it_is(folder: RunFolder) ->
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
-def test_code_from_outside_is_copied_and_links_of_somebody_else_are_replaced_and_not_followed(
+def test_outside_code_is_copied_and_links_in_the_folder_are_replaced_and_not_followed(
     folder: RunFolder, tmp_path: Path
 ) -> None:
     folder.path.mkdir(parents=True)
@@ -106,7 +106,7 @@ def test_code_from_outside_is_copied_and_links_of_somebody_else_are_replaced_and
     assert not any(path.is_symlink() for path in folder.path.rglob("*"))
 
 
-def test_a_folder_that_another_process_writes_is_left_alone_and_a_killed_ones_lock_is_nobodys(
+def test_a_folder_that_another_process_locks_is_left_alone_and_a_mere_lock_file_locks_nothing(
     folder: RunFolder,
 ) -> None:
     assert not is_locked(folder.path), "nothing is there"
@@ -123,7 +123,7 @@ def test_a_folder_that_another_process_writes_is_left_alone_and_a_killed_ones_lo
     assert names(folder) == set()
 
 
-def test_rows_after_the_checkpoint_are_dropped_and_of_one_that_finds_no_room_nothing_is_left(
+def test_rows_after_the_checkpoint_are_dropped_and_a_row_without_room_leaves_nothing(
     folder: RunFolder,
 ) -> None:
     folder.path.mkdir(parents=True)
@@ -156,7 +156,7 @@ def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: R
     assert reader.record(folder.path).outputs() == outputs
 
 
-def test_runs_and_analyses_lie_in_one_folder_of_the_users_and_side_by_side_here(tmp_path: Path) -> None:
+def test_analyses_lie_in_a_users_folder_of_runs_and_beside_the_repositorys(tmp_path: Path) -> None:
     assert runs_folder(str(tmp_path)) == tmp_path
     assert analyses_folder(str(tmp_path)) == tmp_path / "analyses"
     for named in (None, str(PROJECT / "results" / "runs")):

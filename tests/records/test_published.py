@@ -12,9 +12,9 @@ from tests.verdicts import known
 
 def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit() -> None:
     for task, text, half in (("rt", "77.50", 0.005), ("en-de", "28.5", 0.05)):
-        found = known(published(task, "adanorm"))
-        assert (found.text, found.confirmed) == (text, True)
-        assert found.rounding == pytest.approx(half)
+        number = known(published(task, "adanorm"))
+        assert (number.text, number.confirmed) == (text, True)
+        assert number.rounding == pytest.approx(half)
     assert not known(published("rt", "detach-mean")).confirmed
     assert published("rt", "rmsnorm") is None
 

@@ -28,9 +28,9 @@ def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind:
         content = record.content("result.json")
         assert content is not None
         values = json.loads(content)
-        sealed, files = values.pop("checksum", None), values.pop("files", {})
+        checksum, files = values.pop("checksum", None), values.pop("files", {})
         result = kind.model_validate(values)
-        assert (result.sealed(files) if sealed else as_json(result.values())) == content, record.folder
+        assert (result.sealed(files) if checksum else as_json(result.values())) == content, record.folder
 
 
 def keys(result: Ended) -> list[str]:
@@ -63,16 +63,16 @@ def test_the_keys_of_a_result_say_how_it_ended() -> None:
         (json.dumps(with_checksum({"schema": 1, "status": "done"})), "task: field required"),
     ],
 )
-def test_what_cannot_be_read_is_not_counted_and_said(tmp_path: Path, content: str, complaint: str) -> None:
+def test_an_unreadable_result_is_not_counted_but_named(tmp_path: Path, content: str, complaint: str) -> None:
     assert reader.result(tmp_path) is None, "no file yet"
     (tmp_path / "result.json").write_text(content, "latin-1")
-    with pytest.warns(UserWarning, match="result.json is not counted: ") as said:
+    with pytest.warns(UserWarning, match="result.json is not counted: ") as caught:
         assert reader.result(tmp_path) is None
-    assert complaint in str(said[0].message)
-    assert "\n" not in str(said[0].message)
+    assert complaint in str(caught[0].message)
+    assert "\n" not in str(caught[0].message)
 
 
-def test_a_line_has_the_test_score_and_the_validation_score_that_chose_or_why_there_are_none() -> None:
+def test_the_outcome_has_test_and_validation_score_or_the_reason_why_there_are_none() -> None:
     rt, de_en = (compose_experiment([f"task={task}", "scale=smoke"]).task for task in ("rt", "de-en"))
     done = Result(status="done", **FACTS, valid={"accuracy": 76.5}, test={"accuracy": 75.25})
     assert outcome(rt, done) == "test accuracy 75.25, validation 76.50"

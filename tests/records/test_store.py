@@ -1,4 +1,4 @@
-"""The store has every record to the byte: what is kept is what was written, and can be laid out again."""
+"""The store keeps every record to the byte, as it was written, and can lay it out as files again."""
 
 import gzip
 import json
@@ -21,16 +21,16 @@ from adanorm.records.check import check
 from adanorm.records.keep import keep, kept, lay_out
 from tests.reporting.records import files_in, record, record_analysis, record_as_run, said, seal
 
-PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # of a file that is not UTF-8, with what ends a line elsewhere
+PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that elsewhere end a line
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Experiment:
     """A finished run as runs write it, in a folder of its own."""
-    made = compose_experiment(["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"])
+    experiment = compose_experiment(["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"])
     outputs = ["0", "ü\u2028 \x85", ""]
-    record_as_run(made, outputs, {"changes.patch": PATCH}, test={"accuracy": 75.0})
-    return made
+    record_as_run(experiment, outputs, {"changes.patch": PATCH}, test={"accuracy": 75.0})
+    return experiment
 
 
 @pytest.mark.parametrize("root", [RUNS, ANALYSES])
@@ -67,16 +67,16 @@ def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp
     assert not moved.folder().exists()
     assert reader.is_complete(moved.folder())
     assert reader.runs_on_record(moved) == [moved]
-    kept, live = (
+    stored, live = (
         (one.ended, one.rows(), one.outputs(), one.environment, one.identity)
         for one in map(reader.record, (moved.folder(), run.folder()))
     )
-    assert kept == live
+    assert stored == live
     assert [one.folder for one in reader.records(tmp_path / "store")] == [moved.folder()]
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_what_is_no_file_keeps_no_record_and_is_not_waited_for(
+def test_a_folder_or_pipe_in_place_of_the_store_hides_no_record(
     run: Experiment, make: Callable[[Path], None]
 ) -> None:
     make(store.file_of(run.folder().parent))
@@ -98,7 +98,7 @@ def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) ->
     with pytest.raises(ValueError, match="has another record of"):
         keep(other.folder(), into=into)
     moved = run.model_copy(update={"runs": str(into)})
-    assert [found.seed for found in reader.runs_on_record(moved)] == [1, 2]
+    assert [one.seed for one in reader.runs_on_record(moved)] == [1, 2]
 
 
 def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
@@ -106,12 +106,12 @@ def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
 ) -> None:
     record_as_run(run, ["1"], test={"accuracy": 70.0})
     keep(run.folder(), into=tmp_path / "whole")
-    written: list[Path] = []
+    paths: list[Path] = []
 
     def cut(path: Path, content: bytes) -> None:
-        if written:
+        if paths:
             raise KeyboardInterrupt
-        written.append(path)
+        paths.append(path)
         write_whole(path, content)
 
     with monkeypatch.context() as patched:
@@ -126,9 +126,7 @@ def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
     assert next(contents) == next(contents)
 
 
-def test_a_last_line_without_its_end_counts_and_is_not_lost_to_the_next(
-    run: Experiment, tmp_path: Path
-) -> None:
+def test_a_last_line_without_line_end_counts_and_survives_the_next(run: Experiment, tmp_path: Path) -> None:
     other, into = run.model_copy(update={"seed": 2}), tmp_path / "store"
     record_as_run(other, ["1"], test={"accuracy": 70.0})
     keep(run.folder(), into=into)
@@ -137,7 +135,7 @@ def test_a_last_line_without_its_end_counts_and_is_not_lost_to_the_next(
     moved = run.model_copy(update={"runs": str(into)})
     assert reader.is_complete(moved.folder())
     keep(other.folder(), into=into)
-    assert [found.seed for found in reader.runs_on_record(moved)] == [1, 2]
+    assert [one.seed for one in reader.runs_on_record(moved)] == [1, 2]
     assert reader.record(moved.folder()).outputs() == ["0", "ü\u2028 \x85", ""]
 
 
@@ -188,7 +186,7 @@ REFUSED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_has_not_ended_or_is_not_whole_is_not_kept(run: Experiment, tmp_path: Path, reason: str) -> None:
+def test_an_unfinished_or_damaged_record_is_not_kept(run: Experiment, tmp_path: Path, reason: str) -> None:
     REFUSED[reason](run.folder())
     with pytest.raises(ValueError, match=reason):
         keep(run.folder(), into=tmp_path / "store")
@@ -202,7 +200,7 @@ def test_what_has_not_ended_or_is_not_whole_is_not_kept(run: Experiment, tmp_pat
         (lambda line: line[:-9], "line 1 is not counted: it is no record"),
     ],
 )
-def test_a_line_that_has_changed_counts_nowhere(
+def test_a_line_that_has_changed_is_not_counted(
     run: Experiment, tmp_path: Path, change: Callable[[bytes], bytes], reason: str
 ) -> None:
     keep(run.folder(), into=tmp_path / "store")
@@ -227,7 +225,7 @@ def test_a_line_that_has_changed_counts_nowhere(
         (lambda line: line["files"].update({"../../../../left.py": "x = 1"}), "would lie elsewhere"),
     ],
 )
-def test_a_line_with_a_true_checksum_of_another_name_or_of_files_elsewhere_is_not_laid_out(
+def test_a_line_with_another_name_or_with_files_elsewhere_is_not_laid_out(
     run: Experiment, tmp_path: Path, edit: Callable[[dict[str, Any]], object], reason: str
 ) -> None:
     keep(run.folder(), into=tmp_path / "store")

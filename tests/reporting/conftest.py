@@ -1,4 +1,4 @@
-"""What tests of reporting share."""
+"""Shared by the tests of reporting."""
 
 import re
 import subprocess

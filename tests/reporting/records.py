@@ -22,7 +22,7 @@ from adanorm.records.result import Result
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, load_study, study_grid
 
-Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster where there is one
+Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster one, if it is there
 
 
 Counted: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
@@ -34,7 +34,7 @@ def run_in(folder: Path, *settings: str, seed: int = 1) -> Experiment:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Return the contents of a folder's files, however deep, but for locks."""
+    """Return the contents of all files in a folder and below it, except locks."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
@@ -47,11 +47,11 @@ def record(
     tests: Sequence[float | dict[str, float]] = (),
     **result: Any,
 ) -> None:
-    """Write the record of a run that is done, or what `result` says otherwise.
+    """Write the record of a run that is done, unless `result` says otherwise.
 
-    `rows` are its evaluations; what a row of metrics must have is added, and the last is the best. What is
-    `counted` of each test example makes its outputs and its test scores. `tests` are the test scores of its
-    evaluations, by name where there are several, where they are on record.
+    `rows` are its evaluations; the required metrics are added, and the last row is the best. `counted` has
+    the counts of each test example, from which outputs and test scores follow. `tests` are the test scores
+    of every evaluation, by name if there are several, for a run that records them.
     """
     folder = run.folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def record(
     facts |= {"scale": run.scale, "seed": run.seed, "precision": run.precision, "own_data": run.own_data}
     facts |= {"norm_sites": [], "layernorm_sites": [], "parameters": 0, "norm_parameters": 0, "data": {}}
     every = run.training.evaluate_every or 10
-    written: list[dict[str, float]] = [
+    evaluations: list[dict[str, float]] = [
         {"epoch": n, **row, "update": every * n} for n, row in enumerate(rows, 1)
     ]
     if result.get("status", "done") == "done":
@@ -71,24 +71,24 @@ def record(
         test = result.get("test") or {run.task.metric: 50.0}
         selection = {run.task.selection_metric: test.get(run.task.selection_metric, 0.5)}
         valid = {**selection, **last, **(result.get("valid") or result.get("test") or {})}
-        written[-1] |= {f"valid_{name}": score for name, score in valid.items()}
-        steps = written[-1]["update"]
+        evaluations[-1] |= {f"valid_{name}": score for name, score in valid.items()}
+        steps = evaluations[-1]["update"]
         facts |= {"valid": valid, "test": test, "best_step": steps, "steps": steps}
         result = {key: value for key, value in result.items() if key not in ("valid", "test")}
-    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in written))
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in evaluations))
     if tests:
         named = [of if isinstance(of, dict) else {run.task.metric: of} for of in tests]
-        pairs = zip(written, named, strict=True)
+        pairs = zip(evaluations, named, strict=True)
         scores = [{"update": row["update"], **{f"test_{n}": x for n, x in of.items()}} for row, of in pairs]
         RunFolder(folder).write_rows(scores, to=RunFolder(folder).test_rows)
     _write(folder, run.identity, {**facts, **result})
 
 
 def record_as_run(
-    run: Experiment, outputs: list[str], files: Mapping[str, bytes] = MappingProxyType({}), **made: Any
+    run: Experiment, outputs: list[str], files: Mapping[str, bytes] = MappingProxyType({}), **facts: Any
 ) -> None:
-    """Write what `record` makes as runs write it, with the test set's outputs and perhaps other files."""
-    record(run, **made)
+    """Write a record as runs write it, with the test set's outputs and perhaps other files."""
+    record(run, **facts)
     folder = RunFolder(run.folder())
     result = Result.model_validate_json((folder.path / "result.json").read_bytes())
     (folder.path / "result.json").unlink()
@@ -105,7 +105,7 @@ def rows_of(text: str) -> list[dict[str, Any]]:
 
 
 def score(accuracy: float) -> dict[str, Any]:
-    """Return what a result says of a run with this accuracy, in validation and in the test."""
+    """Return the scores in the result of a run with this accuracy, in validation and in the test."""
     return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
 
 
@@ -120,7 +120,7 @@ def scored(study: str | Study, runs: Path, scores: Mapping[tuple[str, str], Sequ
 
 
 def record_analysis(record: AnalysisRecord, **result: Any) -> None:
-    """Write the result of an analysis that is done, or what `result` says otherwise."""
+    """Write the result of an analysis that is done, unless `result` says otherwise."""
     run = record.experiment
     facts: dict[str, Any] = {"schema": 1, "status": "done", "analysis": record.analysis.name}
     facts |= {"norm": run.norm.name, "seed": run.seed, "summary": {}, "places": {}}
@@ -134,12 +134,12 @@ def _write(folder: Path, identity: dict[str, Any], result: dict[str, Any]) -> No
 
 
 def said(folder: Path) -> dict[str, Any]:
-    """Return what a record's result says beside its checksums."""
+    """Return a record's result without its checksums."""
     values: dict[str, Any] = json.loads((folder / "result.json").read_bytes())
     return {key: value for key, value in values.items() if key not in ("checksum", "files")}
 
 
 def seal(folder: Path, result: dict[str, Any]) -> None:
-    """Write what a result says, true or not, with the checksums that its record then has."""
+    """Write a result, true or not, with the checksums that its record then has."""
     values = {**result, "files": digests(folder)}
     (folder / "result.json").write_text(json.dumps(with_checksum(values)))

@@ -25,7 +25,7 @@ EN_VI = TaskAnswer("en-vi", "small", "small", compared(0.8), 10, None, family_p=
 PTB = TaskAnswer("ptb", "small", "folds", None, 1, 3)
 
 
-def test_the_headline_tells_ahead_behind_the_papers_lead_and_what_lacks() -> None:
+def test_the_headline_names_where_adanorm_is_ahead_or_behind_and_what_is_missing() -> None:
     assert headline([RT, DE_EN, EN_VI, PTB]) == (
         "AdaNorm is ahead of LayerNorm on one of the three data sets with an answer (En-Vi);"
         " the paper reports it on seven of eight. It is behind on De-En. The paper's lead is excluded on RT."
@@ -49,7 +49,7 @@ def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_de
     ]
 
 
-def test_a_lead_has_the_digits_that_its_margin_takes() -> None:
+def test_a_lead_has_the_digits_that_its_margin_needs() -> None:
     of_bpc = known(compare_gaps([0.011, 0.012, 0.010], 0.02))
     row = answer_rows([TaskAnswer("enwik8", "small", "small", of_bpc, 3, 6)])[0]
     assert row[3] == "+0.011 (+0.009 to +0.013)"

@@ -71,10 +71,10 @@ def test_a_cell_shows_mean_deviation_and_where_the_papers_number_lies(
 ) -> None:
     for seed, accuracy in enumerate(accuracies, 1):
         record(runs[0].model_copy(update={"seed": seed}), **score(accuracy))
-    shown = cell(runs)
-    assert (shown.text, shown.verdict(SPREAD)) == (text, verdict)
+    result = cell(runs)
+    assert (result.text, result.verdict(SPREAD)) == (text, verdict)
     learned = {seed: one for seed, one in enumerate(accuracies, 1) if one > 48.67}
-    assert shown.by_seed == learned, "what did not learn is compared with nothing"
+    assert result.by_seed == learned, "what did not learn is compared with nothing"
 
 
 def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
@@ -86,24 +86,24 @@ def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
     assert cell(runs).text == "failed"
 
 
-def test_whether_a_run_learned_is_said_by_its_tasks_own_metric_whichever_is_shown(tmp_path: Path) -> None:
+def test_the_tasks_own_metric_decides_whether_a_run_learned_whichever_is_shown(tmp_path: Path) -> None:
     mini, paper = (run_in(tmp_path, "task=ptb", "norm=adanorm", f"scale={s}") for s in ("mini", "paper"))
     for run in (mini, paper):
         record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})  # below every baseline
-    shown = cell([mini], metric="uas_all")
-    assert (shown.metric, shown.unlearned) == ("uas_all", ())
+    result = cell([mini], metric="uas_all")
+    assert (result.metric, result.unlearned) == ("uas_all", ())
     assert (cell([paper]).paper is None, cell([paper], metric="uas_all").paper) == (False, None)
 
 
-def test_seeds_that_settings_are_chosen_by_are_no_evidence(runs: list[Experiment]) -> None:
-    chosen_by, last, fresh = (runs[0].model_copy(update={"seed": seed}) for seed in (101, 40, 41))
-    for run, accuracy in ((runs[0], 76.0), (chosen_by, 90.0)):
+def test_seeds_that_chose_settings_are_no_evidence(runs: list[Experiment]) -> None:
+    choosing, last, fresh = (runs[0].model_copy(update={"seed": seed}) for seed in (101, 40, 41))
+    for run, accuracy in ((runs[0], 76.0), (choosing, 90.0)):
         record(run, **score(accuracy))
-    assert (cell(runs).scores, cell([chosen_by]).scores) == ([76.0], [90.0])
+    assert (cell(runs).scores, cell([choosing]).scores) == ([76.0], [90.0])
     for run in (last, fresh):
         record(run, **score(77.0))
-    read = {run.seed: [one.seed for one in runs_on_record(run)] for run in (runs[0], last, fresh, chosen_by)}
-    assert read == {1: [1, 40], 40: [1, 40], 41: [41], 101: [101]}, "no plan decides what another has"
+    seeds = {run.seed: [one.seed for one in runs_on_record(run)] for run in (runs[0], last, fresh, choosing)}
+    assert seeds == {1: [1, 40], 40: [1, 40], 41: [41], 101: [101]}, "no plan decides what another has"
 
 
 def test_a_title_is_that_of_the_configuration_and_no_part_of_a_run() -> None:
@@ -137,7 +137,7 @@ def test_a_table_has_the_papers_layout(table: Table) -> None:
     assert r"99.20 $\pm$ 0.10" in table_latex(table)
 
 
-def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) -> None:
+def test_adding_seed_4_of_one_cell_changes_the_tables(table: Table) -> None:
     run = table.grid["adanorm", "mnist"].runs[0]
     record(run.model_copy(update={"seed": 4}), **score(99.7))
     after = Table(table.study, table.grid)
@@ -150,7 +150,7 @@ def test_adding_seed_4_of_one_cell_changes_the_tables_by_itself(table: Table) ->
     assert "no runs yet: En-De, De-En" in table_text(table)
 
 
-def test_norms_over_channels_and_runs_in_another_precision_are_told_from_the_others(tmp_path: Path) -> None:
+def test_norms_over_channels_and_runs_in_another_precision_are_marked(tmp_path: Path) -> None:
     scores = {(norm, "mnist"): [98.0] for norm in ("layernorm", "batchnorm")}
     table = scored("beyond", tmp_path, scores)
     assert table.ours("batchnorm", "mnist") == "98.00 (1/3 seeds) [over channels]"
@@ -185,7 +185,7 @@ def test_the_csv_holds_every_cell_unrounded_with_the_seeds_of_its_scores(table: 
     assert "| AdaNorm | 1.00, 1.05 |" in table_markdown(Table(table.study, table.grid))
 
 
-def test_only_what_is_significantly_best_is_bold(tmp_path: Path) -> None:
+def test_only_the_significantly_best_norm_is_bold(tmp_path: Path) -> None:
     scores = {("layernorm", "rt"): (75.0, 76.0, 77.0), ("adanorm", "rt"): (78.0, 79.1, 79.9)}
     scores |= {("layernorm", "mnist"): (99.0, 99.2, 99.1), ("adanorm", "mnist"): (99.1, 99.2, 99.5)}
     table = scored("table4", tmp_path, scores)
@@ -251,7 +251,7 @@ def test_names_from_yaml_are_text_in_every_format(tmp_path: Path) -> None:
     assert "&lt;img src=x&gt; [a](b) *b* `c`" in html
 
 
-def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -> None:
+def test_the_best_setting_of_a_budget_by_validation_is_shown_and_named(tmp_path: Path) -> None:
     fair = load_study("fair")
     changes = {"rows": {"adanorm": fair.rows["adanorm"]}, "columns": ["rt"], "seeds": [1, 2]}
     study = fair.model_copy(update=changes)
@@ -272,9 +272,9 @@ def test_of_a_budget_the_best_by_validation_is_shown_and_named(tmp_path: Path) -
     assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. The cell shows the best" in text
     (row,) = rows_of(table_csv(whole))
     assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
-    tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
+    rows_tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
     scores = {"0.0003": "70.50", "0.001": "**72.50**", "0.003": "80.00, 1 diverged"}
-    assert tried == [f"| AdaNorm | training.lr={lr} | {score} |" for lr, score in scores.items()]
+    assert rows_tried == [f"| AdaNorm | training.lr={lr} | {score} |" for lr, score in scores.items()]
     page = report_page({"fair": whole}, ())
     assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
     assert len(re.findall(r'<td[^>]*><a( class="best")? href="#runs-', page)) == 1 + 3
@@ -287,7 +287,7 @@ def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: P
     assert not re.search(r"consistent|99\.35", text)
 
 
-def test_a_task_the_paper_has_no_number_of_fits_into_every_table(tmp_path: Path) -> None:
+def test_a_task_without_a_number_of_the_paper_fits_into_every_table(tmp_path: Path) -> None:
     improvements = [["layernorm", "adanorm"]]
     study = of_study(tmp_path, columns=["gaussian", "cifar10"], scale="paper", improvements=improvements)
     losses = {("layernorm", "gaussian"): (0.0301, 0.0303), ("adanorm", "gaussian"): (0.0101, 0.0101)}
@@ -361,6 +361,6 @@ def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path,
         grid = analysis_grid(analysis, runs=runs)
         if any(analysis_results(cell) for cell in grid.values()):
             write_analysis(analysis, grid, tmp_path)
-    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    stale = [name for name, text in written.items() if (committed / name).read_text() != text]
+    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    stale = [name for name, text in texts.items() if (committed / name).read_text() != text]
     assert not stale, "run `make tables`"

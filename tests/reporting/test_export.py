@@ -1,4 +1,4 @@
-"""What other tools are given of the records, against the lines of the store and SciPy's intervals."""
+"""Exports for other tools, against the lines of the store and SciPy's intervals."""
 
 import json
 from pathlib import Path

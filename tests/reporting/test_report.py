@@ -72,11 +72,11 @@ def test_the_question_is_answered_first(text: str) -> None:
     assert answer.count("no answer yet") == 8, "AdaNorm's only run failed"
 
 
-def test_a_configuration_stands_whole_once_a_task_and_scale_and_then_as_what_differs(text: str) -> None:
-    shown = dict(re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S))
-    assert "warmup_updates" in shown["w/o Norm"]
-    assert shown["LayerNorm"].splitlines()[0] == "norm.name: layernorm"
-    assert "training" not in shown["LayerNorm"]
+def test_a_configuration_is_whole_once_per_task_and_scale_and_otherwise_a_difference(text: str) -> None:
+    texts = dict(re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S))
+    assert "warmup_updates" in texts["w/o Norm"]
+    assert texts["LayerNorm"].splitlines()[0] == "norm.name: layernorm"
+    assert "training" not in texts["LayerNorm"]
 
 
 def test_the_report_says_what_is_missing(tmp_path: Path) -> None:

@@ -29,15 +29,15 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "version"
 
 
-def test_a_gpu_that_torch_cannot_use_is_a_line_with_both_versions_and_the_remedy(
+def test_a_gpu_that_torch_cannot_use_is_one_line_with_both_versions_and_the_remedy(
     driver: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_devices(1)
-    said = rf"torch sees no CUDA device: torch {re.escape(torch.__version__)} is built for .*"
-    with pytest.raises(ValueError, match=rf"{said} driver is not installed; install .*; device=cpu computes"):
+    text = rf"torch sees no CUDA device: torch {re.escape(torch.__version__)} is built for .*"
+    with pytest.raises(ValueError, match=rf"{text} driver is not installed; install .*; device=cpu computes"):
         check_devices(8)
     driver.write_text("535.54.03\n")
-    with pytest.raises(ValueError, match=rf"{said} driver is 535.54.03; install .*; device=cpu computes"):
+    with pytest.raises(ValueError, match=rf"{text} driver is 535.54.03; install .*; device=cpu computes"):
         check_devices(1)
     # A container that was given no GPU.
     monkeypatch.setattr(devices, "CONTROL_DEVICE", driver.parent / "none")
@@ -65,7 +65,7 @@ def test_more_gpus_than_devices_are_refused_and_device_cpu_overrides(
 @pytest.mark.parametrize(
     "arguments", [("run", "task=en-de", "scale=auto", "gpus=8"), ("study", "mini-all", "gpus=8", "runs=RUNS")]
 )
-def test_gpus_on_a_machine_without_are_one_line_and_code_2(
+def test_gpus_on_a_machine_without_gpus_are_refused_in_one_line_with_code_2(
     tmp_path: Path, command: Command, arguments: tuple[str, ...]
 ) -> None:
     if torch.cuda.device_count() >= 8:
@@ -76,7 +76,7 @@ def test_gpus_on_a_machine_without_are_one_line_and_code_2(
     assert not (tmp_path / "runs").exists()
 
 
-def test_of_several_processes_one_prints_a_mistake_whichever_comes_first(tmp_path: Path) -> None:
+def test_only_one_of_several_processes_prints_a_mistake(tmp_path: Path) -> None:
     with TemporaryFile("w+") as errors:
         ranks = []
         for rank in ("0", "1", "2"):
@@ -90,7 +90,7 @@ def test_of_several_processes_one_prints_a_mistake_whichever_comes_first(tmp_pat
         assert errors.read().count("error: unknown norm 'nonorm'") == 1
 
 
-def test_a_mistake_that_processes_find_has_the_code_and_the_one_line_of_a_single_process(
+def test_two_processes_report_a_mistake_with_the_code_and_the_line_of_a_single_process(
     tmp_path: Path, command: Command
 ) -> None:
     run = ("run", "task=gaussian", "scale=smoke", f"runs={tmp_path}", "norm.placement=[zzz]", "device=cpu")
@@ -100,15 +100,15 @@ def test_a_mistake_that_processes_find_has_the_code_and_the_one_line_of_a_single
     assert two.stderr.count("\n") == alone.stderr.count("\n"), two.stderr
 
 
-def test_a_sweep_of_several_processes_goes_from_run_to_run(tmp_path: Path, command: Command) -> None:
-    """By torchrun's one store, where a run must not find what the one before it wrote."""
+def test_a_sweep_under_two_processes_makes_one_run_after_the_other(tmp_path: Path, command: Command) -> None:
+    """All runs share torchrun's one store; no run may find what an earlier one wrote there."""
     settings = ("task=gaussian", "scale=smoke", f"runs={tmp_path}", "gpus=2", "device=cpu", "seed=1,2,3")
     done = command("run", "-m", *settings)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("*/*/*/result.json"))) == 3
 
 
-def test_a_torchrun_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
+def test_killing_torchrun_ends_its_processes(tmp_path: Path) -> None:
     settings = ("task=gaussian", "scale=smoke", "training.max_epochs=4000", f"runs={tmp_path}")
     torchrun = commands.start("adanorm", "run", *settings, "gpus=2", "device=cpu")
     wait_until(lambda: torchrun.poll() is not None or any(tmp_path.glob("*/*/*/checkpoint.pt")))

@@ -25,12 +25,12 @@ def dry(task: str, runs: Path | None = None) -> Experiment:
 def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(tmp_path: Path, task: str) -> None:
     run = dry(task, tmp_path)
     execute(run)
-    found = reader.result(run.folder(), dry_run=True)
-    assert found is not None
-    assert (found.status, found.steps) == ("done", 2)
-    assert (found.dry_run or {})["peak_memory"] > 1e8
+    result = reader.result(run.folder(), dry_run=True)
+    assert result is not None
+    assert (result.status, result.steps) == ("done", 2)
+    assert (result.dry_run or {})["peak_memory"] > 1e8
     assert "no table reads it" in run_summary(run)
-    # For whoever counts, it is not there.
+    # Readers that count runs do not see it.
     assert reader.result(run.folder()) is None
     assert cell([run]).text == "-"
     renamed = run.folder().rename(run.folder().with_name(run.folder().name.removeprefix("dry-")))
@@ -47,7 +47,7 @@ def test_a_dry_run_keeps_model_and_batches_and_is_another_run(task: str) -> None
     assert run.digest != whole.digest
 
 
-def test_its_pairs_hold_a_whole_dictionary_and_batches_for_its_updates() -> None:
+def test_pairs_of_a_dry_run_fill_a_whole_dictionary_and_the_batches_of_its_updates() -> None:
     data = dry("en-de").data
     assert isinstance(data, ParallelConfig)
     assert data.dictionary_size == 32768

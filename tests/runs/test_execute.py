@@ -41,7 +41,7 @@ def test_a_run_that_does_not_fit_onto_the_disk_is_refused_before_it_trains(
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
-def test_a_stream_that_was_closed_by_who_started_a_run_breaks_none(run: Experiment, closed: str) -> None:
+def test_a_run_works_with_closed_standard_streams(run: Experiment, closed: str) -> None:
     command = f"{sys.executable} -m adanorm run {' '.join(SETTINGS)} runs={run.runs} {closed}"
     assert subprocess.run(command, shell=True, check=False).returncode == 0
     assert result_of(run).status == "done"
@@ -54,7 +54,7 @@ OTHER: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("key", ["", *OTHER])
-def test_what_computed_the_starts_of_a_run_is_in_its_record_where_they_differ(
+def test_a_record_lists_what_computed_each_start_of_a_run_where_they_differ(
     run: Experiment, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = {key: OTHER[key]} if key else {}
@@ -71,7 +71,7 @@ def test_what_computed_the_starts_of_a_run_is_in_its_record_where_they_differ(
     assert result_of(run).computed_by == ([{**own, **other}, own] if key else None)
 
 
-def test_a_checkpoint_that_does_not_say_who_wrote_it_is_of_somebody_else(run: Experiment) -> None:
+def test_a_checkpoint_without_its_writer_counts_as_written_elsewhere(run: Experiment) -> None:
     trainer = start_trainer(run, prepare(run))
     run.folder().mkdir(parents=True)
     trainer.save(RunFolder(run.folder()).checkpoint)

@@ -21,14 +21,14 @@ def test_the_hours_are_those_of_the_measured_updates(tmp_path: Path) -> None:
     settings = ["task=en-de", "norm=adanorm", "device=cpu", f"data.cache={tmp_path}", "data.mirror=nowhere"]
     run = compose_experiment(settings)
     lines = plan(run, Probe(0.9, 5_000_000_000, 210_000_000))
-    said = {line.split()[0]: line for line in lines}
-    assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in said["downloads"]
-    assert "4,506,969 pairs" in said["preparation"]
-    assert said["update"].endswith("8 batches of 4,096 tokens; up to 8 processes take whole batches")
-    assert said["time"].split(";")[0].endswith("100,000 updates of 7.2 s: 8 days on one process")
+    line_of = {line.split()[0]: line for line in lines}
+    assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in line_of["downloads"]
+    assert "4,506,969 pairs" in line_of["preparation"]
+    assert line_of["update"].endswith("8 batches of 4,096 tokens; up to 8 processes take whole batches")
+    assert line_of["time"].split(";")[0].endswith("100,000 updates of 7.2 s: 8 days on one process")
     # Two checkpoints with Adam's moments, the best weights and ten to average, of 4 bytes each.
-    assert "disk         16.0 GB for checkpoints of 210,000,000 parameters" in said["disk"]
-    assert said["memory"] == "memory       5.0 GB at the peak of a batch"
+    assert "disk         16.0 GB for checkpoints of 210,000,000 parameters" in line_of["disk"]
+    assert line_of["memory"] == "memory       5.0 GB at the peak of a batch"
 
 
 def test_a_plan_times_an_update_and_prints_lines_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,8 +36,8 @@ def test_a_plan_times_an_update_and_prints_lines_of_80_columns(capsys: pytest.Ca
     command.main(parse_arguments("plan", command.USAGE, settings))
     printed = capsys.readouterr().out
     assert "nothing to download" in printed
-    said = r"time \d+ epochs of the data, \d+ updates of \S+ s: 1 min on one process"
-    assert re.search(said, " ".join(printed.split()))
+    pattern = r"time \d+ epochs of the data, \d+ updates of \S+ s: 1 min on one process"
+    assert re.search(pattern, " ".join(printed.split()))
     assert all(len(line) <= 80 for line in printed.splitlines())
     probe = measure(compose_experiment([*settings, "updates=1"]))
     assert probe.parameters > 1000
@@ -74,7 +74,7 @@ def run_of(runs: Path, epochs: int, seed: int, norm: str = "layernorm") -> Exper
     return compose_experiment([*chosen, f"runs={runs}"])
 
 
-def test_a_run_takes_what_finished_ones_took_in_the_median_by_its_epochs(tmp_path: Path) -> None:
+def test_the_time_of_a_run_is_the_median_of_finished_runs_scaled_by_epochs(tmp_path: Path) -> None:
     run = run_of(tmp_path, 4, 9)
     assert seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
@@ -91,7 +91,7 @@ def test_a_run_takes_what_finished_ones_took_in_the_median_by_its_epochs(tmp_pat
     assert seconds_left(run, "missing") == 8.0, "those of this machine count before others"
 
 
-def test_a_running_run_goes_on_as_it_has_gone_so_far(tmp_path: Path) -> None:
+def test_the_time_left_of_a_running_run_follows_from_its_pace_so_far(tmp_path: Path) -> None:
     record(run_of(tmp_path, 4, 1), **score(75.0), seconds=40.0)
     run = run_of(tmp_path, 4, 2)
     assert seconds_left(run, "running") == 40.0, "before its first evaluation"

@@ -20,13 +20,13 @@ def test_a_budget_is_a_number_and_a_unit(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "0s", "-2h", "2 h", "infh", "nanmin", "1e9h", "2hours", "٣min"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_a_budget_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write a time above zero such as 90s, 10min"):
         budget_seconds(text)
 
 
 @pytest.mark.parametrize("budget", [40.0, 300.0, 600.0, 7200.0, 86400.0])
-def test_the_planned_seeds_of_what_is_chosen_fit_the_budget(budget: float) -> None:
+def test_the_planned_seeds_of_the_chosen_columns_fit_the_budget(budget: float) -> None:
     chosen = choose_columns(THREE, budget=budget, workers=2)[0]
     runs = preregistration().stopping.planned * len(THREE)
     assert sum(runs * (3600 * column.hours + START_SECONDS) / 2 for column in chosen) <= budget
@@ -43,14 +43,14 @@ def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason
     assert any("Enwiki8" in line and "language model" in line for line in left_out)
 
 
-def test_a_task_whose_data_are_elsewhere_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_task_without_its_data_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
     lines = choose_columns(THREE, budget=1e9, workers=2)[1]
     command = "`adanorm data task=en-de scale=mini` gets them"
     assert f"En-De, scale mini: data are not here; {command}" in lines
 
 
-IN_LAYERS = ("weightnorm",)  # at their site they do nothing
+IN_LAYERS = ("weightnorm",)  # norms that do nothing at their own site
 # topk at its own sigma cuts one feature, to its own value, of fewer than 400: it is layernorm here.
 
 
@@ -60,7 +60,7 @@ def ours() -> dict[str, NormConfig]:
 
 
 @pytest.mark.parametrize("norm", [norm for norm in NORMS if norm not in (*IN_LAYERS, "topk")])
-def test_a_norm_of_the_suite_is_like_itself_alone(norm: str) -> None:
+def test_a_norm_of_the_suite_computes_like_itself_alone(norm: str) -> None:
     others = [norm, "none", "layernorm", "layernorm-simple", "adanorm", "rmsnorm", "batchnorm"]
     assert computed_alike(ours()[norm], {other: ours()[other] for other in others}) == [norm]
 
@@ -69,6 +69,6 @@ def test_a_norm_of_the_suite_is_like_itself_alone(norm: str) -> None:
     ("own", "alike"),
     [("Renamed", ["adanorm"]), ("WrittenOut", ["layernorm", "topk"]), ("OtherEps", []), ("NoGain", [])],
 )
-def test_a_norm_under_another_name_is_known_by_what_it_computes(own: str, alike: list[str]) -> None:
+def test_a_norm_under_another_name_is_recognized_by_what_it_computes(own: str, alike: list[str]) -> None:
     path = f"tests.scorecards.norms:{own}"
     assert computed_alike(norm_configs([path])[path], ours()) == alike

@@ -35,7 +35,7 @@ Gap = Callable[[int], float]
 
 
 def recorded(folder: Path, gap: str, *, seeds: int, scale: str = "mini", other: str = "layernorm") -> None:
-    """Record runs of MNIST whose score is 60 to 62, the norm's own by a gap higher."""
+    """Record runs of MNIST with scores of 60 to 62; the norm on trial scores higher by a gap."""
     for norm in (OWN, other):
         for seed in range(1, seeds + 1):
             accuracy = 60 + seed % 3 + (GAPS[gap](seed) if norm == OWN else 0.0)
@@ -63,7 +63,7 @@ GAPS: dict[str, Gap] = {
 
 
 @pytest.mark.parametrize(
-    ("made", "text"),
+    ("case", "text"),
     [
         ("higher 6 rmsnorm mini", "beside RMSNorm: **better** (+2.05, 6 seeds; interval +"),
         ("lower 6 rmsnorm mini", "**worse** (-2.05, 6 seeds; interval -"),
@@ -76,14 +76,14 @@ GAPS: dict[str, Gap] = {
     ],
 )
 def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it(
-    tmp_path: Path, made: str, text: str
+    tmp_path: Path, case: str, text: str
 ) -> None:
-    gap, seeds, other, scale = made.split()
+    gap, seeds, other, scale = case.split()
     recorded(tmp_path, gap, seeds=int(seeds), other=other, scale=scale)
     assert text in " ".join(summary(card(trial(tmp_path, other=other, scale=scale))).split())
 
 
-def test_where_one_test_example_is_more_than_the_margin_it_is_said(tmp_path: Path) -> None:
+def test_a_scorecard_says_if_one_test_example_is_more_than_the_margin(tmp_path: Path) -> None:
     recorded(tmp_path, "close", seeds=6, other="rmsnorm")
     first = records.run_in(tmp_path, "task=mnist", f"norm={OWN}", "scale=mini")
     RunFolder(first.folder()).write_outputs(["1"] * 500)
@@ -91,7 +91,7 @@ def test_where_one_test_example_is_more_than_the_margin_it_is_said(tmp_path: Pat
     assert "one test example is 0.2)" in text
 
 
-def test_forward_and_backward_are_each_in_their_place(tmp_path: Path) -> None:
+def test_the_times_of_forward_and_backward_are_not_swapped(tmp_path: Path) -> None:
     path = "tests.scorecards.norms:SlowBackward"
     (cost,) = costs_at(8, 16, norm_configs([path]), torch.device("cpu"))
     assert cost.backward[1] > cost.forward[1], "its backward pass does a thousand times the work"
@@ -101,7 +101,7 @@ def test_forward_and_backward_are_each_in_their_place(tmp_path: Path) -> None:
     assert "forward 2.00 (1.00 to 3.00) times, backward 5.00 (4.00 to 6.00) times" in text
 
 
-def test_a_norm_that_a_task_sets_otherwise_is_another_norm_there(tmp_path: Path) -> None:
+def test_a_norm_with_other_settings_on_a_task_is_another_norm_there(tmp_path: Path) -> None:
     of = trial(tmp_path, other="adanorm")
     of = replace(of, norm="tests.scorecards.norms:Renamed")
     tasks = ("ptb", "rt")  # on RT AdaNorm has a C of its own
@@ -145,15 +145,15 @@ def test_a_norm_that_breaks_the_contract_gets_no_scorecard(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dispatch(["scorecard", "norm=tests.scorecards.norms:Broken", f"runs={tmp_path / 'runs'}"]) == 1
-    said = capsys.readouterr().out
-    assert "FAIL Float64, float32 and bfloat16 are kept" in said
-    assert "checks of the contract fail; no scorecard" in said
+    output = capsys.readouterr().out
+    assert "FAIL Float64, float32 and bfloat16 are kept" in output
+    assert "checks of the contract fail; no scorecard" in output
     assert all(claim.isprintable() for claim, _ in check_contract(norm_factory(NormChoice("none"))))
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.usefixtures("_quick_start")
-def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_once(
+def test_a_scorecard_in_an_empty_folder_makes_the_runs_that_it_lacks_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "five_lines.py").write_text(FIVE_LINES)
@@ -170,18 +170,18 @@ def test_a_norm_of_five_lines_in_an_empty_folder_gets_what_its_scorecard_lacks_o
     assert "scorecard: 1 run to make; 5 min left of the budget" in first_start.stderr
     assert "RT, scale smoke" in first_start.stdout
     assert max(map(len, first_start.stdout.splitlines()[:-2])) <= 80
-    made = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}
-    assert len(made) == 6  # of two norms, the same three seeds
+    times = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}
+    assert len(times) == 6  # of two norms, the same three seeds
     spent = json.loads((runs / "scorecards" / "MyNorm.json").read_text())["spent"]
     assert spent > 0
 
     assert dispatch(arguments) == 0
     assert "to make" not in capsys.readouterr().err
-    assert {path: path.stat().st_mtime_ns for path in made} == made
+    assert {path: path.stat().st_mtime_ns for path in times} == times
     assert json.loads((runs / "scorecards" / "MyNorm.json").read_text())["spent"] == spent
 
 
-def test_a_scorecard_replaces_no_other_norms(tmp_path: Path) -> None:
+def test_a_scorecard_replaces_no_scorecard_of_another_norm(tmp_path: Path) -> None:
     trial(tmp_path).keep()
     (tmp_path / "scorecards" / "WrittenOut.json").rename(tmp_path / "scorecards" / "rmsnorm.json")
     with pytest.raises(ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; choose another"):

@@ -11,7 +11,7 @@ from adanorm.config.paths import PROJECT
 from scripts.gpu_check import Check, Facts, checks, in_words, main, run_check
 from scripts.gpu_measure import lost, speed
 
-# Ends the process that it has started if it is asked to end, and leaves it if it is killed.
+# On SIGTERM it ends the process that it has started; if killed, it leaves that process behind.
 STARTS_AS_TORCHRUN = """
 import signal, subprocess, sys
 process = subprocess.Popen(["sleep", "40"], start_new_session=True)
@@ -22,7 +22,7 @@ SPEED = {"hours": 9.04, "peak_gb": 31.0, "milliseconds": 100.0, "waits": 1}
 
 
 @pytest.mark.usefixtures("_quick_start")
-def test_without_cuda_it_runs_what_it_can_and_says_why_with_code_2(tmp_path: Path) -> None:
+def test_without_cuda_gpu_check_runs_what_it_can_and_says_why_with_code_2(tmp_path: Path) -> None:
     output = tmp_path / "gpu-check.json"
     done = subprocess.run(
         [sys.executable, "-m", "scripts.gpu_check", f"output={output}"],
@@ -59,7 +59,7 @@ def test_several_devices_are_all_used_and_one_has_no_checks_of_processes() -> No
 
 
 @pytest.mark.needs("fairseq")
-def test_the_speed_is_of_updates_of_as_many_batches_as_a_run_has() -> None:
+def test_the_timed_updates_have_as_many_batches_as_those_of_a_run() -> None:
     sizes = [f"model.{name}" for name in ("layers=1", "dim=8", "ffn_dim=8", "heads=1")]
     facts = speed("en-de", "fp32", *sizes, "data.batch_tokens=180")
     assert facts["batches"] == 8

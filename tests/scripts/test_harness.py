@@ -23,18 +23,18 @@ from scripts.pages.norm_guide import draw, update_norm_guide
 BENCH = PROJECT / "results" / "bench"
 
 
-def test_sides_take_turns_each_going_first_and_rounds_that_warm_up_do_not_count() -> None:
+def test_sides_take_turns_in_going_first_and_warm_up_rounds_do_not_count() -> None:
     clock = count()  # a side says when it was called
-    found = harness.take_turns({"A": lambda: next(clock), "B": lambda: next(clock)}, 2, warm_up=1)
-    assert found.spent == {"A": [3, 4], "B": [2, 5]}, "AB, BA, AB"
+    rounds = harness.take_turns({"A": lambda: next(clock), "B": lambda: next(clock)}, 2, warm_up=1)
+    assert rounds.spent == {"A": [3, 4], "B": [2, 5]}, "AB, BA, AB"
     assert ["".join(harness.order_of("ABC", round_)) for round_ in range(4)] == ["ABC", "BCA", "CAB", "ABC"]
 
 
 def test_a_ratio_is_the_median_of_the_ratios_of_rounds_and_not_the_ratio_of_medians() -> None:
     rounds = harness.Rounds({"A": [2.0, 60.0, 3.0, 8.0], "B": [1.0, 20.0, 3.0, 16.0]})
-    found = rounds.ratio("A", "B")  # 2, 3, 1, 0.5
-    assert found.median != rounds.median("A") / rounds.median("B")
-    assert found == (1.5, 0.5, *np.percentile([2, 3, 1, 0.5], [25, 75]), 3.0, 4)
+    ratio = rounds.ratio("A", "B")  # 2, 3, 1, 0.5
+    assert ratio.median != rounds.median("A") / rounds.median("B")
+    assert ratio == (1.5, 0.5, *np.percentile([2, 3, 1, 0.5], [25, 75]), 3.0, 4)
     assert harness.Spread.of([0.7]) == (0.7, 0.7, 0.7, 0.7, 0.7, 1)
 
 

@@ -1,4 +1,4 @@
-"""Locks against what they are of, on copies that were changed."""
+"""Locks against the requirements that they pin, on changed copies."""
 
 import shutil
 from pathlib import Path
@@ -23,19 +23,19 @@ def changed(path: Path, old: str, new: str) -> None:
     path.write_text(before + new + after)
 
 
-def test_the_committed_locks_are_of_the_committed_requirements() -> None:
+def test_the_committed_locks_match_the_committed_requirements() -> None:
     assert problems(PROJECT) == []
 
 
 def test_a_new_dependency_is_missed_in_both_locks(copy: Path) -> None:
     changed(copy / "pyproject.toml", '"jinja2",', '"jinja2", "novel[extra]>=2",')
-    found = problems(copy)
-    said = ("of other requirements than pyproject.toml and constraints.txt name", "novel is not pinned")
-    assert found == [f"locks/{kind}.txt: {line}" for kind in ("cpu", "cuda") for line in said]
+    lines = problems(copy)
+    messages = ("of other requirements than pyproject.toml and constraints.txt name", "novel is not pinned")
+    assert lines == [f"locks/{kind}.txt: {line}" for kind in ("cpu", "cuda") for line in messages]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("jinja2==3.1.6", "jinja2==3.1.5", "jinja2==3.1.5, not 3.1.6 as in constraints.txt"),
         ("torch==2.13.0+cpu", "torch==2.12.0+cpu", "torch==2.12.0, not 2.13.0 as in constraints.txt"),
@@ -43,6 +43,6 @@ def test_a_new_dependency_is_missed_in_both_locks(copy: Path) -> None:
         ("\njinja2==", "\n--find-links /mine\njinja2==", "names an address"),
     ],
 )
-def test_a_lock_changed_by_hand_is_named(copy: Path, old: str, new: str, said: str) -> None:
+def test_a_lock_changed_by_hand_is_named(copy: Path, old: str, new: str, message: str) -> None:
     changed(copy / "locks" / "cpu.txt", old, new)
-    assert any(line.startswith("locks/cpu.txt: ") and said in line for line in problems(copy))
+    assert any(line.startswith("locks/cpu.txt: ") and message in line for line in problems(copy))

@@ -1,4 +1,4 @@
-"""What the Makefile does that can be done to a copy."""
+"""The Makefile: cleaning a copy of the repository, and the commands that targets would run."""
 
 import re
 import shlex
@@ -43,7 +43,7 @@ def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_clean_removes_what_is_no_record_and_keeps_records_runs_elsewhere_and_the_clone(clone: Path) -> None:
+def test_clean_keeps_the_clone_records_and_runs_elsewhere_and_removes_the_rest(clone: Path) -> None:
     before = files(clone)
     for name in (*LEFTOVERS, *KEPT):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("reproduce", "SEED=2"), "SEED: no such variable; choose from"),
         (("reproduce", "GPUS=0"), "GPUS=0: must be a whole number of at least 1"),
@@ -73,10 +73,10 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("study", "PLACEMENT=final"), "PLACEMENT=final: is of one run"),
     ],
 )
-def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ...], said: str) -> None:
+def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ...], message: str) -> None:
     done = make(*arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ..
         (("reproduce", "TASK=rt", "CUDA_VISIBLE_DEVICES=1", "GPUS=2"), {"gpus=2", "task=rt"}),
     ],
 )
-def test_a_target_passes_on_what_it_is_given(arguments: tuple[str, ...], words: set[str]) -> None:
+def test_a_target_passes_its_variables_on(arguments: tuple[str, ...], words: set[str]) -> None:
     assert words <= {*shlex.split(make(*arguments).stdout.splitlines()[-1])}
 
 
@@ -102,12 +102,12 @@ TARGETS = (
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_a_variable_of_make_holds_is_no_command_of_the_shell(target: str) -> None:
+def test_a_variable_of_make_is_never_a_command_of_the_shell(target: str) -> None:
     names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY UNTIL MOST LAUNCHER AGAINST BUDGET MODEL SET"
     names += " REPO PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
-    given = [f"{name}=b;touch X" for name in names.split()]
-    made = make("-s", target, "PYTHON=python3", "TASK=a;touch X", *given).stdout
-    (line,) = (line for line in made.splitlines() if re.search(r" -m (adanorm|scripts.gpu_check) ", line))
+    variables = [f"{name}=b;touch X" for name in names.split()]
+    output = make("-s", target, "PYTHON=python3", "TASK=a;touch X", *variables).stdout
+    (line,) = (line for line in output.splitlines() if re.search(r" -m (adanorm|scripts.gpu_check) ", line))
     words = shlex.shlex(line, posix=True, punctuation_chars=True)  # a `;` outside of quotes is a word
     words.whitespace_split = True
     assert "touch" not in [*words]

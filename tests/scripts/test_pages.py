@@ -20,19 +20,19 @@ WITHOUT_ADDRESS = {"enwik8-1m", "iwslt15-en-vi-30k", "mnist-5k"}
 def test_every_source_with_addresses_is_described_with_its_checksums() -> None:
     described = croissants()
     assert set(SOURCES) - set(described) == WITHOUT_ADDRESS
-    for name, found in described.items():
-        assert found["license"] == SOURCES[name].license
-        for entry, file in zip(found["distribution"], SOURCES[name].files, strict=True):
+    for name, dataset in described.items():
+        assert dataset["license"] == SOURCES[name].license
+        for entry, file in zip(dataset["distribution"], SOURCES[name].files, strict=True):
             assert entry["@id"] == file.name
             assert entry["contentUrl"] in {address.partition("#")[0] for address in file.addresses}
             kind, _, checksum = (file.checksum or "").partition(":")
             expected = {kind: checksum} if kind in ("sha256", "md5") else {}
             assert {key: entry[key] for key in ("sha256", "md5") if key in entry} == expected
-            assert expected or found["isLiveDataset"], "Croissant asks for one of the two"
+            assert expected or dataset["isLiveDataset"], "Croissant asks for one of the two"
             assert entry.get("contentSize") == (file.size and f"{file.size} B")
 
 
-def test_the_crate_names_what_there_is_once() -> None:
+def test_the_crate_names_every_existing_part_once() -> None:
     crate = ro_crate(RESULTS)
     entities = {entity["@id"]: entity for entity in crate["@graph"]}
     assert len(entities) == len(crate["@graph"])
@@ -55,7 +55,7 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) ->
     assert more.endswith("\n\nSeeds: 3 per cell, except on MNIST: AdaNorm 4.")
 
 
-def test_the_settings_of_the_site_are_those_of_every_section() -> None:
+def test_the_page_of_settings_has_the_fields_of_every_section() -> None:
     page = settings()
     assert all(f"| `{key}.{field}" in page for key, section in sections() for field in section.model_fields)
     assert "| `training.clip_norm` | number, above 0, at most 1e+30 or null |" in page
@@ -87,7 +87,7 @@ def test_every_section_of_the_guide_is_of_a_norm_and_no_norm_has_two() -> None:
     assert re.findall(r"^### (\S+)$", GUIDE.read_text(), re.MULTILINE) == marks
 
 
-def test_the_facts_are_the_records_the_bench_and_the_invariances(tmp_path: Path) -> None:
+def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(tmp_path: Path) -> None:
     # Gaps of -2, -2.1, -1.9 on RT: worse. Of -1, 1, 3 on SST5: open. MNIST: always 1.
     of_base = {"rt": (70.0, 71.0, 72.0), "sst5": (40.0, 40.0, 40.0), "mnist": (97.0, 97.0, 97.0)}
     of_ours = {"rt": (68.0, 68.9, 70.1), "sst5": (39.0, 41.0, 43.0), "mnist": (98.0, 98.0, 98.0)}

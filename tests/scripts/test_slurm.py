@@ -19,7 +19,7 @@ JOB = {
 
 
 def submitted(name: str, folder: Path, *arguments: str, srun: str) -> subprocess.CompletedProcess[str]:
-    """Run a file as a job of two nodes, under programs of this folder for SLURM's."""
+    """Run a file as a job of two nodes; programs in this folder stand in for SLURM's."""
     for program, text in (
         ("srun", srun),
         ("scontrol", 'if [[ $1 == show ]]; then printf "node07\\nnode08\\n"; else echo "$@" >requeued; fi'),
@@ -48,14 +48,14 @@ def test_a_job_without_arguments_is_refused_and_a_failed_one_has_its_code(name: 
 
 
 def test_the_processes_of_all_nodes_meet_at_the_first_node(tmp_path: Path) -> None:
-    said = submitted("run", tmp_path, "task=rt", "norm=adanorm", srun='printf "%s\\n" "$@"').stdout.split()
-    assert {"--nnodes=2", "--nproc-per-node=4", "--rdzv-backend=c10d"} < {*said}
-    assert "--rdzv-endpoint=node07:31234" in said
-    assert "--rdzv-id=71234-1" in said
-    assert said[-5:] == ["-m", "adanorm", "run", "task=rt", "norm=adanorm"]
+    words = submitted("run", tmp_path, "task=rt", "norm=adanorm", srun='printf "%s\\n" "$@"').stdout.split()
+    assert {"--nnodes=2", "--nproc-per-node=4", "--rdzv-backend=c10d"} < {*words}
+    assert "--rdzv-endpoint=node07:31234" in words
+    assert "--rdzv-id=71234-1" in words
+    assert words[-5:] == ["-m", "adanorm", "run", "task=rt", "norm=adanorm"]
 
 
-# It works on until the job is requeued, which must not wait for its end.
+# The job works on until it is requeued, and requeuing must not wait for its end.
 WARNED = """kill -USR1 "$PPID"
 for _ in {1..200}; do [[ -e requeued ]] && exit 0; sleep 0.1; done
 touch too-late"""
@@ -72,7 +72,7 @@ def test_a_job_near_its_time_limit_goes_back_into_the_queue(name: str, tmp_path:
 SCRIPT = PROJECT / "scripts" / "regenerate"
 
 
-def test_it_is_bash_with_a_help_and_refuses_an_argument_before_any_work() -> None:
+def test_regenerate_is_bash_with_a_help_and_refuses_an_argument_before_any_work() -> None:
     subprocess.run(["bash", "-n", SCRIPT], check=True)
     helped, refused = (
         subprocess.run([SCRIPT, word], capture_output=True, text=True, check=False, timeout=60)

@@ -23,8 +23,8 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
     assert list(grid) == [(norm, task) for task in study.columns for norm in study.rows]
     for (row, task), plan in grid.items():
         only = study.rows[row].only or study.columns
-        there_is = task in choices("task") and task in only and not study.rows[row].undefined
-        assert len(plan.runs) == there_is * len(study.seeds) * (len(study.budget_of(row)) or 1)
+        has_runs = task in choices("task") and task in only and not study.rows[row].undefined
+        assert len(plan.runs) == has_runs * len(study.seeds) * (len(study.budget_of(row)) or 1)
     planned = plan_runs(grid)
     assert {run.experiment.folder() for run in planned} == {
         run.folder() for plan in grid.values() for run in plan.runs
@@ -34,7 +34,7 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
         assert compose_experiment(run.arguments).digest == run.experiment.digest
 
 
-def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
+def test_the_rows_marked_undefined_are_those_that_cannot_be_trained() -> None:
     study = load_study("batch-size")
     for row in (row for row in study.rows.values() if row.at in (1, 2)):
         run = compose_experiment(["task=mnist", f"norm={row.norm}", *row.overrides, study.overrides[-1]])
@@ -43,7 +43,7 @@ def test_the_rows_marked_undefined_are_those_that_no_run_could_be_of() -> None:
         assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
 
 
-def test_the_study_of_every_norm_leaves_none_of_the_guide_out() -> None:
+def test_the_study_of_every_norm_has_every_norm_of_the_guide() -> None:
     sections = set(re.findall(r"<!-- facts: (\S+) -->", GUIDE.read_text()))
     assert {row.norm for row in load_study("beyond").rows.values()} >= sections
 
@@ -61,7 +61,7 @@ def test_two_experiments_never_share_a_name() -> None:
     assert {name for name, digests in named.items() if len(digests) > 1} == set()
 
 
-def test_a_role_is_of_one_study_and_one_study_a_scale_gives_the_curves() -> None:
+def test_one_study_makes_the_readme_and_one_per_scale_the_curves() -> None:
     studies = load_studies()
     assert sum("readme" in study.roles for study in studies.values()) == 1
     scales = [study.scale for study in studies.values() if "curves" in study.roles]
@@ -108,7 +108,7 @@ def test_every_cell_gets_its_first_seed_before_any_gets_its_second_and_rows_shar
     assert len(plan_runs(study_grid(twice))) == 90
 
 
-def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_has_no_number_of_them() -> None:
+def test_settings_of_a_column_apply_to_its_runs_alone_and_leave_the_papers_number_out() -> None:
     study = load_study("heirs")
     assert study.column_overrides == {"mnist": ("model.hidden=null",)}
     grid = study_grid(study)
@@ -116,7 +116,7 @@ def test_the_settings_of_a_column_are_of_its_runs_and_no_others_and_the_paper_ha
     differ = {task for (row, task), plan in grid.items() if plan.runs != own[row, task].runs}
     assert differ == {"mnist"}
     assert grid["layernorm", "mnist"].runs[0].model.hidden is None  # type: ignore[attr-defined]
-    # What a row has of its own there is AdaNorm's C.
+    # The only setting of a row there is AdaNorm's C.
     C = {(row, task): plan.runs[0].norm.params["C"] for (row, task), plan in grid.items() if row == "adanorm"}
     assert C == {("adanorm", "rt"): 1.5, ("adanorm", "sst5"): 0.8, ("adanorm", "mnist"): 1}
     table = Table(study, grid)
@@ -192,8 +192,8 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
 def test_a_mistake_in_a_study_is_named(tmp_path: Path, change: str, message: str) -> None:
     base = "title: t\nrows: [adanorm]\ncolumns: [mnist]\nscale: smoke\nseeds: [1]\n"
     key = change.partition(":")[0]
-    kept = [line for line in base.splitlines() if not line.startswith(f"{key}:")]
-    (tmp_path / "own.yaml").write_text("\n".join([*kept, change]))
+    lines = [line for line in base.splitlines() if not line.startswith(f"{key}:")]
+    (tmp_path / "own.yaml").write_text("\n".join([*lines, change]))
     with pytest.raises(ValueError, match=message):
         load_study(str(tmp_path / "own.yaml"))
 
@@ -221,7 +221,7 @@ def test_help_is_what_plain_make_prints() -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_an_unknown_key_is_told_rather_than_the_missing_one_that_it_stands_for(tmp_path: Path) -> None:
+def test_a_misspelled_key_is_reported_rather_than_the_missing_key(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("titel: t\nrows: [layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n")
     with pytest.raises(ValueError, match="titel='t': extra inputs are not permitted"):

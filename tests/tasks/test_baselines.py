@@ -1,4 +1,4 @@
-"""The trivial baselines of each kind of task, and what has learned nothing."""
+"""The trivial baselines of each kind of task, and runs that have learned nothing."""
 
 import math
 import random
@@ -25,13 +25,13 @@ def smoke(task: str, *overrides: str) -> Experiment:
     return compose_experiment([f"task={task}", "scale=smoke", "norm=none", *overrides])
 
 
-def test_the_majority_class_is_of_training_where_the_test_has_another(tmp_path: Path) -> None:
+def test_the_majority_class_is_that_of_training_where_the_test_has_another(tmp_path: Path) -> None:
     lines = {"train": "x\ta\n" * 5 + "y\tb\n" * 3, "valid": "x\ta\ny\tb\n", "test": "x\ta\n" + "y\tb\n" * 3}
     task = task_of("task=rt", *own(tmp_path, lines))
     assert task.baselines("test") == {"majority class": {"accuracy": 25.0}}
 
 
-def test_the_unigram_is_of_smoothed_frequencies_and_n_grams_go_on_from_the_part_before() -> None:
+def test_the_unigram_smooths_frequencies_and_n_grams_go_on_from_the_part_before() -> None:
     task = CharLm(smoke("enwik8"))
     train, valid, test = (part.numpy().astype(np.int64) for part in task.corpus.splits.values())
     counts = Counter(train.tolist())
@@ -46,7 +46,7 @@ def test_the_unigram_is_of_smoothed_frequencies_and_n_grams_go_on_from_the_part_
 
 
 def by_counting(train: list[int], text: list[int], context: int, before: list[int]) -> float:
-    """Witten-Bell's interpolation, a byte at a time."""
+    """Return bits per byte by Witten-Bell's interpolation, one byte at a time."""
     grams = Counter(tuple(train[i : i + n + 1]) for n in range(context + 1) for i in range(len(train) - n))
 
     def probability(byte: int, history: tuple[int, ...]) -> float:
@@ -57,23 +57,23 @@ def by_counting(train: list[int], text: list[int], context: int, before: list[in
         return (grams[(*history, byte)] + len(following) * lower) / (sum(following) + len(following))
 
     whole = before + text
-    places = range(len(before), len(whole))
-    return -sum(math.log2(probability(whole[i], tuple(whole[i - context : i]))) for i in places) / len(text)
+    span = range(len(before), len(whole))
+    return -sum(math.log2(probability(whole[i], tuple(whole[i - context : i]))) for i in span) / len(text)
 
 
 @pytest.mark.parametrize("context", [0, 1, 3])
-def test_bits_a_byte_are_those_of_counting(context: int) -> None:
+def test_bits_per_byte_are_those_of_counting(context: int) -> None:
     draw = random.Random(context)
     train, text, other = ([draw.choice([0, 1, 97, 200]) for _ in range(n)] for n in (60, 40, 5))
     text += [7, 0, 97, 255, 0]  # bytes that training lacks, one above all of its own, and histories with them
     arrays = (np.array(part, dtype=np.int64) for part in (train, text))
-    found = bits_per_byte(*arrays, context=context, before=np.array(other, dtype=np.int64))
-    assert found == pytest.approx(by_counting(train, text, context, other), rel=1e-12)
+    bits = bits_per_byte(*arrays, context=context, before=np.array(other, dtype=np.int64))
+    assert bits == pytest.approx(by_counting(train, text, context, other), rel=1e-12)
 
 
-def test_every_word_is_attached_to_its_neighbor() -> None:
+def test_the_baseline_attaches_every_word_to_its_neighbor() -> None:
     task = Parsing(smoke("ptb"))
-    found = task.baselines("test")
+    baselines = task.baselines("test")
     for name, step in (("left neighbor", -1), ("right neighbor", 1)):
         counted = right = 0
         for tree in task.trees["test"]:
@@ -81,7 +81,7 @@ def test_every_word_is_attached_to_its_neighbor() -> None:
                 guess = word + step if word + step <= len(tree) else 0
                 counted += not out
                 right += not out and head == guess
-        assert found[name]["uas"] == pytest.approx(100 * right / counted)
+        assert baselines[name]["uas"] == pytest.approx(100 * right / counted)
 
 
 @pytest.mark.needs("fairseq")
@@ -118,14 +118,14 @@ def test_a_run_no_better_than_the_best_baseline_has_not_learned(own_record: Path
     assert [recorded.has_learned(run, score) for score in (2.9, 3.0, 4.8)] == [True, False, False]
 
 
-def test_the_committed_baselines_are_of_the_data_that_have_records() -> None:
+def test_the_committed_baselines_cover_the_data_that_have_records() -> None:
     for chosen in ("rt paper", "mnist paper", "enwik8 mini", "ptb mini", "de-en mini"):
         task, scale = chosen.split()
         run = compose_experiment([f"task={task}", f"scale={scale}"])
         assert recorded.best_baseline(run, run.task.metric) is not None, f"adanorm baselines {chosen}"
 
 
-def test_baselines_are_of_a_data_set_and_spoiled_ones_count_nowhere(own_record: Path) -> None:
+def test_baselines_belong_to_one_data_set_and_spoiled_ones_are_refused(own_record: Path) -> None:
     """They say which runs learned: believed, they would change a verdict."""
     recorded.add_baselines(smoke("rt"), {"test": {"majority class": {"accuracy": 50.0}}})
     assert recorded.best_baseline(smoke("rt", "data.batch_tokens=99", "norm=adanorm"), "accuracy") is not None

@@ -1,4 +1,4 @@
-"""The language model's evaluation, one stream at a time, and its data."""
+"""The language model's evaluation, against one stream at a time, and its data."""
 
 import gzip
 import math
@@ -23,7 +23,7 @@ from tests.networks import placed
 
 
 def built(*overrides: str, cell: str = "") -> tuple[CharLm, nn.Module]:
-    """The smoke task with a model far from uniform predictions: Transformer-XL, or of a recurrent cell."""
+    """Return the smoke task and a model far from uniform predictions: Transformer-XL, or a recurrent one."""
     chosen = [f"task=enwik8{cell}", "scale=smoke", "norm=layernorm", *overrides]
     task = tasks.build(compose_experiment(chosen))
     assert isinstance(task, CharLm)
@@ -36,24 +36,24 @@ def built(*overrides: str, cell: str = "") -> tuple[CharLm, nn.Module]:
     return task, model.eval()
 
 
-def bpc_of_streams(task: CharLm, model: nn.Module, split: str, count: int, length: int, **read: Any) -> float:
-    """Bits a byte, one stream and one segment at a time; the model's equations have tests of their own."""
+def stream_bpc(task: CharLm, model: nn.Module, split: str, count: int, length: int, **options: Any) -> float:
+    """Return bits per byte, one stream and one segment at a time; other tests cover the equations."""
     text: list[int] = task.corpus.splits[split].tolist()
-    each, bits = math.ceil(len(text) / count), 0.0
-    for start in range(0, len(text), each):
-        target = text[start : start + each]
-        given = [text[start - 1] if start else task.corpus.before(split), *target[:-1]]
+    stream_length, bits = math.ceil(len(text) / count), 0.0
+    for start in range(0, len(text), stream_length):
+        target = text[start : start + stream_length]
+        inputs = [text[start - 1] if start else task.corpus.before(split), *target[:-1]]
         memory: list[Tensor] = []
-        for place in range(0, len(target), length):
-            part = slice(place, place + length)
-            logits, memory = model(torch.tensor([given[part]]), memory, **read)
+        for offset in range(0, len(target), length):
+            part = slice(offset, offset + length)
+            logits, memory = model(torch.tensor([inputs[part]]), memory, **options)
             chosen = logits[0].double().log_softmax(1).gather(1, torch.tensor(target[part])[:, None])
             bits -= chosen.sum().item() / math.log(2)
     return bits / len(text)
 
 
 @pytest.mark.parametrize(
-    ("split", "length", "read"),
+    ("split", "length", "options"),
     [
         ("test", 8, {"memory": 12, "clamp": 5, "same_length": True}),
         ("test", 7, {"memory": 7}),
@@ -63,14 +63,14 @@ def bpc_of_streams(task: CharLm, model: nn.Module, split: str, count: int, lengt
 )
 @pytest.mark.parametrize("count", [1, 3])
 def test_bits_per_character_are_those_of_one_stream_at_a_time(
-    split: str, length: int, read: dict[str, Any], count: int
+    split: str, length: int, options: dict[str, Any], count: int
 ) -> None:
-    settings = ", ".join(f"{key}: {value}" for key, value in {"length": length, **read}.items())
+    settings = ", ".join(f"{key}: {value}" for key, value in {"length": length, **options}.items())
     overrides = f"segments.{split}={{{settings}}}", f"data.evaluation_streams={count}"
     task, model = built(*overrides, "data.fractions=[0.96,0.02,0.02]")
     segments = compose_experiment(["task=enwik8", "scale=smoke", *overrides]).segments
     reading = segment_options(getattr(segments, split))
-    expected = bpc_of_streams(task, model, split, count, length, **reading)
+    expected = stream_bpc(task, model, split, count, length, **reading)
     assert task.evaluate(model, split).metrics["bpc"] == pytest.approx(expected, abs=1e-5)
     assert expected > 4, "the model says something"
 
@@ -82,27 +82,27 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
 ) -> None:
     overrides = f"data.evaluation_streams={count}", f"segments.test.length={length}"
     task, model = built(*overrides, cell=f"-{cell}")
-    expected = bpc_of_streams(task, model, "test", count, 1_000_000)  # one segment, one stream
-    found = task.evaluate(model, "test").metrics["bpc"]
-    assert found == pytest.approx(expected, abs=1e-5)
-    assert abs(found - 8) > 0.2, "the model says something"
+    expected = stream_bpc(task, model, "test", count, 1_000_000)  # one segment, one stream
+    bpc = task.evaluate(model, "test").metrics["bpc"]
+    assert bpc == pytest.approx(expected, abs=1e-5)
+    assert abs(bpc - 8) > 0.2, "the model says something"
 
 
 @pytest.mark.parametrize(("streams_", "length"), [(1, 1), (1, 7), (3, 4), (5, 100), (7, 13), (50, 3)])
 def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, length: int) -> None:
     text = torch.randint(256, (37,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    seen: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     segments = Segments(text, 99, streams_, length)
     for index, batch in enumerate(segments):
         counted = batch.target != IGNORED
         assert batch.units == int(counted.sum())
-        seen += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
+        pairs += zip(batch.segment[counted].tolist(), batch.target[counted].tolist(), strict=True)
         parts = [segments.part(index, rank, 2) for rank in range(2)]
         assert sum(part.units for part in parts) == batch.units
-        # Of a view, memory that is pinned for a GPU would hold all that lies between its rows.
+        # Memory pinned for a GPU would, for a view, also hold all that lies between its rows.
         assert all(x.is_contiguous() for part in (batch, *parts) for x in (part.segment, part.target))
     whole = [99, *text.tolist()]
-    assert sorted(seen) == sorted(pairwise(whole))
+    assert sorted(pairs) == sorted(pairwise(whole))
 
 
 def test_streams_are_read_on_from_segment_to_segment() -> None:
@@ -114,7 +114,7 @@ def test_streams_are_read_on_from_segment_to_segment() -> None:
     assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)
 
 
-def test_training_carries_the_memory_on_as_long_as_it_is_set_and_starts_an_epoch_without() -> None:
+def test_training_carries_a_memory_of_the_set_length_and_starts_an_epoch_without_one() -> None:
     task, model = built("segments.train={length: 8, memory: 24}")
     carried: Sequence[Tensor] = ()
     memory: list[Tensor] = []
@@ -178,9 +178,9 @@ def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command
 def test_top_k_of_one_takes_the_likeliest_byte() -> None:
     _, model = built()
     settings: Any = {"temperature": 1.0, "top_k": 1, "generator": torch.Generator().manual_seed(0)}
-    made = continued(model, b"the cat", length=5, reading={"remember": 32}, **settings)
+    sample = continued(model, b"the cat", length=5, reading={"remember": 32}, **settings)
     text = list(b"the cat")
     for _ in range(5):
         logits, _ = model(torch.tensor([text]), [], remember=32)
         text.append(int(logits[0, -1].argmax()))
-    assert list(made) == text
+    assert list(sample) == text

@@ -61,17 +61,17 @@ def conllu(tree: Tree) -> str:
 
 def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_path: Path) -> None:
     gold = [ud_tree(count, count) for count in range(1, 30)]
-    found = [replace(ud_tree(len(tree), 99 - len(tree)), words=tree.words) for tree in gold]
-    for name, trees in (("gold", gold), ("found", found)):
+    parsed = [replace(ud_tree(len(tree), 99 - len(tree)), words=tree.words) for tree in gold]
+    for name, trees in (("gold", gold), ("found", parsed)):
         (tmp_path / name).write_text("".join(map(conllu, trees)))
     start = "from udtools.cli import main_eval; main_eval()"
     script = [sys.executable, "-c", start, "--verbose", *(str(tmp_path / name) for name in ("gold", "found"))]
     printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
     rows = {row[0].strip(): row for row in (line.split("|") for line in printed.splitlines())}
-    read = read_treebank((tmp_path / "gold").read_bytes(), "gold", "upos")
-    assert sum(map(sum, (tree.punctuation for tree in read))) > 100
+    gold_read = read_treebank((tmp_path / "gold").read_bytes(), "gold", "upos")
+    assert sum(map(sum, (tree.punctuation for tree in gold_read))) > 100
     metrics, signatures = attachment(
-        read, [(list(tree.heads), list(tree.labels or ())) for tree in found], "ud"
+        gold_read, [(list(tree.heads), list(tree.labels or ())) for tree in parsed], "ud"
     )
     assert 5 < metrics["las"] < metrics["uas"] < 95
     for name in ("UAS", "LAS"):
@@ -83,21 +83,21 @@ def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_p
 
 def test_scores_are_those_of_eval07_token_for_token() -> None:
     words = ["Mr.", "--", "said", ",", "$", "5", "%", "``", "...", "-LRB-", "&", "#", "«", "x.", "_"]
-    heads = [((place * 7) % 5) + 1 for place in range(len(words))]
-    found = [((place * 3) % 5) + 1 for place in range(len(words))]
+    heads = [((index * 7) % 5) + 1 for index in range(len(words))]
+    parsed = [((index * 3) % 5) + 1 for index in range(len(words))]
     tree = Tree(tuple(words), ("X",) * 15, tuple(heads), ("a",) * 15, (False,) * 15)
-    labels = ["a" if place % 2 else "b" for place in range(15)]
+    labels = ["a" if index % 2 else "b" for index in range(15)]
     counted = [not regex.fullmatch(r"\p{P}+", word) for word in words]
     assert counted.count(False) == 8
-    uas = [a == b for a, b, counts in zip(heads, found, counted, strict=True) if counts]
+    uas = [a == b for a, b, counts in zip(heads, parsed, counted, strict=True) if counts]
     las = [r and c == "a" for r, c in zip(uas, compress(labels, counted), strict=True)]
-    metrics, signatures = attachment([tree], [(found, labels)], "eval07")
+    metrics, signatures = attachment([tree], [(parsed, labels)], "eval07")
     assert metrics["uas"] == pytest.approx(100 * sum(uas) / len(uas))
     assert metrics["las"] == pytest.approx(100 * sum(las) / len(las))
     assert "7 of 15 words" in signatures["uas"]
 
 
-def test_words_of_penn_punctuation_tags_count_in_the_scores_over_all_words_alone() -> None:
+def test_words_with_penn_punctuation_tags_count_only_in_scores_over_all_words() -> None:
     rows = b"Go\tVB\t0\n%\tNN\t1\n-LRB-\t-LRB-\t1\n--\t:\t1\n.\t.\t1\n\nGo\tVB\t0\n.\t.\t1\n"
     tree, alone = read_treebank(rows, "a.dp", "xpos")
     scores = attachment([tree], [([0, 1, 2, 3, 4], ["_"] * 5)], "penn")[0]
@@ -112,7 +112,7 @@ def test_words_of_penn_punctuation_tags_count_in_the_scores_over_all_words_alone
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
-def test_trees_whose_words_all_do_not_count_are_refused(tmp_path: Path, split: str) -> None:
+def test_a_split_in_which_no_word_counts_is_refused(tmp_path: Path, split: str) -> None:
     texts = dict.fromkeys(SPLITS, "w1\tNN\t0\nw2\tVB\t1\n") | {split: "w1\t.\t0\nw2\t:\t1\n"}
     with pytest.raises(ValueError, match=rf"^{split}: data\.scoring=penn leaves out every word as punct"):
         built(*own(tmp_path, texts))
@@ -124,8 +124,8 @@ def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None
 
     def scores(ids: list[int]) -> list[float]:
         with torch.inference_mode():
-            found: list[float] = model(torch.tensor([ids]))[0].tolist()
-        return found
+            logits: list[float] = model(torch.tensor([ids]))[0].tolist()
+        return logits
 
     trees = task.trees["test"]
     ours = [heads for heads, _ in task.parse(model, trees)]
@@ -152,7 +152,7 @@ def test_batches_of_an_epoch_hold_every_transition_once() -> None:
     assert rows != [tuple(row) for batch in task.train_batches(4) for row in batch.inputs.tolist()]
 
 
-def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
+def test_training_starts_from_given_vectors(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("noun1 1 2 3 4 5 6 7 8\nelsewhere 0 0 0 0 0 0 0 0\n")
     vectors = f"data.vectors={tmp_path / 'v.txt'}"
     task, model = built(vectors)
@@ -163,12 +163,12 @@ def test_given_vectors_are_where_training_starts(tmp_path: Path) -> None:
     assert compose_experiment([*smoke, vectors]).digest != compose_experiment(smoke).digest
 
 
-def test_what_each_sentence_adds_is_the_score_in_the_mean_and_of_the_words_that_count_alone() -> None:
+def test_scores_by_sentence_average_to_the_score_and_leave_punctuation_out() -> None:
     task, model = built()
-    found = task.evaluate(model, "test")
-    counts = np.array(task.counted(found.outputs)["uas"])
-    assert score("uas", counts) == pytest.approx(found.metrics["uas"])
-    assert by_example("uas", counts).mean() == pytest.approx(found.metrics["uas"])
+    evaluation = task.evaluate(model, "test")
+    counts = np.array(task.counted(evaluation.outputs)["uas"])
+    assert score("uas", counts) == pytest.approx(evaluation.metrics["uas"])
+    assert by_example("uas", counts).mean() == pytest.approx(evaluation.metrics["uas"])
     words = [len(tree) - sum(tree.punctuation) for tree in task.trees["test"]]
     assert sum(words) < sum(map(len, task.trees["test"])), "some words are punctuation"
     outputs = [" ".join(map(str, tree.heads)) for tree in task.trees["test"]]
@@ -210,9 +210,7 @@ ROWS = ("1\tthe\tthe\tDET\tDT\t_\t_\t_\t_\tSpace=1", "2\tdog\tdog\tNOUN\tNN\t_\t
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_parse_writes_what_it_read_to_the_byte_but_for_the_columns_that_it_fills(
-    lines: tuple[str, ...], end: str
-) -> None:
+def test_parse_changes_no_byte_outside_the_columns_that_it_fills(lines: tuple[str, ...], end: str) -> None:
     text = end.join(lines)
     of_lines = partial(sentence_of, tags="xpos")
     sentences = list(conll.each_sentence(io.StringIO(text, newline="\n"), "a", of_lines))
@@ -237,7 +235,7 @@ def test_parse_says_what_is_wrong_in_one_line(
 ) -> None:
     (tmp_path / "a").write_text("1\tGo\t_\tVERB\t_\t_\t_\t_\t_\t_\n")
     (tmp_path / "empty").touch()
-    given = [argument.format(tmp_path) for argument in arguments]
-    done = command("parse", *given, "norm=none", "scale=smoke", f"runs={tmp_path}")
+    settings = [argument.format(tmp_path) for argument in arguments]
+    done = command("parse", *settings, "norm=none", "scale=smoke", f"runs={tmp_path}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr

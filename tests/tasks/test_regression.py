@@ -23,7 +23,7 @@ def built(norm: str, *overrides: str) -> tuple[Regression, DeepLinear]:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_the_targets_are_a_linear_map_of_the_inputs_and_the_noise_asked_for(noise: float) -> None:
+def test_the_targets_are_a_linear_map_of_the_inputs_and_noise_of_the_set_size(noise: float) -> None:
     x, y = linear_map(4000, inputs=6, outputs=4, noise=noise)
     residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
     assert residual.std() == pytest.approx(noise, rel=0.03, abs=1e-6)
@@ -74,7 +74,7 @@ def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None
 
 
 def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
-    """Torch's own divides it by three a layer: the targets would be out of reach."""
+    """Torch's own initialization divides it by three per layer: the targets would be out of reach."""
     spreads = {}
     for init in ("xavier", "default"):
         sizes = "model.layers=25", "model.dim=256", "data.inputs=256"

@@ -1,4 +1,4 @@
-"""What training sees: the training part alone, all of it, in an order of each epoch and seed."""
+"""What training sees: the whole training part and nothing else, in an order of each epoch and seed."""
 
 import itertools
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_every_epoch_has_an_order_of_its_own_that_the_seed_draws(name: str, tmp_
     everything = sorted(itertools.chain(*first))
     assert everything == sorted(itertools.chain(*second)) == list(range(len(everything)))
     assert order(again, 0) == first, "the same seed and epoch"
-    batches = [{frozenset(batch) for batch in found} for found in (first, second, order(other, 0))]
+    batches = [{frozenset(batch) for batch in epoch} for epoch in (first, second, order(other, 0))]
     assert batches[0] != batches[1], "another epoch mixes other batches"
     assert batches[0] != batches[2], "another seed"
     if name in ("rt", "de-en"):  # whose batches are of sentences of about one length
@@ -41,8 +41,8 @@ def test_every_epoch_has_an_order_of_its_own_that_the_seed_draws(name: str, tmp_
         )
         lengths = [max(len(sentences[index]) for index in batch) for batch in first]
         assert lengths != sorted(lengths), "nor do they come by length"
-    by_place = [np.mean(np.abs(np.diff(batch))) for batch in first if len(batch) > 1]
-    assert np.mean(by_place) > 1.5, "shuffled"
+    distances = [np.mean(np.abs(np.diff(batch))) for batch in first if len(batch) > 1]
+    assert np.mean(distances) > 1.5, "shuffled"
 
 
 def test_words_tags_and_labels_of_a_parser_are_those_of_training(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_words_tags_and_labels_of_a_parser_are_those_of_training(tmp_path: Path)
     assert not {"valid", "test"} & {*vocabulary.words}
 
 
-def test_words_of_sentences_are_those_of_the_share_of_training_that_is_asked_for(tmp_path: Path) -> None:
+def test_the_vocabulary_has_the_words_of_the_chosen_share_of_training_alone(tmp_path: Path) -> None:
     lines = {split: "".join(f"{n % 2}\tsame {split}{n}\n" for n in range(8)) for split in SPLITS}
     files = own(tmp_path, lines)
     whole, half = (task_of("task=rt", f"data.train_fraction={share}", *files) for share in (1, 0.5))
@@ -89,12 +89,12 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
         (), ("data.label_noise=0.4",), ("data.label_noise=0.4",), ("data.label_noise=0.1",),
         ("data.label_noise=0.4", "seed=2"),
     ]  # fmt: skip
-    clean, task, again, fewer, other = (task_of(f"task={name}", *given) for given in settings)
-    truth, given = (one.splits["train"].targets for one in (clean, task))
-    wrong = given != truth
+    clean, task, again, fewer, other = (task_of(f"task={name}", *noise) for noise in settings)
+    truth, labels = (one.splits["train"].targets for one in (clean, task))
+    wrong = labels != truth
     assert int(wrong.sum()) == round(0.4 * len(truth)), "each of them is another class"
-    assert given.equal(again.splits["train"].targets)
-    assert not given.equal(other.splits["train"].targets)
+    assert labels.equal(again.splits["train"].targets)
+    assert not labels.equal(other.splits["train"].targets)
     is_fewer = fewer.splits["train"].targets != truth
     assert (wrong & is_fewer).equal(is_fewer), "a smaller share is within the larger one"
     assert all(task.splits[split].targets.equal(clean.splits[split].targets) for split in ("valid", "test"))
@@ -105,7 +105,7 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
     batch = task.splits["train"].batch(np.flatnonzero(wrong.numpy()))
     predicted = model(batch.inputs).argmax(1)
     expected = {
-        "memorized": 100 * (predicted == given[wrong]).double().mean().item(),
+        "memorized": 100 * (predicted == labels[wrong]).double().mean().item(),
         "recovered": 100 * (predicted == truth[wrong]).double().mean().item(),
     }
     clean_scores = {split: clean.evaluate(model, split).metrics for split in ("valid", "test")}
@@ -113,7 +113,7 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
     assert task.evaluate(model, "test").metrics == pytest.approx(clean_scores["test"] | expected)
 
 
-def test_a_share_of_labels_that_is_no_label_and_a_task_without_labels_are_refused() -> None:
+def test_too_small_a_share_of_wrong_labels_and_a_task_without_labels_are_refused() -> None:
     with pytest.raises(ValueError, match=r"label_noise=0.001: of 160 training examples that is none"):
         task_of("task=rt", "data.label_noise=0.001")
     with pytest.raises(ValueError, match=r"'data.label_noise': .*; it is a key of task=cifar10, .*sst5$"):

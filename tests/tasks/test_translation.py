@@ -29,7 +29,7 @@ from tests.fairseq_side import FairseqSide
 
 
 def built(*overrides: str) -> tuple[Translation, Any]:
-    """The smoke task with a model of random weights, in evaluation mode."""
+    """Return the smoke task and a model of random weights, in evaluation mode."""
     experiment = compose_experiment(["task=de-en", "scale=smoke", "norm=layernorm", *overrides])
     task = Translation(experiment)
     model = prepare(experiment, task).model.eval()
@@ -48,9 +48,9 @@ def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = (5 * torch.randn(7, 11, generator=generator, dtype=torch.float64)).requires_grad_()
     target = torch.randint(11, (7,), generator=generator)
-    wanted = torch.full((7, 11), smoothing / 10, dtype=torch.float64)
-    wanted[torch.arange(7), target] = 1 - smoothing
-    expected = -(wanted * logits.log_softmax(1)).sum()
+    distribution = torch.full((7, 11), smoothing / 10, dtype=torch.float64)
+    distribution[torch.arange(7), target] = 1 - smoothing
+    expected = -(distribution * logits.log_softmax(1)).sum()
     (expected_gradient,) = torch.autograd.grad(3 * expected, logits)
     ours = label_smoothed_loss(logits, target, smoothing=smoothing)
     (gradient,) = torch.autograd.grad(3 * ours, logits)
@@ -104,7 +104,7 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
 
 
 @pytest.mark.needs("fairseq")
-def test_validation_has_the_smoothed_loss_the_plain_one_and_the_perplexity_of_the_plain_one() -> None:
+def test_validation_has_the_smoothed_loss_the_plain_loss_and_its_perplexity() -> None:
     task, model = built("training.label_smoothing=0.2")
     smoothed, plain, units = 0.0, 0.0, 0
     pairs = task.corpus.splits["valid"]
@@ -174,23 +174,23 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator(
 
 @pytest.mark.needs("fairseq")
 def test_translations_are_scored_in_the_order_of_their_sources_however_they_are_batched() -> None:
-    # At most as long whatever else is in a batch: with a ratio it is of a batch's longest source.
+    # A fixed limit, whatever else is in a batch: a ratio would follow the longest source of the batch.
     settings = {"batch_tokens": 30, "beam": 1, "max_ratio": 0, "max_extra": 12}
     task, model = built(*(f"decoding.{key}={value}" for key, value in settings.items()))
     pairs = task.corpus.splits["test"]
     expected = task.translate(model, pairs.sources(np.arange(len(pairs))))
-    found = task.evaluate(model, "test")
-    assert found.outputs == expected
+    evaluation = task.evaluate(model, "test")
+    assert evaluation.outputs == expected
     assert len({*expected}) > 2
     score, _ = bleu("bleu", expected, task.corpus.references("test", "words"), lowercase=False)
-    assert found.metrics["bleu"] == pytest.approx(score)
+    assert evaluation.metrics["bleu"] == pytest.approx(score)
 
 
 @pytest.mark.needs("fairseq")
 @pytest.mark.parametrize("kind", ["bleu", "sacrebleu"])
-def test_what_a_pair_adds_is_the_jackknife_of_the_kind_of_bleu_that_is_asked_for(kind: str) -> None:
+def test_the_score_of_a_pair_is_the_jackknife_of_the_chosen_kind_of_bleu(kind: str) -> None:
     task = Translation(compose_experiment(["task=de-en", "scale=smoke"]))
-    outputs = [f"{line}." for line in task.corpus.references("test", "words")]  # its own word in running text
+    outputs = [f"{line}." for line in task.corpus.references("test", "words")]  # the point is its own word
     words, text = task.corpus.beside_references("test", outputs)
     (ours, references), other = (text, words) if kind == "sacrebleu" else (words, text)
     whole, _ = bleu(kind, ours, references, lowercase=False)

@@ -50,29 +50,29 @@ def test_an_update_waits_for_no_value_on_the_device(
 
 
 def test_adamws_counts_of_steps_lie_with_the_parameters_after_a_resume(smoke: Smoke) -> None:
-    """Elsewhere a step would fetch the count of every parameter from the device, or fail."""
+    """Otherwise a step would fetch the count of every parameter from the device, or fail."""
     with FakeTensorMode():
         model = torch.nn.ParameterList([torch.empty(2, 2, device="cuda") for _ in range(2)])
         optimizer = make_optimizer(model, smoke().training)
         zeros = {name: torch.zeros(2, 2) for name in ("exp_avg", "exp_avg_sq")}
-        kept = {index: {"step": torch.tensor(3.0), **zeros} for index in range(2)}
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": kept})
+        saved = {index: {"step": torch.tensor(3.0), **zeros} for index in range(2)}
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": saved})
     assert all(group["fused"] for group in optimizer.param_groups)
     assert {state["step"].device.type for state in optimizer.state.values()} == {"cuda"}
 
 
-def test_a_run_taken_up_makes_no_batch_that_is_done(smoke: Smoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_makes_no_batch_that_is_done(smoke: Smoke, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = start_trainer(experiment := smoke("task=mnist"), prepare(experiment))
     trainer.state.position = 5
-    made: list[int] = []
+    indices: list[int] = []
     batches = trainer.task.train_batches(0)
     fifth, part = batches.part(5), type(batches).part
 
     def watched(batches: Batches[Any], index: int, rank: int = 0, world: int = 1) -> Any:
-        made.append(index)
+        indices.append(index)
         return part(batches, index, rank, world)
 
     monkeypatch.setattr(Batches, "part", watched)
     (batch,) = next(trainer.batches())
-    assert made == [5]
+    assert indices == [5]
     assert torch.equal(batch.inputs, fifth.inputs)  # type: ignore[attr-defined]

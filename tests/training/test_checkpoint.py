@@ -1,4 +1,4 @@
-"""Checkpoints and trained weights, believed only as they were written."""
+"""Checkpoints and trained weights are trusted only as they were written."""
 
 import hashlib
 import pickle
@@ -21,10 +21,10 @@ CPU = torch.device("cpu")
 def test_a_corrupted_checkpoint_is_refused_by_name(tmp_path: Path, how: str) -> None:
     path = tmp_path / "checkpoint.pt"
     checkpoint.save(path, {"weights": torch.arange(1000.0), "update": 3})
-    found = checkpoint.load(path, CPU)
-    assert found is not None
-    assert found["update"] == 3
-    assert torch.equal(found["weights"], torch.arange(1000.0))
+    loaded = checkpoint.load(path, CPU)
+    assert loaded is not None
+    assert loaded["update"] == 3
+    assert torch.equal(loaded["weights"], torch.arange(1000.0))
     spoil(path, how, Random(0))
     with pytest.raises(BrokenError, match=r"checkpoint.pt: corrupted or cut off"):
         checkpoint.load(path, CPU)
@@ -86,8 +86,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_weights_are_read_as_they_were_written_and_name_their_run(path: Path) -> None:
-    found = checkpoint.load_weights(path, "96d6814b")
-    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+    loaded = checkpoint.load_weights(path, "96d6814b")
+    assert {name: tensor.tolist() for name, tensor in loaded.items()} == {
         name: tensor.tolist() for name, tensor in WEIGHTS.items()
     }
     with safe_open(path, "pt") as file:  # as any other program would
@@ -106,14 +106,14 @@ def test_weights_of_another_run_are_refused(path: Path) -> None:
         checkpoint.load_weights(path, "00000000")
 
 
-def test_a_changed_bit_anywhere_a_missing_end_or_a_deep_header_is_noticed_in_a_line(path: Path) -> None:
+def test_a_changed_bit_a_missing_end_or_a_deep_header_is_noticed_in_one_line(path: Path) -> None:
     whole, deep = path.read_bytes(), b"[" * 100_000
     spoiled = [whole[:-1], whole[:20], b"", len(deep).to_bytes(8, "little") + deep]
     spoiled += [whole[:n] + bytes([whole[n] ^ 1]) + whole[n + 1 :] for n in range(len(whole))]
     for content in spoiled:
         path.write_bytes(content)
-        if (found := _read(path)) is not None:  # blanks of the header mean nothing
-            assert all(torch.equal(found[name], tensor) for name, tensor in WEIGHTS.items())
+        if (loaded := _read(path)) is not None:  # a changed blank of the header means nothing
+            assert all(torch.equal(loaded[name], tensor) for name, tensor in WEIGHTS.items())
 
 
 def _read(path: Path) -> dict[str, torch.Tensor] | None:

@@ -1,4 +1,4 @@
-"""What each process of a run computes, and what is said of one that was lost."""
+"""What each process of a run computes, and how a lost process is recognized."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.
 
 
 @pytest.mark.parametrize(("count", "whole"), [(4, True), (3, True), (4, False)])
-def test_processes_have_each_row_once_in_whole_batches_if_even(smoke: Smoke, count: int, whole: bool) -> None:
+def test_processes_have_each_row_once_and_even_batches_whole(smoke: Smoke, count: int, whole: bool) -> None:
     batches = prepare(smoke("task=mnist")).task.train_batches(0)
     shares = [share(batches, range(count), World(rank, 2), whole=whole) for rank in (0, 1)]
     everything = [batches.part(index) for index in range(count)]
@@ -43,9 +43,9 @@ def test_two_processes_then_one_then_four_train_every_kind_of_task_as_one_does(t
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = differences(tmp_path)
-    assert [*found] == cases
-    assert max(found.values()) < 1e-6, found
+    gaps = differences(tmp_path)
+    assert [*gaps] == cases
+    assert max(gaps.values()) < 1e-6, gaps
 
 
 def test_no_two_processes_draw_the_same_numbers_nor_those_of_another_seed(smoke: Smoke) -> None:
@@ -62,7 +62,7 @@ def test_a_model_without_parameters_to_train_has_no_gradients_to_average() -> No
     assert wrap(model, World(0, 2)) is model
 
 
-def test_a_lost_process_is_told_from_other_errors_and_a_run_alone_has_none_to_lose() -> None:
+def test_a_lost_process_is_distinguished_from_other_errors_and_a_lone_run_loses_none() -> None:
     lost = LOST, dist.DistBackendError("NCCL error"), dist.DistNetworkError("no answer")
     others = RuntimeError("shapes do not match"), ValueError("Connection closed by peer")
     assert all(is_of_a_lost_process(error, World(0, 2)) for error in lost)

@@ -55,7 +55,7 @@ def untimed(rows: list[Row]) -> list[Row]:
 
 
 def stopped(experiment: Experiment, path: Path, after: int, *, minutes: float = 1e9) -> None:
-    """A run that is cut off after so many batches."""
+    """Make a run that is cut off after this many batches."""
     path.parent.mkdir(exist_ok=True)
     with pytest.raises(KillError):
         run(scaled(experiment, repeat(1.0, after), minutes=minutes), path)
@@ -74,7 +74,7 @@ def is_the_same(outcome: Outcome, other: Outcome) -> bool:
 
 
 class Scaled(Classification):
-    """The task with each batch's loss multiplied by a number, and a kill where these end."""
+    """The task with each batch's loss multiplied by a factor, and a kill after the last factor."""
 
     factors: Iterator[float]
 
@@ -96,7 +96,7 @@ def scaled(experiment: Experiment, factors: Iterable[float], *, minutes: float =
     ("norm", "accumulate"),
     [("layernorm", 1), ("layernorm", 2), ("batchnorm-noisy", 1), ("powernorm", 2), ("weightnorm", 1)],
 )
-def test_resumed_is_the_same_bit_for_bit(smoke: Smoke, tmp_path: Path, norm: str, accumulate: int) -> None:
+def test_a_resumed_run_is_equal_to_the_bit(smoke: Smoke, tmp_path: Path, norm: str, accumulate: int) -> None:
     experiment = smoke(
         f"norm={norm}", "training.max_epochs=3", f"training.accumulate={accumulate}",
         "training.average={of: best, count: 2}",
@@ -130,13 +130,13 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole(
     trainer = resumed(experiment, path)
     assert trainer.state.update == (0 if broken == "both" else 6)
     assert [row["update"] for row in trainer.state.rows] == [6][: trainer.state.update]
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == (2 if broken == "both" else 1)
-    assert all("goes on from the checkpoint before or from its start" in line for line in said)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == (2 if broken == "both" else 1)
+    assert all("goes on from the checkpoint before or from its start" in line for line in lines)
     assert is_the_same(run(trainer, path)[0], whole)
 
 
-def test_the_checkpoint_of_another_version_is_not_taken_up(
+def test_the_checkpoint_of_another_version_is_not_resumed(
     smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint.save(tmp_path / "checkpoint.pt", {"state": {"rows": 3}})
@@ -144,7 +144,7 @@ def test_the_checkpoint_of_another_version_is_not_taken_up(
     assert "checkpoint.pt: written by another version of the suite" in capsys.readouterr().err
 
 
-def test_the_checkpoint_of_another_run_is_not_taken_up(
+def test_the_checkpoint_of_another_run_is_not_resumed(
     smoke: Smoke, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, there = (tmp_path / name / "checkpoint.pt" for name in ("smoke-seed1-1", "smoke-seed1-2"))
@@ -160,8 +160,8 @@ def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(smoke: S
     experiment, tested = smoke("training.max_epochs=2"), list[Row]()
     plain, rows = run(start(experiment), tmp_path / "plain.pt")
     tracked, _ = run(start(experiment), tmp_path / "c.pt", tested.append)
-    places = [{key: row[key] for key in ("update", "epoch")} for row in rows]
-    assert [{key: row[key] for key in ("update", "epoch")} for row in tested] == places
+    evaluations = [{key: row[key] for key in ("update", "epoch")} for row in rows]
+    assert [{key: row[key] for key in ("update", "epoch")} for row in tested] == evaluations
     assert tested == tracked.state.test_rows
     (best,) = (row for row in tested if row["update"] == tracked.state.best_update)
     assert tracked.test is not None
@@ -195,24 +195,24 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
 
 
 @pytest.mark.parametrize("of", ["last", "best"])
-def test_the_weights_tested_are_the_mean_of_those_asked_for(smoke: Smoke, tmp_path: Path, of: str) -> None:
+def test_the_tested_weights_are_the_mean_of_those_chosen(smoke: Smoke, tmp_path: Path, of: str) -> None:
     experiment = smoke("training.max_epochs=5", f"training.average={{of: {of}, count: 2}}")
     trainer = start(experiment)
     outcome, rows = run(trainer, tmp_path / "c.pt")
     ranked = rows if of == "last" else sorted(rows, key=lambda row: row["valid_accuracy"])
-    wanted = {row["update"] for row in ranked[-2:]}
-    kept = {update for _, update in outcome.state.kept}
+    expected = {row["update"] for row in ranked[-2:]}
+    updates = {update for _, update in outcome.state.kept}
     scores = {row["update"]: row["valid_accuracy"] for row in rows}
-    assert sorted(scores[update] for update in kept) == sorted(scores[update] for update in wanted)
-    files = [tmp_path / f"kept-{update}.pt" for update in sorted(kept)]
+    assert sorted(scores[update] for update in updates) == sorted(scores[update] for update in expected)
+    files = [tmp_path / f"kept-{update}.pt" for update in sorted(updates)]
     assert {*files} <= {*tmp_path.glob("kept-*.pt")}
     assert len(list(tmp_path.glob("kept-*.pt"))) <= 3, "those of the last two checkpoints"
     first, second = (torch.load(path, weights_only=True)["model"] for path in files)
     for name, weight in outcome.weights.items():
         torch.testing.assert_close(weight, (first[name] + second[name]) / 2)
-    for split, said in (("test", outcome.test), ("valid", outcome.state.valid)):
+    for split, stated in (("test", outcome.test), ("valid", outcome.state.valid)):
         measured = trainer.task.evaluate(trainer.model.eval(), split)
-        assert said == (measured if split == "test" else measured.metrics)
+        assert stated == (measured if split == "test" else measured.metrics)
 
 
 def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
@@ -233,14 +233,14 @@ def test_the_checkpoint_of_a_run_on_the_cpu_asks_no_gpu_for_its_state(
 ) -> None:
     trainer = start(smoke())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for name in ("get_rng_state", "set_rng_state"):  # either would take up memory there, or wait for it
+    for name in ("get_rng_state", "set_rng_state"):  # either would take memory of a GPU, or wait for it
         monkeypatch.delattr(torch.cuda, name)
     trainer.save(tmp_path / "checkpoint.pt")
     trainer.resume(tmp_path / "checkpoint.pt")
 
 
 def test_between_evaluations_a_checkpoint_comes_when_it_is_due(smoke: Smoke, tmp_path: Path) -> None:
-    for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # much of what the clock already shows
+    for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # 1.5 times what the clock shows
         path = tmp_path / f"{updates}" / "checkpoint.pt"
         stopped(smoke(), path, 5, minutes=minutes)
         assert resumed(smoke(), path).state.update == updates
@@ -315,7 +315,7 @@ def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smok
     assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
 
 
-def test_a_run_has_the_epochs_or_updates_and_evaluations_asked_for(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_run_has_the_epochs_or_updates_and_evaluations_that_are_set(smoke: Smoke, tmp_path: Path) -> None:
     outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
     assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
     assert (outcome.state.epoch, outcome.state.update) == (2, 12)
@@ -335,18 +335,18 @@ def test_a_run_has_the_epochs_or_updates_and_evaluations_asked_for(smoke: Smoke,
     ],
 )
 def test_the_rate_warms_up_and_falls(smoke: Smoke, settings: dict[str, Any], rates: dict[int, float]) -> None:
-    given = {"warmup_updates": 4, "lr": 0.4, "max_updates": 100, **settings}
-    training = smoke().training.model_copy(update=given)
+    changes = {"warmup_updates": 4, "lr": 0.4, "max_updates": 100, **settings}
+    training = smoke().training.model_copy(update=changes)
     assert {update: learning_rate(training, update) for update in rates} == pytest.approx(rates)
 
 
-def test_what_was_seen_in_any_of_the_evaluations_is_seen_in_their_average(tmp_path: Path) -> None:
+def test_averaged_weights_have_seen_the_positions_of_any_of_the_evaluations(tmp_path: Path) -> None:
     norm = BatchNorm(3, over="examples", positions=4)
     for positions in (1, 2, 3):
         norm(torch.randn(8, positions, 3))
         checkpoint.keep_weights(norm, positions, tmp_path)
-    kept = [(1.0, update) for update in (1, 2, 3)]
-    norm.load_state_dict(checkpoint.mean_weights(kept, tmp_path, torch.device("cpu")))
+    scored_updates = [(1.0, update) for update in (1, 2, 3)]
+    norm.load_state_dict(checkpoint.mean_weights(scored_updates, tmp_path, torch.device("cpu")))
     assert norm.seen.tolist() == [True, True, True, False]
 
 
@@ -391,7 +391,7 @@ def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, af
     assert reshard([[] for _ in range(before)], World(0, after)) == []
 
 
-def test_tf32_is_on_for_products_and_convolutions_by_its_name_alone_and_no_cpu_has_it(smoke: Smoke) -> None:
+def test_tf32_is_on_under_precision_tf32_alone_and_is_refused_on_a_cpu(smoke: Smoke) -> None:
     for precision, rounds in (("tf32", True), ("bf16", False), ("tf32", True), ("fp32", False)):
         set_tf32(precision)
         assert torch.backends.cuda.matmul.allow_tf32 is torch.backends.cudnn.allow_tf32 is rounds
@@ -404,7 +404,7 @@ def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(
     plainly = smoke("model.dropout=0")
     experiment = plainly.model_copy(update={"compile": "reduce-overhead"})
     assert experiment.digest == plainly.digest, "like the device, no part of the experiment"
-    with torch.compiler.set_stance("force_eager"):  # which graphs are made and replayed is PyTorch's
+    with torch.compiler.set_stance("force_eager"):  # PyTorch itself makes and replays graphs
         plain, compiled = (start_trainer(e, prepare(e)) for e in (plainly, experiment))
         first, second = (trainer.update(next(trainer.batches())) for trainer in (plain, compiled))
     assert first.total == second.total
@@ -422,15 +422,15 @@ def test_items_come_in_their_order_and_an_error_after_them(count: int) -> None:
         yield from range(20)
         raise OSError("the disk is gone")
 
-    found: list[int] = []
+    items: list[int] = []
     with pytest.raises(OSError, match="the disk is gone"):
-        found.extend(ahead(breaks(), count=count))
-    assert found == list(range(20))
+        items.extend(ahead(breaks(), count=count))
+    assert items == list(range(20))
     assert list(ahead(iter(range(20)), count=count)) == list(range(20))
     assert threads() == []
 
 
-def test_no_more_than_so_many_are_ready_ahead() -> None:
+def test_no_more_items_than_asked_for_are_ready_ahead() -> None:
     started: list[int] = []
 
     def counted(number: int) -> int:
@@ -456,7 +456,7 @@ def test_no_thread_is_left_where_training_is_interrupted(smoke: Smoke, tmp_path:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_there_is_a_thread_where_batches_are_asked_for_ahead_and_else_none(smoke: Smoke, count: int) -> None:
+def test_there_is_a_thread_only_if_batches_are_made_ahead(smoke: Smoke, count: int) -> None:
     with closing(start(smoke(), ahead=count).batches()) as batches:
         next(batches)
         assert len(threads()) == (1 if count else 0)

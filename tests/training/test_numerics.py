@@ -43,9 +43,9 @@ def test_an_optimizer_is_torchs_to_rounding_and_goes_on_from_its_saved_state(
             optimizer = make_optimizer(ours, settings)
             optimizer.load_state_dict(saved)
         for model, stepped in ((ours, optimizer), (theirs, reference)):
-            wanted = next(model.parameters()).dtype
+            dtype = next(model.parameters()).dtype
             stepped.zero_grad()
-            (model(x.to(wanted)) - y.to(wanted)).square().mean().backward()
+            (model(x.to(dtype)) - y.to(dtype)).square().mean().backward()
             stepped.param_groups[0]["lr"] = 0.001 * (1 + update % 10)
             stepped.step()
     for weight, wide in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -88,7 +88,7 @@ SETTINGS = "norm=adanorm", "model.dim=64", "model.ffn_dim=256", "data.batch_toke
 def test_losses_are_distributed_as_pytorchs_own_operations_give_them(
     smoke: Smoke, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
-    """Other masks of dropout and another rounding, the same chances: twenty seeds of each, none in both."""
+    """Masks of dropout and rounding differ, chances do not: twenty seeds on each side, none on both."""
     monkeypatch.setenv(PRODUCTS, library)
     experiment = smoke("model.dropout=0.3", *SETTINGS)
     ours, theirs = (
@@ -99,7 +99,7 @@ def test_losses_are_distributed_as_pytorchs_own_operations_give_them(
 
 
 def test_without_dropout_only_rounding_is_left(smoke: Smoke) -> None:
-    """So the test above compares the masks' chances alone."""
+    """So the test above compares the chances of the masks alone."""
     experiment = smoke("model.dropout=0", *SETTINGS)
     ours, theirs = (last_loss(experiment, reference=reference) for reference in (False, True))
     assert ours == pytest.approx(theirs, rel=1e-3)

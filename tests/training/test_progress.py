@@ -37,8 +37,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_a_run_ends_after_its_epochs_or_its_updates_whichever_come_first(
     smoke: Smoke, epochs: int | None, updates: int | None, planned: int
 ) -> None:
-    given = {"max_epochs": epochs, "max_updates": updates, "accumulate": 2}
-    settings = smoke().training.model_copy(update=given)
+    changes = {"max_epochs": epochs, "max_updates": updates, "accumulate": 2}
+    settings = smoke().training.model_copy(update=changes)
     assert planned_updates(settings, 5) == planned, "an epoch of 5 batches, two an update, has 3 updates"
 
 

@@ -25,7 +25,7 @@ def largest_groups(table: League) -> set[frozenset[str]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_groups_are_the_largest_sets_of_which_no_two_are_told_apart(seed: int) -> None:
+def test_groups_are_the_largest_sets_without_two_norms_told_apart(seed: int) -> None:
     table = league(drawn(seed), 0.5)
     assert {*map(frozenset, table.groups)} == largest_groups(table)
     for two in combinations(table.scores, 2):
@@ -53,7 +53,7 @@ def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_
 def holm(ps: dict[tuple[str, str], float], two: tuple[str, str]) -> float:
     ordered = sorted(ps.values())
     p = ps[two] if two in ps else ps[two[1], two[0]]
-    return max((len(ordered) - place) * q for place, q in enumerate(ordered) if q <= p)
+    return max((len(ordered) - rank) * q for rank, q in enumerate(ordered) if q <= p)
 
 
 def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are_not_compared() -> None:
@@ -75,7 +75,7 @@ def test_names_that_make_more_groups_than_letters_are_refused() -> None:
         _ = league(scores, 0.5).letters
 
 
-def test_a_plan_reads_its_last_look_and_its_next_look_has_the_levels_of_that() -> None:
+def test_a_plan_reads_the_scores_of_its_last_look_at_the_level_of_that_look() -> None:
     table = league_by_plan(drawn(1, names=2, seeds=5), 0.5, "small")
     one = known(table.pairs[next(iter(table.pairs))])
     assert (one.seeds, table.looks and table.looks.after) == (3, (3, 6, 10))

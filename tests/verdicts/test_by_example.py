@@ -61,7 +61,7 @@ def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
             assert one.counts, one.folder
 
 
-def test_gap_and_errors_are_of_the_examples_that_differ_and_its_name_of_the_outputs(tmp_path: Path) -> None:
+def test_gap_and_errors_follow_from_the_examples_that_differ_and_the_digest_from_all(tmp_path: Path) -> None:
     write(tmp_path, [2, 4])
     one = known(comparison(tmp_path, [2, 4]))
     assert (one.seeds, one.gaps, one.noise.examples) == ((2, 4), (12.5, 12.5), 32)
@@ -119,7 +119,7 @@ TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("reason", TRUE_CHECKSUMS)
-def test_what_is_edited_or_swapped_is_noticed_though_checksums_are_true(tmp_path: Path, reason: str) -> None:
+def test_edited_or_swapped_files_are_noticed_under_true_checksums(tmp_path: Path, reason: str) -> None:
     write(tmp_path, [1])
     TRUE_CHECKSUMS[reason](tmp_path)
     with pytest.warns(UserWarning, match=f"is not counted: .*{reason}"):
@@ -153,7 +153,7 @@ def test_a_later_plan_pools_the_noise_of_examples_over_all_pairs_of_norms(tmp_pa
     assert min(variances) < 0 < fmean(variances), "only the mean is held to nil"
 
 
-def test_a_gap_of_bleu_is_told_apart_into_precision_and_brevity(tmp_path: Path) -> None:
+def test_a_gap_of_bleu_is_split_into_precision_and_brevity(tmp_path: Path) -> None:
     """AdaNorm's outputs have a wrong word more, LayerNorm's lack it."""
     runs = [run_of(norm, tmp_path, task="de-en") for norm in PAIR]
     for run, length in zip(runs, (9, 10), strict=True):

@@ -40,8 +40,8 @@ def run_of(folder: Path, task: str, norm: str, seed: int, *settings: str) -> Exp
     return run_in(folder, f"task={task}", f"norm={norm}", "scale=paper", *settings, seed=seed)
 
 
-def made(folder: Path, task: str, norm: str, scores: Sequence[float | None], *settings: str) -> None:
-    """Runs of seeds 1, 2, ... with these test scores; None: diverged."""
+def record_runs(folder: Path, task: str, norm: str, scores: Sequence[float | None], *settings: str) -> None:
+    """Record runs of seeds 1, 2, ... with these test scores; None: diverged."""
     for seed, score in enumerate(scores, 1):
         run = run_of(folder, task, norm, seed, *settings)
         ended = {"status": "done", "test": {run.task.metric: score}, "seconds": 360.0}
@@ -49,17 +49,17 @@ def made(folder: Path, task: str, norm: str, scores: Sequence[float | None], *se
 
 
 def column(folder: Path, task: str, base: float, gap: float, *, noise: float = 1.0, seeds: int = 3) -> None:
-    """All norms of the paper, which scatter about `base`, but AdaNorm, which scores `gap` more."""
+    """Record all norms of the paper, whose scores scatter about `base`; AdaNorm scores `gap` more."""
     random = np.random.default_rng(7)
     for norm in preregistration().norms:
         scatter = random.normal(0, 0.2 * noise * UNIT[task], seeds)
-        made(folder, task, norm, [base + gap * (norm == "adanorm") + x for x in scatter.tolist()])
+        record_runs(folder, task, norm, [base + gap * (norm == "adanorm") + x for x in scatter.tolist()])
 
 
 def ended(
     *, scores: Mapping[int, float] = {}, diverged: Sequence[int] = (), unlearned: Sequence[int] = ()
 ) -> Cell:
-    """The runs of a norm on RT that ended so."""
+    """Return the cell of a norm on RT whose runs ended in these ways."""
     ends = [*((seed, "done") for seed in (*scores, *unlearned)), *((seed, "diverged") for seed in diverged)]
     results = [Result.model_validate({**FACTS, "seed": seed, "status": status}) for seed, status in ends]
     return Cell("accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
@@ -70,12 +70,12 @@ def judged(claim: Claim, folder: Path) -> ClaimResult:
 
 
 def compared(folder: Path) -> Pair:
-    """The two norms on RT."""
+    """Return the pair of the two norms on RT."""
     return judged(RT, folder).tasks[0].pair
 
 
-def answers(found: ClaimResult) -> dict[str, str]:
-    return {"all": found.verdict, **{task.task: task.pair.answer for task in found.tasks}}
+def answers(result: ClaimResult) -> dict[str, str]:
+    return {"all": result.verdict, **{task.task: task.pair.answer for task in result.tasks}}
 
 
 def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     assert all(part in opening for part in (preregistration().digest, "runs of SST5 and Enwiki8"))
     assert re.search(r"\| RT \| accuracy \| AdaNorm \| LayerNorm \| \+[23]\.\d+ \|", text)
     column(tmp_path, "sst5", 40.0, 3.0)
-    found = judged(ADANORM, tmp_path)
-    assert answers(found) == {"all": "open", "rt": "better", "sst5": "better", "enwik8": "not run"}
-    assert claim_closing(found) == "runs of Enwiki8", "no seeds of what is decided"
+    result = judged(ADANORM, tmp_path)
+    assert answers(result) == {"all": "open", "rt": "better", "sst5": "better", "enwik8": "not run"}
+    assert claim_closing(result) == "runs of Enwiki8", "no seeds of what is decided"
     column(tmp_path, "enwik8", 1.1, -0.05)
-    found = judged(ADANORM, tmp_path)
-    assert found.verdict == "supported", "fewer bits are better"
-    assert found.ps[0] == pytest.approx(max(task.ps[0] for task in found.tasks)), "no correction"
-    assert claim_sentence(found).startswith(
+    result = judged(ADANORM, tmp_path)
+    assert result.verdict == "supported", "fewer bits are better"
+    assert result.ps[0] == pytest.approx(max(task.ps[0] for task in result.tasks)), "no correction"
+    assert claim_sentence(result).startswith(
         "Supported: shown on three of three data sets (RT, SST5 and Enwiki8), claimed on three: A"
     )
     column(tmp_path, "enwik8", 1.1, 0.0)
@@ -104,7 +104,7 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     assert judged(ADANORM, tmp_path).verdict == "no such gain", "equivalent on one of the three claimed"
 
 
-def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_names(tmp_path: Path) -> None:
+def test_a_claim_is_judged_on_the_tasks_and_settings_that_it_names_for_a_scale(tmp_path: Path) -> None:
     longer = "training.max_epochs=21"
     values = ADANORM.model_dump() | {"at": {"paper": {"tasks": ["rt"], "overrides": {"rt": [longer]}}}}
     claim = Claim.model_validate(values)
@@ -112,14 +112,14 @@ def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_n
     column(tmp_path, "sst5", 40.0, -3.0)
     assert answers(judged(claim, tmp_path)) == {"all": "not run", "rt": "not run"}
     for norm, scores in (("layernorm", (75.0, 75.0, 75.0)), ("adanorm", (77.7, 78.4, 77.9))):
-        made(tmp_path, "rt", norm, scores, longer)
-    found = judged(claim, tmp_path)
-    assert answers(found) == {"all": "supported", "rt": "better"}, "its one task, of these runs"
-    assert claim_sentence(found) == (
+        record_runs(tmp_path, "rt", norm, scores, longer)
+    result = judged(claim, tmp_path)
+    assert answers(result) == {"all": "supported", "rt": "better"}, "its one task, of these runs"
+    assert claim_sentence(result) == (
         f"Supported: shown on RT: AdaNorm is better than LayerNorm. RT: runs with {longer}."
         " Without SST5 and Enwiki8, where no run of this scale can show it."
     )
-    assert f"| accuracy ({longer}) |" in claims_markdown([found])
+    assert f"| accuracy ({longer}) |" in claims_markdown([result])
     assert [*claim_evidence(claim, "paper", str(tmp_path))] == ["rt"]
     (elsewhere,) = evaluated([claim], "mini", runs=str(tmp_path))
     assert answers(elsewhere) == dict.fromkeys(("all", "rt", "sst5", "enwik8"), "not run")
@@ -127,9 +127,9 @@ def test_a_claim_is_read_where_a_scale_can_show_it_and_of_the_settings_that_it_n
 
 def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, -3.0)
-    found = judged(ADANORM, tmp_path)
-    assert answers(found) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
-    assert claim_sentence(found) == (
+    result = judged(ADANORM, tmp_path)
+    assert answers(result) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
+    assert claim_sentence(result) == (
         "Contradicted: shown on none of three data sets, claimed on three: AdaNorm is better than LayerNorm;"
         " worse on RT; the paper's own gap is excluded on RT; two without runs."
     )
@@ -148,13 +148,13 @@ def test_no_worse_is_supported_by_the_margin(tmp_path: Path) -> None:
     assert judged(claim, tmp_path).verdict == "contradicted"
 
 
-def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close_it(tmp_path: Path) -> None:
+def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close_it(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.5, noise=8)
-    made(tmp_path, "sst5", "layernorm", [38.0])
-    made(tmp_path, "sst5", "adanorm", [48.0])
-    found = judged(ADANORM, tmp_path)
-    assert answers(found) == {"all": "open", "rt": "open", "sst5": "open", "enwik8": "not run"}
-    rt, sst5 = (task.pair for task in found.run)
+    record_runs(tmp_path, "sst5", "layernorm", [38.0])
+    record_runs(tmp_path, "sst5", "adanorm", [48.0])
+    result = judged(ADANORM, tmp_path)
+    assert answers(result) == {"all": "open", "rt": "open", "sst5": "open", "enwik8": "not run"}
+    rt, sst5 = (task.pair for task in result.run)
     comparison, ahead = known(rt.comparison), known(rt.prospect)
     effects: dict[Kind, float] = {"difference": 0.29, "equivalence": 1.0}
     looks, sd = preregistration().looks_of(None), comparison.sd
@@ -163,9 +163,9 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
     left = known(ahead.to_equate) - 3
     margin = f"{left} more seeds ({0.2 * left:.1f} h) to show equivalence"
     assert left > 0
-    assert claim_closing(found).startswith(f"RT: {margin}")
-    assert claim_closing(found).endswith("SST5: a second seed; runs of Enwiki8")
-    assert claim_sentence(found) == (
+    assert claim_closing(result).startswith(f"RT: {margin}")
+    assert claim_closing(result).endswith("SST5: a second seed; runs of Enwiki8")
+    assert claim_sentence(result) == (
         "Open: shown on none of three data sets, claimed on three: AdaNorm is better than LayerNorm;"
         " open on RT and SST5; one without runs."
     )
@@ -192,8 +192,8 @@ def test_what_is_too_noisy_too_few_or_unpaired_is_open_and_says_what_would_close
 def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_has_a_stricter_level(tmp_path: Path) -> None:
     """Two norms that agree by luck are not sure of their gap."""
     column(tmp_path, "rt", 75.0, 0.0, noise=5)
-    made(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
-    made(tmp_path, "rt", "layernorm", [75.0, 75.01, 75.02])
+    record_runs(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
+    record_runs(tmp_path, "rt", "layernorm", [75.0, 75.01, 75.02])
     three = compared(tmp_path)
     assert three.gaps == pytest.approx([2.0, 2.0, 2.0])
     assert known(three.comparison).sd > 0.3
@@ -217,15 +217,15 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance() -> None:
 
 def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -> None:
     for seeds, answer, ps in ((3, "open", (1, 1, 1)), (4, "better", (2 / 70, 1, 1))):
-        made(tmp_path, "rt", "layernorm", [None] * seeds)
-        made(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5][:seeds])
+        record_runs(tmp_path, "rt", "layernorm", [None] * seeds)
+        record_runs(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5][:seeds])
         task = judged(RT, tmp_path).tasks[0]
         assert task.pair.answer == answer, "3 of 3 against 0 of 3: p = 0.1"
         assert task.ps == pytest.approx(ps)
     assert task.pair.remark == "diverged: AdaNorm 0 of 4, LayerNorm 4 of 4"
 
 
-def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse() -> None:
+def test_the_norm_with_the_larger_share_of_diverged_runs_is_worse() -> None:
     few = ended(diverged=(1, 2, 3, 4))
     many = ended(scores=dict.fromkeys(range(2, 41), 75.0), diverged=(1,))
     for sides, answer in (((few, many), "worse"), ((many, few), "better")):
@@ -240,7 +240,7 @@ def test_of_unequal_numbers_of_runs_the_larger_share_that_diverged_is_the_worse(
 @pytest.mark.parametrize("lost", [48.0, None])  # of a run that learned nothing, of one that diverged
 def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost: float | None) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
-    made(tmp_path, "rt", "adanorm", [78.0, lost, 78.1])
+    record_runs(tmp_path, "rt", "adanorm", [78.0, lost, 78.1])
     both = compared(tmp_path)
     assert (both.answer, both.gaps, both.comparison) == ("open", [], None)
 
@@ -267,11 +267,11 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
         for seed in (1, 2, 3):
             rows = [{"valid_loss": 9.0}, {"valid_loss": 1 + seed / 50 + lift * (1 + seed / 100)}]
             record(run_of(tmp_path, "ptb", norm, seed), rows=rows, test={"uas": 80.0})
-    found = judged(claim, tmp_path)
-    assert found.verdict == "supported"
+    result = judged(claim, tmp_path)
+    assert result.verdict == "supported"
     says = "Supported: shown on PTB: AdaNorm is better than LayerNorm by the last validation loss"
-    assert claim_sentence(found).startswith(says)
-    paper = known(known(found.tasks[0].pair.comparison).paper)
+    assert claim_sentence(result).startswith(says)
+    paper = known(known(result.tasks[0].pair.comparison).paper)
     assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
     assert (paper.rounding, paper.confirmed) == (2 * 0.0005, True), "each is read off a drawing"
 
@@ -282,24 +282,24 @@ def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(tm
             curve = [{"valid_accuracy": x} for x in (70.0, 71.0, 72.0, 73.0, 74 + 2 * lead, 76 + 4 * lead)]
             ends: dict[str, Any] = {"test": {"accuracy": 75.0 + lead}, "valid": {"accuracy": 76.0 + 4 * lead}}
             record(run_of(tmp_path, "rt", norm, seed), rows=curve, **ends)
-    found = judged(ADANORM, tmp_path).tasks[0]
-    gaps = [known(shown).gaps for shown in (found.pair, found.best_epoch, found.level)]
+    result = judged(ADANORM, tmp_path).tasks[0]
+    gaps = [known(quantity).gaps for quantity in (result.pair, result.best_epoch, result.level)]
     assert gaps == [pytest.approx([gap, gap]) for gap in (1.0, 4.0, 3.0)]
 
 
-def test_of_some_seeds_alone_every_part_is_of_those(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
+def test_a_selection_of_seeds_restricts_every_part_of_a_cell(tmp_path: Path) -> None:
+    record_runs(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
     for seed in (7, 8):
         record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
-    found = evidence("rt", "paper", runs=str(tmp_path)).of_seeds({"adanorm": {1, 2, 3, 7}}).norms["adanorm"]
-    assert (found.by_seed, found.seconds) == ({1: 75.0}, 360.0)
-    assert [found.count("diverged"), found.unlearned, found.count("failed")] == [1, (3,), 1]
-    assert found.recorded == {1, 2, 3}
-    made(tmp_path, "rt", "layernorm", [75.0])
+    cell = evidence("rt", "paper", runs=str(tmp_path)).of_seeds({"adanorm": {1, 2, 3, 7}}).norms["adanorm"]
+    assert (cell.by_seed, cell.seconds) == ({1: 75.0}, 360.0)
+    assert [cell.count("diverged"), cell.unlearned, cell.count("failed")] == [1, (3,), 1]
+    assert cell.recorded == {1, 2, 3}
+    record_runs(tmp_path, "rt", "layernorm", [75.0])
     assert "failed: AdaNorm 2 of 8, LayerNorm 0 of 1" in compared(tmp_path).remark
 
 
-def test_a_verdict_is_that_of_ps_below_the_level_corrected_for_the_claims(tmp_path: Path) -> None:
+def test_a_verdict_needs_a_corrected_p_below_the_level(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 3.0, noise=1.6)
     (alone,) = evaluated([RT], "paper", runs=str(tmp_path))
     several = evaluated([RT] * 5, "paper", runs=str(tmp_path))
@@ -331,7 +331,7 @@ def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone(
 
 
 def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
-    made(tmp_path, "rt", "layernorm", [75.0, 75.0])
+    record_runs(tmp_path, "rt", "layernorm", [75.0, 75.0])
     predictions = run_of(tmp_path, "rt", "layernorm", 1).folder() / "predictions.txt.gz"
     predictions.write_bytes(gzip.compress(b"1\n" * 500))
     assert evidence("rt", "paper", runs=str(tmp_path)).variance.resolution == 0.2

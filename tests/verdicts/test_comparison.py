@@ -18,20 +18,20 @@ SECOND = np.array([75.4, 76.1, 75.8, 77.9])
 GAPS = SECOND - FIRST
 
 
-def read(gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3) -> Comparison:
+def of_gap(gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3) -> Comparison:
     return Comparison(gap, sd, df, seeds, margin, Levels(0.05, 0.1))
 
 
-def test_of_its_own_variance_alone_it_is_students_paired_test_and_tost() -> None:
-    found = read(float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4)
+def test_by_its_own_variance_alone_a_comparison_is_students_paired_test_and_tost() -> None:
+    comparison = of_gap(float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4)
     student = stats.ttest_rel(SECOND, FIRST)
-    assert found.p == pytest.approx(student.pvalue)
-    assert found.interval == pytest.approx(tuple(student.confidence_interval(0.95)))
-    assert found.margin_interval == pytest.approx(tuple(student.confidence_interval(0.90)))
+    assert comparison.p == pytest.approx(student.pvalue)
+    assert comparison.interval == pytest.approx(tuple(student.confidence_interval(0.95)))
+    assert comparison.margin_interval == pytest.approx(tuple(student.confidence_interval(0.90)))
     lower = stats.ttest_1samp(GAPS, -1, alternative="greater").pvalue
     upper = stats.ttest_1samp(GAPS, 1, alternative="less").pvalue
-    assert (found.p_of("not inferior"), found.p_of("not superior")) == pytest.approx((lower, upper))
-    for side in (replace(found, margin=0.01), replace(found, gap=-found.gap, margin=0.01)):
+    assert (comparison.p_of("not inferior"), comparison.p_of("not superior")) == pytest.approx((lower, upper))
+    for side in (replace(comparison, margin=0.01), replace(comparison, gap=-comparison.gap, margin=0.01)):
         ps = side.p_of("better"), side.p_of("worse")
         assert (ps if side.gap > 0 else ps[::-1]) == pytest.approx((student.pvalue, 1))
 
@@ -52,40 +52,40 @@ WITHIN, NOT, ALIKE = "within the margin", "not shown within the margin", "not to
 def test_an_answer_has_a_sign_a_size_the_papers_gap_and_the_interval_that_decides_it(
     gap: float, sd: float, parts: tuple[str, ...], why: str
 ) -> None:
-    one = replace(read(gap, sd=sd), paper=PaperGap(0.5, 0.01, confirmed=True))
+    one = replace(of_gap(gap, sd=sd), paper=PaperGap(0.5, 0.01, confirmed=True))
     assert (one.sign, one.size, one.papers_gap, one.answer) == parts
     assert one.why.endswith(why)
-    assert read(0.0, sd=0.3, margin=0.1).answer == "open", "zero lies in an interval that is wider"
-    corrected = replace(read(0.0, sd=1.0), levels=Levels(0.05, 0.05), family_p=0.4)
+    assert of_gap(0.0, sd=0.3, margin=0.1).answer == "open", "zero lies in an interval that is wider"
+    corrected = replace(of_gap(0.0, sd=1.0), levels=Levels(0.05, 0.05), family_p=0.4)
     assert corrected.why == "interval -1.26 to +1.26, corrected p 0.400; the margin is 1"
 
 
 def test_the_margin_decides_what_is_better_than_nothing_and_what_is_not_worse() -> None:
-    trivial = read(0.5, sd=0.01)
+    trivial = of_gap(0.5, sd=0.01)
     assert trivial.p < 1e-6, "surely not nil"
     assert (trivial.answer, trivial.p_of("better")) == ("equivalent", 1.0)
-    assert read(-0.5, sd=0.01).p_of("worse") == 1.0
-    assert read(-0.3, sd=0.3).p_of("not inferior") < 0.05 < read(-0.3, sd=3.0).p_of("not inferior")
-    assert read(-2.0, sd=0.3).p_of("inferior") < 0.05
-    assert read(-1.1, sd=0.8).p_of("inferior") > 0.05, "worse, but perhaps by less than matters"
-    sure = read(100.0, sd=1e-9)
-    ps = sure.p, sure.p_of("better"), sure.p_of("not inferior"), read(-100.0, sd=1e-9).p_of("inferior")
+    assert of_gap(-0.5, sd=0.01).p_of("worse") == 1.0
+    assert of_gap(-0.3, sd=0.3).p_of("not inferior") < 0.05 < of_gap(-0.3, sd=3.0).p_of("not inferior")
+    assert of_gap(-2.0, sd=0.3).p_of("inferior") < 0.05
+    assert of_gap(-1.1, sd=0.8).p_of("inferior") > 0.05, "worse, but perhaps by less than matters"
+    sure = of_gap(100.0, sd=1e-9)
+    ps = sure.p, sure.p_of("better"), sure.p_of("not inferior"), of_gap(-100.0, sd=1e-9).p_of("inferior")
     assert all(0 < p < 1e-20 for p in ps), "no p is ever 0"
 
 
 def test_the_papers_gap_is_excluded_by_the_seeds_alone_and_rounding_is_allowed_for() -> None:
-    near = replace(read(0.0, sd=0.15), paper=PaperGap(0.22, 0.01, True))
+    near = replace(of_gap(0.0, sd=0.15), paper=PaperGap(0.22, 0.01, True))
     assert near.paper_p == pytest.approx(2 * stats.t.sf(0.21 / (0.15 / math.sqrt(3)), 12))
     assert near.papers_gap == "excluded"
     moved = replace(near, gap=0.5, paper=PaperGap(0.72, 0.01, True))
     assert moved.paper_p == pytest.approx(near.paper_p), "as far from the paper's"
     assert replace(near, example_error=5.0, examples=100).paper_p == near.paper_p
     assert replace(near, paper=PaperGap(0.22, 0.1, True)).papers_gap == "not excluded"
-    assert read(0.0).papers_gap == "not comparable"
+    assert of_gap(0.0).papers_gap == "not comparable"
 
 
 def test_more_noise_never_narrows_an_interval_or_lowers_a_p() -> None:
-    alone = replace(read(0.5, sd=0.4, df=6, seeds=7), levels=preregistration().looks_of(None).levels(7))
+    alone = replace(of_gap(0.5, sd=0.4, df=6, seeds=7), levels=preregistration().looks_of(None).levels(7))
     for example_error in (0.05, 0.3, 1.0):
         both = replace(alone, example_error=example_error, examples=1000)
         assert both.error == pytest.approx(math.hypot(0.4 / math.sqrt(7), example_error))
@@ -95,7 +95,7 @@ def test_more_noise_never_narrows_an_interval_or_lowers_a_p() -> None:
 
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
-    fixed = read(0.5, sd=0.45, seeds=5, margin=0.1)
+    fixed = of_gap(0.5, sd=0.45, seeds=5, margin=0.1)
     look = replace(fixed, levels=preregistration().looks_of(None).levels(5))
     assert (fixed.answer, look.answer) == ("better", "open")
     assert fixed.p < 0.05 < look.p
@@ -104,7 +104,7 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
     assert replace(look, gap=reach).p == pytest.approx(0.05)
 
 
-def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
+def test_the_number_of_seeds_needed_follows_from_the_power() -> None:
     plan = preregistration().looks_of(None)
     # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
     for effect, pairs in ((0.5, 34), (1.0, 10), (2.0, 5)):  # few pairs tell degrees of freedom apart
@@ -120,8 +120,10 @@ def test_the_seeds_that_are_needed_are_those_of_the_power() -> None:
     gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)
     df = count + 7
     sds = 1.5 * np.sqrt(random.chisquare(df, 4000) / df)
-    shown = [read(g, sd=s, df=df, seeds=count).answer == "equivalent" for g, s in zip(gaps, sds, strict=True)]
-    assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
+    is_equivalent = [
+        of_gap(g, sd=s, df=df, seeds=count).answer == "equivalent" for g, s in zip(gaps, sds, strict=True)
+    ]
+    assert np.mean(is_equivalent) == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize(("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)])
@@ -135,7 +137,7 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     random = np.random.default_rng(7)
 
     def closes(gaps: np.ndarray) -> bool:
-        alone = read(gaps.mean(), sd=gaps.std(ddof=1), df=len(gaps) - 1, seeds=len(gaps), margin=effect)
+        alone = of_gap(gaps.mean(), sd=gaps.std(ddof=1), df=len(gaps) - 1, seeds=len(gaps), margin=effect)
         look = replace(alone, levels=plan.levels(len(gaps)), example_error=example_error)
         return look.size == "within the margin" if kind == "equivalence" else look.interval.low > 0
 
@@ -152,8 +154,8 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     assert by_seed == compare(SECOND.tolist(), FIRST.tolist(), 1.0)
     student = stats.ttest_rel(SECOND, FIRST)
     for level in (0.05, 0.2):
-        found = known(compare(SECOND, FIRST, 1.0, level=level))
-        assert found.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
+        comparison = known(compare(SECOND, FIRST, 1.0, level=level))
+        assert comparison.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
     assert known(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
     assert compare([1.0], [2.0], 1.0) is None, "one seed"
     assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
@@ -173,7 +175,7 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
 
 
 def test_a_corrected_p_and_a_lead_beyond_the_margin_decide_the_sign_where_a_rule_says_so() -> None:
-    ahead = read(0.5, sd=0.3, margin=0.4)
+    ahead = of_gap(0.5, sd=0.3, margin=0.4)
     assert ahead.sign == "ahead"
     assert replace(ahead, family_p=0.05).sign == "not told apart"
     assert replace(ahead, family_p=0.049, beyond_margin=True).sign == "ahead"

@@ -55,7 +55,7 @@ def comparison(gap: float, error: float, df: float = 9) -> Comparison:
     return Comparison(gap, error * 2, df, 4, 0.5, Levels(0.05, 0.1))
 
 
-def test_a_family_is_corrected_with_those_that_have_no_runs_and_that_decides_the_sign() -> None:
+def test_a_family_counts_comparisons_without_runs_and_its_correction_decides_the_sign() -> None:
     near, far = comparison(1.0, 0.4), comparison(3.0, 0.4)
     family = in_family([near, None, far])
     assert family[1] is None

@@ -27,7 +27,7 @@ UNDECIDED = ((-1.0, 1.0, 0.1), "undecided")
 
 
 def recorded(folder: Path, name: str, gaps: tuple[float, ...]) -> tuple[Finding, Analysis, AnalysisGrid]:
-    """A finding whose second norm is by these gaps above the first, seed by seed."""
+    """Record a finding whose second norm is above the first by these gaps, seed by seed."""
     (finding,) = [entry for entry in load_findings() if entry.id == name]
     analysis = load_analysis(finding.analysis)
     grid = analysis_grid(analysis, runs=str(folder))
@@ -128,7 +128,7 @@ def test_fewer_wrong_labels_learned_at_the_end_are_for_the_one_paper_and_against
     ) == [singhal]
 
 
-def test_what_is_a_norms_is_void_where_the_norm_is_worth_nothing(tmp_path: Path) -> None:
+def test_a_prediction_about_a_norm_is_void_where_the_norm_is_worth_nothing(tmp_path: Path) -> None:
     grid = study_grid(load_study("square"), runs=str(tmp_path))
     scores = {"none": 75.0, "grad-only": 77.0, "layernorm-simple": 75.0, "detachnorm": 74.0}
     for norm, accuracy in scores.items():
@@ -154,8 +154,8 @@ def test_a_page_says_why_runs_on_record_are_not_compared_and_how_many_wrong_labe
     page = predictions_markdown(str(tmp_path))
     fewer = "with 40 % wrong labels, fewer are learned without gain and bias.\n"
     sections = {
-        place: page.partition(f"## {place}, {fewer}")[2]
-        for place in ("In front of a branch", "Behind the sum")
+        title: page.partition(f"## {title}, {fewer}")[2]
+        for title in ("In front of a branch", "Behind the sum")
     }
     assert "| too little to compare (1 shared run) |" in sections["In front of a branch"].partition("##")[0]
     assert "did not learn 1/3" in sections["Behind the sum"].partition("##")[0]

@@ -1,4 +1,4 @@
-"""Every pair of norms on a task that two pages print has one answer on both."""
+"""Every pair of norms on a task has the same answer on all pages that print it."""
 
 import re
 from collections import defaultdict
@@ -28,12 +28,12 @@ def of_the_guide() -> Iterator[tuple[Pair, str]]:
 
 
 def of_the_readme() -> Iterator[tuple[Pair, str]]:
-    """Its table has the sign and the size, by the plans that decide, as claims at scale small have it."""
+    """Its table has the sign and the size by the deciding plans, like the claims at scale small."""
     signs = {"ahead": "better", "behind": "worse", "not told apart": "open"}
     name, any_three, sign = r"\| ([^|(]+) \([^|]*\) \|(?!.*, first plan)", r"(?:[^|]*\|){3}", "|".join(signs)
     line = rf"^{name}{any_three} ({sign}) \| ((?:not shown )?within the margin)"
-    for task, told, size in re.findall(line, text("README.md"), re.MULTILINE):
-        word = "equivalent" if size == "within the margin" else signs[told]
+    for task, lead, size in re.findall(line, text("README.md"), re.MULTILINE):
+        word = "equivalent" if size == "within the margin" else signs[lead]
         yield (task, "small", "AdaNorm", "LayerNorm"), word
 
 
@@ -52,13 +52,13 @@ def of_the_claims() -> Iterator[tuple[Pair, str]]:
 def of_rules() -> Iterator[tuple[Pair, str]]:
     """Studies' own rules, of those studies whose rows the guide shows."""
     family = re.compile(r"^By the rule, .*comparisons\)\. (.*)$", re.MULTILINE)
-    told = re.compile(rf"([\w-]+) [-+\d.]+ \[[^]]*\] p (?:< )?[\d.]+ \*({WORDS})\*")
+    answer = re.compile(rf"([\w-]+) [-+\d.]+ \[[^]]*\] p (?:< )?[\d.]+ \*({WORDS})\*")
     for name, study in load_studies().items():
         if study.rule is None or "norm-guide" not in study.roles:
             continue
         for comparisons in family.findall(text(f"results/tables/{name}.md")):
             for norm, other, answers in re.findall(r"(\S[^:;]*) over ([^:;]+): ([^;]+)", comparisons):
-                for task, word in told.findall(answers):
+                for task, word in answer.findall(answers):
                     yield (task, study.scale, norm, other), word
 
 
@@ -71,6 +71,6 @@ def test_every_pair_of_norms_that_two_pages_print_has_one_answer() -> None:
             printed[task, scale, other, norm][MIRRORED.get(word, word)].add(page.__name__)
     twice = {pair: words for pair, words in printed.items() if len(set.union(*words.values())) > 1}
     assert {pair: dict(words) for pair, words in twice.items() if len(words) > 1} == {}
-    seen = {place for words in twice.values() for places in words.values() for place in places}
-    assert seen == {page.__name__ for page in pages}
+    names_seen = {name for words in twice.values() for names in words.values() for name in names}
+    assert names_seen == {page.__name__ for page in pages}
     assert len(twice) > 10

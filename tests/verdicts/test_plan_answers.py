@@ -44,11 +44,11 @@ def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(tm
         pair_with_top3(tmp_path, seed, 70.0, 70.0 + gap)
     one = answer(tmp_path, "rt")
     assert (one.plan, one.scale, one.pairs, one.next_look) == ("fresh", "paper", 12, 20)
-    read = gaps[:10]  # the eleventh and twelfth pair wait for the next look
+    first_ten = gaps[:10]  # the eleventh and twelfth pair wait for the next look
     comparison = known(one.comparison)
-    assert comparison.gap == pytest.approx(fmean(read))
+    assert comparison.gap == pytest.approx(fmean(first_ten))
     level = nominal_levels((10, 20, 40), 0.05, 1.5)[0]
-    reach = stats.t.isf(level / 2, 9) * stdev(read) / 10**0.5
+    reach = stats.t.isf(level / 2, 9) * stdev(first_ten) / 10**0.5
     assert comparison.interval.high - comparison.gap == pytest.approx(reach)
     assert comparison.margin == 0.5
 
@@ -83,7 +83,7 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
     assert comparison.error == pytest.approx(stdev(means) * (1 / 5 + 0.288) ** 0.5)
 
 
-def test_norms_of_which_a_run_diverged_are_not_compared_and_no_runs_are_awaited(tmp_path: Path) -> None:
+def test_norms_with_a_diverged_run_are_not_compared_and_wait_for_no_runs(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         for norm in ("layernorm", "adanorm"):
             run = run_in(tmp_path, "task=de-en", "scale=small", f"norm={norm}", seed=seed)

@@ -21,7 +21,7 @@ def test_every_task_of_the_paper_has_a_margin_with_its_reason_and_claims_name_no
             assert set(claim.norms(task)) <= {*preregistration().norms}, "they share the task's variance"
 
 
-def test_the_digest_is_of_what_was_registered_and_a_change_of_it_is_told() -> None:
+def test_the_digest_covers_what_was_registered_and_the_page_names_it() -> None:
     """The page on verdicts says what a new digest changed, and when: it names the digest that holds."""
 
     def without_nulls(value: Any) -> Any:

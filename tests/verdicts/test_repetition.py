@@ -1,4 +1,4 @@
-"""What a repeated run is said to be, on records made by hand."""
+"""How a repeated run is judged, on records made by hand."""
 
 from pathlib import Path
 from statistics import fmean, stdev
@@ -53,7 +53,7 @@ def test_a_repetition_is_equal_to_the_bit_or_in_rounding_or_one_more_run_beside_
     assert compared(run(tmp_path), again).agreement == "differs"
 
 
-def test_of_one_seed_nothing_can_be_said_but_equality(tmp_path: Path) -> None:
+def test_a_single_seed_on_record_can_show_nothing_but_equality(tmp_path: Path) -> None:
     alone = run(tmp_path)
     record(alone, rows=[{"train_loss": 0.5}], test={"accuracy": 75.0})
     assert compared(alone, repeated(tmp_path, loss=0.6)).agreement == "open"

@@ -18,11 +18,11 @@ from tests.verdicts import known
 
 def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
     ours, paper = [1.0, 2.0, 3.0, 2.5], [1.0, 1.0, 4.0, 5.0]
-    found = known(agreement(ours, paper))
-    assert (found.upheld, found.ordered) == (4, 5)
-    assert found.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
-    assert found.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
-    assert found.p_upheld == pytest.approx(stats.kendalltau(ours, paper, alternative="greater").pvalue)
+    result = known(agreement(ours, paper))
+    assert (result.upheld, result.ordered) == (4, 5)
+    assert result.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
+    assert result.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
+    assert result.p_upheld == pytest.approx(stats.kendalltau(ours, paper, alternative="greater").pvalue)
     column = [1.0, 2.0, 3.0, 4.0, 5.0]
     for other in ([5.0, 1.0, 2.0, 4.0, 3.0], [4.0, 5.0, 1.0, 2.0, 3.0]):
         untied = known(agreement(column, other))
@@ -38,8 +38,8 @@ def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
 
 def test_the_coefficient_of_variation_is_unbiased_for_normal_numbers() -> None:
     random = np.random.default_rng(2)
-    found = np.mean([variation(pair) for pair in random.normal(100, 1, (20_000, 2))])
-    assert found == pytest.approx((1 + 1 / 8) * 1.0, rel=0.02)
+    mean = np.mean([variation(pair) for pair in random.normal(100, 1, (20_000, 2))])
+    assert mean == pytest.approx((1 + 1 / 8) * 1.0, rel=0.02)
     of_two = (1 + 1 / 8) * 0.1 / math.sqrt(2) / 35.55 * 100 / 0.797885
     assert variation([35.5, 35.6]) == pytest.approx(of_two, rel=1e-4)
     assert variation([9.0, 10.0, 11.0]) == pytest.approx((1 + 1 / 12) * 10 / 0.886227, rel=1e-4)

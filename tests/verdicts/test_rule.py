@@ -28,7 +28,7 @@ def ahead(lead: float) -> list[float]:
 
 
 def column(margin: float = 1.0, looks: tuple[int, ...] = (5,), **leads: float) -> Column:
-    """Five seeds of rows that lead `base` by so much, with the noise of NOISE."""
+    """Return five seeds of rows that lead `base` by these leads, with the noise of NOISE."""
     rows = {"base": list(BASE), **{row: ahead(lead) for row, lead in leads.items()}}
     return Column("rt", {row: dict(enumerate(of, 1)) for row, of in rows.items()}, margin, looks)
 
@@ -136,7 +136,7 @@ def test_a_rule_brings_the_margins_that_the_plan_lacks(tmp_path: Path) -> None:
         ("rt", {"a": "last_train_loss"}, "rt has no margin of the last training loss"),
     ],
 )
-def test_a_rule_without_a_margin_is_told_before_any_run(
+def test_a_rule_without_a_margin_is_refused_before_any_run(
     tmp_path: Path, command: Command, column: str, quantities: dict[str, str], lacks: str
 ) -> None:
     content = {

@@ -43,14 +43,14 @@ def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(
 
 @pytest.mark.parametrize(("noise", "gap"), [("normal", 0.0), ("unequal, of the two noisiest", WIDE)])
 def test_looking_after_every_seed_errs_no_more_often_than_the_level(noise: str, gap: float) -> None:
-    """Where norms differ in spread, as well: a look borrows no variance from the calmer ones."""
+    """This also holds where norms differ in spread: a look borrows no variance from the calmer ones."""
     unit = float(LOOKED_AT[noise].spreads[:2].mean())
-    found = sequential_plan(LOOKED_AT[noise], gap * unit, draws=2000, margin=max(gap, 1.0) * unit)
-    error = found["better"] + found["worse"] if gap == 0 else found["equivalent"]
+    rates = sequential_plan(LOOKED_AT[noise], gap * unit, draws=2000, margin=max(gap, 1.0) * unit)
+    error = rates["better"] + rates["worse"] if gap == 0 else rates["equivalent"]
     assert error <= 0.05
-    bound = found["ever_different" if gap == 0 else "ever_equivalent"]
-    assert bound == pytest.approx(0.05, abs=0.012), "were nothing to end it: of 2,000 draws"
-    assert found["mean_seeds"] < 25, "it stops before the most"
+    bound = rates["ever_different" if gap == 0 else "ever_equivalent"]
+    assert bound == pytest.approx(0.05, abs=0.012), "if nothing ended it; 2,000 draws"
+    assert rates["mean_seeds"] < 25, "it stops before the most"
 
 
 def test_the_simulated_looks_are_those_that_tables_read() -> None:
@@ -61,8 +61,8 @@ def test_the_simulated_looks_are_those_that_tables_read() -> None:
     simulated = looks(paired, margin=0.5, plan=plans()["first"])
     for n in range(4, 41):
         variance = TaskVariance({norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8)
-        found = known(compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5))
-        differs = not found.interval.low <= 0 <= found.interval.high
+        comparison = known(compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5))
+        differs = not comparison.interval.low <= 0 <= comparison.interval.high
         assert differs == simulated.different[0, n - 3]
-        assert (found.size == "within the margin") == simulated.equivalent[0, n - 3]
+        assert (comparison.size == "within the margin") == simulated.equivalent[0, n - 3]
     assert 0 < simulated.different.sum() < 38

@@ -18,7 +18,7 @@ def table(values: np.ndarray) -> dict[str, dict[int, float]]:
     return {norm: dict(enumerate(row.tolist(), 1)) for norm, row in zip(NORMS, values, strict=False)}
 
 
-def test_where_norms_spread_alike_the_whole_residual_is_borrowed_if_it_may_be() -> None:
+def test_where_norms_spread_alike_the_whole_residual_is_borrowed_if_allowed() -> None:
     scores = np.random.default_rng(3).normal(75, 1, (7, 3)) + np.array([5.0, 0, -5])
     own = TaskVariance(table(scores), prior_df_at_most=0).of_difference("a", "b")
     assert own == pytest.approx((np.std(scores[1] - scores[0], ddof=1), 2)), "without a prior"
@@ -35,9 +35,9 @@ def test_where_norms_spread_alike_the_whole_residual_is_borrowed_if_it_may_be() 
 def test_the_residual_of_a_table_with_gaps_is_that_of_least_squares() -> None:
     random = np.random.default_rng(4)
     scores = {norm: {s: random.normal() for s in range(1, 2 + k)} for k, norm in enumerate(NORMS[:5], 1)}
-    places = [(norm, seed) for norm, found in scores.items() for seed in found]
-    effects = [[norm == n for n in NORMS[:5]] + [seed == s for s in range(2, 7)] for norm, seed in places]
-    design, values = np.array(effects, float), np.array([scores[n][s] for n, s in places])
+    cells = [(norm, seed) for norm, by_seed in scores.items() for seed in by_seed]
+    effects = [[norm == n for n in NORMS[:5]] + [seed == s for s in range(2, 7)] for norm, seed in cells]
+    design, values = np.array(effects, float), np.array([scores[n][s] for n, s in cells])
     rest = values - design @ np.linalg.pinv(design) @ values
     df = len(values) - np.linalg.matrix_rank(design)
     assert TaskVariance(scores, 8).residual == pytest.approx((rest @ rest, df))
@@ -47,7 +47,7 @@ def test_the_residual_of_a_table_with_gaps_is_that_of_least_squares() -> None:
     ("number", "verdict"),
     [(75.0, "consistent"), (77.0, "inconclusive"), (79.0, "differs"), (71.0, "differs")],
 )
-def test_a_run_more_spreads_as_a_norm_does_over_its_seeds_and_a_number_lies_somewhere_in_it(
+def test_one_more_run_spreads_as_a_norms_seeds_do_and_a_number_has_a_percentile_in_it(
     number: float, verdict: str
 ) -> None:
     scores = np.random.default_rng(5).normal(75, 1, (4, 3))
@@ -60,18 +60,18 @@ def test_a_run_more_spreads_as_a_norm_does_over_its_seeds_and_a_number_lies_some
     assert one.p == pytest.approx(2 * stats.t.sf(max(0, abs(distance) - 0.005 / math.sqrt(1 + 1 / 3)), 12))
 
 
-def test_three_pairs_of_two_seeds_tell_of_the_prior_and_a_single_seed_does_not() -> None:
+def test_three_pairs_of_two_seeds_estimate_the_prior_and_a_single_seed_does_not() -> None:
     unlike = {"a": {1: 0.0, 2: 0.001}, "b": {1: 0.0, 2: 10.0}, "c": {1: 0.0, 2: 0.002}}
-    found = TaskVariance(unlike, prior_df_at_most=8).prior_df
-    assert found < 1, "two of the three variances are ten thousand times the third"
-    assert TaskVariance({**unlike, "d": {1: 5.0}}, prior_df_at_most=8).prior_df == found
+    prior_df = TaskVariance(unlike, prior_df_at_most=8).prior_df
+    assert prior_df < 1, "two of the three variances are ten thousand times the third"
+    assert TaskVariance({**unlike, "d": {1: 5.0}}, prior_df_at_most=8).prior_df == prior_df
     two = {norm: unlike[norm] for norm in ("a", "b")}
     assert TaskVariance(two, prior_df_at_most=8).prior_df == 8
 
 
 @pytest.mark.parametrize("resolution", [0.0, 3.0])
 def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs(resolution: float) -> None:
-    """Of rounded scores no variance of a difference counts for less than that of two uniform errors."""
+    """For rounded scores the variance of a difference is at least that of two uniform errors."""
     scores = np.random.default_rng(5).normal(75, 1, (4, 4)) * np.array([[1.0], [30], [1], [1]])
     counts = (4, 4, 4, 2)  # of seeds
     pairs = [(scores[i] - scores[j])[: min(counts[i], counts[j])] for i in range(4) for j in range(i)]
@@ -88,8 +88,8 @@ def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
     """Seven norms that score alike on 500 images differ by less than a rounding step, and are not sure."""
     scores = table(np.full((7, 3), 97.8))
     assert TaskVariance(scores, 8).of_difference("a", "b") is None
-    found = known(TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b"))
-    assert found.sd == pytest.approx(math.sqrt(2 * 0.2**2 / 12)), "of a difference of two uniform errors"
+    difference = known(TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b"))
+    assert difference.sd == pytest.approx(math.sqrt(2 * 0.2**2 / 12)), "of a difference of two uniform errors"
     assert known(TaskVariance(scores, 8, 0.2).within).sd == pytest.approx(0.2 / math.sqrt(12))
 
 
@@ -105,10 +105,10 @@ def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:
 @pytest.mark.parametrize("noise", ["normal", "quantized", "unequal, 1 to 4"])
 @pytest.mark.parametrize("seeds", [3, 10])
 def test_intervals_cover_and_equivalence_is_seldom_false(noise: str, seeds: int) -> None:
-    found = fixed_plan(NOISES[noise], seeds, draws=300)["moderated"]
+    rates = fixed_plan(NOISES[noise], seeds, draws=300)["moderated"]
     # 300 draws of 21 dependent pairs: a standard error of about 0.4 %.
-    assert 0.935 <= found["coverage"] <= 0.97
-    assert found["false_equivalent"] <= 0.06
+    assert 0.935 <= rates["coverage"] <= 0.97
+    assert rates["false_equivalent"] <= 0.06
 
 
 def test_components_are_those_of_the_analysis_of_variance() -> None:
@@ -122,7 +122,7 @@ def test_components_are_those_of_the_analysis_of_variance() -> None:
 
 
 def test_the_split_is_jordans_formula() -> None:
-    """E / (E - 1) (V - sum_e v_e / E^2), of whether runs get an example right."""
+    """E / (E - 1) (V - sum_e v_e / E^2), where runs get an example right or wrong."""
     random = np.random.default_rng(3)
     right = 100.0 * (random.random((12, 200)) < random.random(200))
     variance, of_examples = right.mean(1).var(ddof=1), right.var(0, ddof=1).sum()

@@ -1,4 +1,4 @@
-"""With this folder on PYTHONPATH an interpreter finds none of the packages that ADANORM_WITHOUT names."""
+"""With this folder on PYTHONPATH, an interpreter finds none of the packages that ADANORM_WITHOUT names."""
 
 import os
 import sys

@@ -28,7 +28,7 @@ CASES = [  # overrides, and the modules with parameters in the order of the forw
 
 
 @pytest.mark.parametrize(("overrides", "order"), CASES)
-def test_it_is_the_definition_written_out(
+def test_the_shift_is_that_of_its_written_out_definition(
     overrides: tuple[str, ...], order: list[str], record: Records
 ) -> None:
     step = first_step(record("covariate-shift", *overrides))
@@ -42,43 +42,43 @@ def test_it_is_the_definition_written_out(
         return nn.functional.mse_loss(outputs, targets)
 
     old = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    found = observe(step)
+    shifts = observe(step)
     new = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     assert any(not torch.equal(old[name], new[name]) for name in old)
     measured = [layer for layer in order[1:] if not layer.startswith("norms")]
-    assert list(found) == measured
+    assert list(shifts) == measured
     for layer in measured:
         earlier = tuple(f"{name}." for name in order[: order.index(layer)])
         mixed = {name: (new if name.startswith(earlier) else old)[name] for name in old}
-        G, then = flat(grad(loss)(old), layer), flat(grad(loss)(mixed), layer)
-        shift, cosine = (G - then).norm(), torch.cosine_similarity(G.double(), then.double(), dim=0)
-        assert found[layer]["shift"] == pytest.approx(shift.item(), rel=1e-3)
-        assert found[layer]["relative"] == pytest.approx((shift / G.norm()).item(), rel=1e-3)
-        assert found[layer]["cosine"] == pytest.approx(cosine.item(), abs=1e-6)
-        assert found[layer]["shift"] > 1e-5
+        G, G_after = flat(grad(loss)(old), layer), flat(grad(loss)(mixed), layer)
+        shift, cosine = (G - G_after).norm(), torch.cosine_similarity(G.double(), G_after.double(), dim=0)
+        assert shifts[layer]["shift"] == pytest.approx(shift.item(), rel=1e-3)
+        assert shifts[layer]["relative"] == pytest.approx((shift / G.norm()).item(), rel=1e-3)
+        assert shifts[layer]["cosine"] == pytest.approx(cosine.item(), abs=1e-6)
+        assert shifts[layer]["shift"] > 1e-5
 
 
 @pytest.mark.parametrize("task", ["rt", "enwik8", "de-en", "ptb"])
 def test_without_a_step_nothing_shifts(task: str, record: Records) -> None:
-    """Dropout and memory are the same in every pass; weights so little moved give the same gradient."""
+    """Dropout and memory are the same in every pass; weights that hardly move give the same gradient."""
     dropout = {"de-en": ["model.dropout=0.3"], "rt": ["model.dropout=0.3"]}.get(task, [])
     one = record("covariate-shift", f"task={task}", "norm=layernorm", "training.lr=1e-12", *dropout)
-    found = observe(first_step(one))
-    assert len(found) >= 1
-    assert all(values["relative"] < 1e-3 for values in found.values()), found
-    assert all(values["cosine"] > 0.99999 for values in found.values())
+    shifts = observe(first_step(one))
+    assert len(shifts) >= 1
+    assert all(values["relative"] < 1e-3 for values in shifts.values()), shifts
+    assert all(values["cosine"] > 0.99999 for values in shifts.values())
 
 
-def test_a_layer_costs_a_pass_and_only_the_backward_part_behind_it(record: Records) -> None:
+def test_a_layer_costs_one_forward_pass_and_the_gradient_of_its_own_weights(record: Records) -> None:
     step = first_step(record("covariate-shift", "task=gaussian", "norm=layernorm"))
     passes = count_passes(step.model)
     observe(step)
     assert passes["forward"] == [4] * 4  # the update, and a pass for each layer after the first
-    assert passes["backward"] == [1, 2, 2, 2]  # the update, and a layer's own
+    assert passes["backward"] == [1, 2, 2, 2]  # the update, and one for the layer itself
 
 
 class Backwards(nn.Module):
-    """Modules defined in the reverse of the order they are called in, one in another, one not called."""
+    """Modules defined in the reverse order of their calls; one lies in another, one is never called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,8 +97,8 @@ def test_layers_come_in_the_order_of_their_calls() -> None:
     model = Backwards()
     with calls(model) as called:
         model(torch.randn(3, 5, 2))
-    found = layers(model, called)
-    assert list(found) == ["", "first", "attention", "last"]
-    assert found[""] == ["scale"]
-    assert "attention.out_proj.weight" in found["attention"]  # whose module is never called itself
-    assert sorted(chain(*found.values())) == sorted(dict(model.named_parameters()))
+    layer_parameters = layers(model, called)
+    assert list(layer_parameters) == ["", "first", "attention", "last"]
+    assert layer_parameters[""] == ["scale"]
+    assert "attention.out_proj.weight" in layer_parameters["attention"]  # its own module is never called
+    assert sorted(chain(*layer_parameters.values())) == sorted(dict(model.named_parameters()))

@@ -1,4 +1,4 @@
-"""Theorem 1 as it is measured, against autograd on the definitions."""
+"""Theorem 1 as the observer measures it, against autograd on the definitions."""
 
 import pytest
 import torch
@@ -24,17 +24,17 @@ def called(norm: nn.Module, dz: Tensor) -> Call:
 
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize("numerics", ["paper", "released"])
-def test_what_the_theorem_allows_holds_of_every_row(name: str, numerics: str) -> None:
+def test_every_row_keeps_the_bounds_of_the_theorem(name: str, numerics: str) -> None:
     norm = norm_factory(NormChoice(name, numerics=numerics))(H, site="here")
     for parameter in norm.parameters():
         nn.init.uniform_(parameter, 0.5, 2)
-    found = gradients.statistics(called(norm, torch.randn(ROWS, H)), 1e-3)
-    assert found["mean_holds"].tolist() == found["variance_holds"].tolist() == [1] * ROWS
-    ratio = found["ratio"].mean().item()
+    statistics = gradients.statistics(called(norm, torch.randn(ROWS, H)), 1e-3)
+    assert statistics["mean_holds"].tolist() == statistics["variance_holds"].tolist() == [1] * ROWS
+    ratio = statistics["ratio"].mean().item()
     assert ratio == pytest.approx(1, abs=1e-4) if name in ("detachnorm", "detach-var") else ratio < 1
 
 
-def test_the_ratio_is_the_variances_worked_out_from_the_definition() -> None:
+def test_the_ratio_of_variances_follows_from_the_definition() -> None:
     torch.manual_seed(1)
     dz = torch.randn(ROWS, H)
     call = called(norm_factory(NormChoice("adanorm", {"k": 0.2, "C": 1.5}))(H, site="here"), dz)
@@ -45,30 +45,30 @@ def test_the_ratio_is_the_variances_worked_out_from_the_definition() -> None:
     (g,) = torch.autograd.grad(factor * y, y, dz.double())
     assert call.dx is not None
     expected = call.dx.double().var(1, unbiased=False) * sigma**2 / g.var(1, unbiased=False)
-    found = gradients.statistics(call, 1e-3)
-    assert found["ratio"].tolist() == pytest.approx(expected.tolist(), rel=1e-4)
-    assert found["mean_after"].tolist() == pytest.approx(dz.mean(1).abs().tolist(), rel=1e-4)
-    assert found["variance_after"].tolist() == pytest.approx(dz.var(1, unbiased=False).tolist(), rel=1e-4)
+    sizes = gradients.statistics(call, 1e-3)
+    assert sizes["ratio"].tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+    assert sizes["mean_after"].tolist() == pytest.approx(dz.mean(1).abs().tolist(), rel=1e-4)
+    assert sizes["variance_after"].tolist() == pytest.approx(dz.var(1, unbiased=False).tolist(), rel=1e-4)
 
 
 def test_a_gradient_that_breaks_the_theorem_is_counted() -> None:
     call = called(LayerNormSimple(H), torch.randn(ROWS, H))
     assert call.dx is not None
-    call.dx[0] += 10  # moves the mean alone
-    call.dx[1] *= 5  # the variance
-    found = gradients.statistics(call, 1e-3)
-    assert found["mean_holds"].tolist() == [0, 1, 1, 1, 1, 1]
-    assert found["variance_holds"].tolist() == [1, 0, 1, 1, 1, 1]
+    call.dx[0] += 10  # changes the mean alone
+    call.dx[1] *= 5  # changes the variance alone
+    statistics = gradients.statistics(call, 1e-3)
+    assert statistics["mean_holds"].tolist() == [0, 1, 1, 1, 1, 1]
+    assert statistics["variance_holds"].tolist() == [1, 0, 1, 1, 1, 1]
 
 
 def test_rows_without_a_gradient_do_not_count() -> None:
     dz = torch.randn(ROWS, H)
     dz[4:] = 0
-    found = gradients.statistics(called(LayerNormSimple(H), dz), 1e-3)
-    assert [len(numbers) for numbers in found.values()] == [4] * len(found)
+    statistics = gradients.statistics(called(LayerNormSimple(H), dz), 1e-3)
+    assert [len(numbers) for numbers in statistics.values()] == [4] * len(statistics)
     filled = torch.where(dz == 0, torch.randn(ROWS, H), dz)
     whole = gradients.statistics(called(LayerNormSimple(H), filled), 1e-3)
-    assert whole["ratio"][:4].tolist() == found["ratio"].tolist()
+    assert whole["ratio"][:4].tolist() == statistics["ratio"].tolist()
 
 
 class Residual(nn.Module):
@@ -84,7 +84,7 @@ class Residual(nn.Module):
 
 
 @pytest.mark.parametrize("name", sorted(NORMS))
-def test_what_is_watched_comes_through_the_norm_alone(name: str) -> None:
+def test_recorded_gradients_flow_through_the_norm_alone(name: str) -> None:
     torch.manual_seed(0)
     model = Residual(norm_factory(NormChoice(name))(H, site="norm"))
     x = torch.randn(ROWS, 3, H, requires_grad=True)
@@ -105,23 +105,23 @@ def test_what_is_watched_comes_through_the_norm_alone(name: str) -> None:
     assert not model.norm._forward_hooks
 
 
-def test_statistics_are_of_the_updates_mean_loss(record: Records) -> None:
+def test_statistics_are_those_of_the_mean_loss_of_the_update(record: Records) -> None:
     """Halved micro-batches, accumulated, are the same update."""
-    given = {"steps": "1", "every": "1"}
+    few = {"steps": "1", "every": "1"}
     sizes = (["data.batch_size=32"], ["data.batch_size=16", "training.accumulate=2"])
-    whole, halved = (record("gradients", "task=mnist", "norm=adanorm", *size, given=given) for size in sizes)
-    (found,), (other,) = (
+    whole, halved = (record("gradients", "task=mnist", "norm=adanorm", *size, settings=few) for size in sizes)
+    (statistics,), (other,) = (
         [row["values"] for row in observed(one, gradients.observe)] for one in (whole, halved)
     )
-    assert list(found) == ["norms.0", "norms.1"]
+    assert list(statistics) == ["norms.0", "norms.1"]
     step = first_step(whole)
-    seen: list[tuple[Tensor, Tensor]] = []
+    gradient_pairs: list[tuple[Tensor, Tensor]] = []
     for site in step.sites.values():
-        site.register_full_backward_hook(lambda _, dx, dz: seen.insert(0, (dx[0], dz[0])))  # type: ignore[index]
+        site.register_full_backward_hook(lambda _, dx, dz: gradient_pairs.insert(0, (dx[0], dz[0])))  # type: ignore[index]
     (batch,) = step.micro_batches
     loss = step.task.loss(step.model, batch, ())
     torch.autograd.backward(loss.total / loss.units)
-    for (site, values), both in zip(found.items(), seen, strict=True):
+    for (site, values), both in zip(statistics.items(), gradient_pairs, strict=True):
         assert other[site] == pytest.approx(values, rel=1e-3)
         for at, gradient in zip(("before", "after"), both, strict=True):
             rows = gradient.reshape(-1, gradient.shape[-1])[both[1].flatten(0, -2).any(-1)]
@@ -132,10 +132,10 @@ def test_statistics_are_of_the_updates_mean_loss(record: Records) -> None:
 
 @pytest.mark.parametrize("task", ["rt", "mnist", "ptb", "enwik8", "de-en"])
 def test_the_theorem_holds_in_every_model(task: str, record: Records) -> None:
-    one = record("gradients", f"task={task}", "norm=layernorm-simple", given={"steps": "1", "every": "1"})
+    one = record("gradients", f"task={task}", "norm=layernorm-simple", settings={"steps": "1", "every": "1"})
     step = first_step(one)
     values = gradients.observe(step, tolerance=1e-3)
     assert values.keys() == step.sites.keys()
-    for found in values.values():
-        assert found["mean_holds"] == found["variance_holds"] == 1
-        assert 0 < found["ratio"] <= 1 + 1e-6
+    for statistics in values.values():
+        assert statistics["mean_holds"] == statistics["variance_holds"] == 1
+        assert 0 < statistics["ratio"] <= 1 + 1e-6

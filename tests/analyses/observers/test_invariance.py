@@ -12,9 +12,9 @@ TOLERANCE = float(OPTIONS["tolerance"])
 EPS = float(OPTIONS["eps"])
 LEARNED = float(OPTIONS["learned"])
 
-# Rows of the published table, in the order of its columns, and for norms that came later what is theirs:
-# RMSNorm's from Zhang & Sennrich 2019, table 1; the others' from their formulas.
-# Over positions a re-centering is no constant, so that GroupNorm sees it.
+# Rows of the published table, in the order of its columns. Of the later norms, RMSNorm's row is from
+# Zhang & Sennrich 2019, table 1, and the others follow from their formulas.
+# Over positions a re-centering is not constant, so GroupNorm is not invariant to it.
 INVARIANT = {
     "batchnorm": "yes no yes yes yes no",
     "weightnorm": "yes no yes no no no",
@@ -47,19 +47,19 @@ def test_the_measured_invariances_are_the_published_ones(name: str) -> None:
     sizes = measured(name)
     assert list(sizes) == list(CHANGES) == [quantity.name for quantity in load_analysis("invariance").shown]
     assert all(size < TOLERANCE / 100 or size > 0.01 for size in sizes.values())
-    found = " ".join("yes" if size <= TOLERANCE else "no" for size in sizes.values())
-    assert found == INVARIANT.get(name, found)
+    answers = " ".join("yes" if size <= TOLERANCE else "no" for size in sizes.values())
+    assert answers == INVARIANT.get(name, answers)
 
 
 def test_seednorm_is_rmsnorm_until_it_has_learned() -> None:
-    found = [size <= TOLERANCE for size in measured("seednorm", learned=0).values()]
-    assert found == [size <= TOLERANCE for size in measured("rmsnorm").values()]
+    is_invariant = [size <= TOLERANCE for size in measured("seednorm", learned=0).values()]
+    assert is_invariant == [size <= TOLERANCE for size in measured("rmsnorm").values()]
 
 
-def test_the_norms_own_eps_spoils_exactness() -> None:
+def test_a_large_eps_breaks_exact_invariance() -> None:
     assert measured("layernorm", eps=1e-2)["matrix_rescaled"] > TOLERANCE
 
 
-def test_numerics_do_not_matter() -> None:
-    found = measured("layernorm-simple", "norm.numerics=released")
-    assert [size <= TOLERANCE for size in found.values()] == [True, True, False, True, False, True]
+def test_released_numerics_have_the_same_invariances() -> None:
+    sizes = measured("layernorm-simple", "norm.numerics=released")
+    assert [size <= TOLERANCE for size in sizes.values()] == [True, True, False, True, False, True]

@@ -1,4 +1,4 @@
-"""The loss along its gradient: on a quadratic, whose Hessian says everything, and by other means."""
+"""The loss along its gradient: on a quadratic, where the Hessian gives every number, and by torch.func."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from adanorm.analyses.step import Step
 from adanorm.runs.setup import prepare, start_trainer
 from tests.analyses.conftest import Records, count_passes, first_step, grad
 
-FEW = {"probes": "2"}  # no more than a tiny run has steps
+FEW = {"probes": "2"}  # at most as many as a tiny run has steps
 
 
 PROBES: Any = {"probes": 3, "smallest": 20.0, "largest": 100.0}
@@ -20,23 +20,23 @@ PROBES: Any = {"probes": 3, "smallest": 20.0, "largest": 100.0}
 
 def quadratic(record: Records) -> tuple[Step, Tensor, Tensor]:
     """Least squares under one matrix of eight inputs and three targets: a quadratic loss."""
-    run = record("landscape", "task=gaussian", "norm=none", given=FEW).experiment
-    made = prepare(run)
+    run = record("landscape", "task=gaussian", "norm=none", settings=FEW).experiment
+    prepared = prepare(run)
     torch.manual_seed(0)
-    trainer = start_trainer(run, made._replace(model=nn.Linear(8, 3, bias=False)))
+    trainer = start_trainer(run, prepared._replace(model=nn.Linear(8, 3, bias=False)))
     step = Step(trainer, next(trainer.batches()), {})
     (batch,) = step.micro_batches
     return step, batch.inputs, batch.targets  # type: ignore[attr-defined]
 
 
-def test_on_a_quadratic_every_number_is_that_of_its_hessian(record: Records) -> None:
+def test_on_a_quadratic_every_number_follows_from_the_hessian(record: Records) -> None:
     step, *data = quadratic(record)
     X, Y = (tensor.double() for tensor in data)
     W = step.model.get_parameter("weight").detach().double().clone()
-    # Of each row of W, for the mean over all B x 3 squared errors.
+    # For each row of W; the loss is the mean over all B x 3 squared errors.
     H = 2 * X.T @ X / Y.numel()
     g = 2 * (X @ W.T - Y).T @ X / Y.numel()
-    found = observe(step, **PROBES)[""]
+    statistics = observe(step, **PROBES)[""]
     etas = [0.001 * multiple for multiple in (20.0, 60.0, 100.0)]
     start = (X @ W.T - Y).square().mean()
     curvature, bend = (g @ H * g).sum(), (g @ H).norm()
@@ -47,16 +47,16 @@ def test_on_a_quadratic_every_number_is_that_of_its_hessian(record: Records) -> 
         "gradient_low": low, "gradient_high": high, "gradient": high - low,
         "smoothness": (bend / g.norm()).item(), "magnitude": g.norm().item(),
     }  # fmt: skip
-    assert found == pytest.approx(expected, rel=1e-3)
+    assert statistics == pytest.approx(expected, rel=1e-3)
     eigenvalues = torch.linalg.eigvalsh(H)
-    assert eigenvalues[0] < found["smoothness"] < eigenvalues[-1]
+    assert eigenvalues[0] < statistics["smoothness"] < eigenvalues[-1]
 
 
 @pytest.mark.parametrize("clip", ["null", "1.0e-3"])
 @pytest.mark.parametrize("norm", ["none", "batchnorm", "layernorm", "adanorm"])
-def test_it_is_what_functional_gradients_say(norm: str, clip: str, record: Records) -> None:
-    """The gradient is the loss's own, clipped or not."""
-    one = record("landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", given=FEW)
+def test_the_landscape_agrees_with_functional_gradients(norm: str, clip: str, record: Records) -> None:
+    """The observed gradient is that of the loss, even where training clips it."""
+    one = record("landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", settings=FEW)
     step = first_step(one)
     (batch,), model = step.micro_batches, step.model
 
@@ -85,15 +85,15 @@ def test_it_is_what_functional_gradients_say(norm: str, clip: str, record: Recor
 
 
 def test_a_probe_costs_one_forward_and_one_backward_pass(record: Records) -> None:
-    step = first_step(record("landscape", "task=gaussian", "norm=layernorm", given=FEW))
+    step = first_step(record("landscape", "task=gaussian", "norm=layernorm", settings=FEW))
     passes = count_passes(step.model)
     observe(step, **PROBES)
     assert passes == {"forward": [4] * 4, "backward": [4] * 4}  # three probes and the update itself
 
 
-def test_where_the_gradient_vanishes_no_smoothness_is_made_up(record: Records) -> None:
+def test_smoothness_is_nan_where_the_gradient_vanishes(record: Records) -> None:
     step, X, _ = quadratic(record)
     X.zero_()
-    found = observe(step, **PROBES)[""]
-    assert found["gradient_high"] == 0
-    assert found["smoothness"] != found["smoothness"]
+    statistics = observe(step, **PROBES)[""]
+    assert statistics["gradient_high"] == 0
+    assert statistics["smoothness"] != statistics["smoothness"]

@@ -13,7 +13,7 @@ from tests.analyses.conftest import Records, first_step
 
 
 def begun(record: Records, *overrides: str) -> Step:
-    return first_step(record("layer-gradients", *overrides, given={"steps": "1", "every": "1"}))
+    return first_step(record("layer-gradients", *overrides, settings={"steps": "1", "every": "1"}))
 
 
 def deviation(gradient: Tensor) -> float:
@@ -23,27 +23,27 @@ def deviation(gradient: Tensor) -> float:
 
 
 @pytest.mark.parametrize("norm", ["layernorm-simple", "detachnorm"])
-def test_sizes_are_those_of_the_mean_loss_at_the_first_and_the_last_norm(norm: str, record: Records) -> None:
-    # Behind the sum a norm alone uses its input, so that a module's gradient of it is the norm's.
+def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(norm: str, record: Records) -> None:
+    # With norms behind the sum only the norm reads its input: the gradient of that input is the norm's.
     overrides = ("task=rt", f"norm={norm}", "model.pre_norm=false", "model.layers=3")
-    ((place, found),) = layer_gradients.observe(begun(record, *overrides)).items()
-    assert place == "layers.0.attention_norm to layers.2.ffn_norm"
+    ((span, sizes),) = layer_gradients.observe(begun(record, *overrides)).items()
+    assert span == "layers.0.attention_norm to layers.2.ffn_norm"
 
     step = begun(record, *overrides)
-    seen: list[Tensor] = []
-    for name in reversed(place.split(" to ")):
+    gradients: list[Tensor] = []
+    for name in reversed(span.split(" to ")):
         step.model.get_submodule(name).register_full_backward_hook(
-            lambda _, into, out_of: seen.extend((into[0], out_of[0]))  # type: ignore[index]
+            lambda _, into, out_of: gradients.extend((into[0], out_of[0]))  # type: ignore[index]
         )
     loss = step.task.loss(step.model, step.micro_batches[0].to(torch.device("cpu")), ())
     torch.autograd.backward(loss.total / loss.units)
-    (_, enters), (leaves, _) = seen[:2], seen[2:]
-    assert found["leaves"] == pytest.approx(deviation(leaves), rel=1e-4)
-    assert found["enters"] == pytest.approx(deviation(enters), rel=1e-4)
-    assert found["passed"] == pytest.approx(found["leaves"] / found["enters"])
+    (_, enters), (leaves, _) = gradients[:2], gradients[2:]
+    assert sizes["leaves"] == pytest.approx(deviation(leaves), rel=1e-4)
+    assert sizes["enters"] == pytest.approx(deviation(enters), rel=1e-4)
+    assert sizes["passed"] == pytest.approx(sizes["leaves"] / sizes["enters"])
 
 
-def test_a_network_of_one_norm_is_named(record: Records) -> None:
+def test_a_network_with_a_single_norm_is_refused(record: Records) -> None:
     step = begun(record, "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
     with pytest.raises(
         ValueError, match="layer-gradients: a gradient reaches 1 norms of this model, two are"
@@ -51,7 +51,7 @@ def test_a_network_of_one_norm_is_named(record: Records) -> None:
         layer_gradients.observe(step)
 
 
-def test_settings_of_one_task_are_of_its_runs_alone_and_a_user_changes_them() -> None:
+def test_settings_of_one_task_apply_to_its_runs_alone_and_a_user_changes_them() -> None:
     def shape(task: str, *overrides: str) -> tuple[Any, Any]:
         chosen = load_analysis("layer-gradients", {"tasks": "[rt, sst5]", "norms": "[adanorm]"})
         model: Any = analysis_grid(chosen, overrides=overrides)["adanorm", task][0].experiment.model

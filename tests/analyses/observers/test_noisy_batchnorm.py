@@ -9,15 +9,15 @@ from tests.analyses.conftest import Records, observed
 
 def test_features_are_summed_up_by_their_means_and_variances() -> None:
     z = torch.tensor([[1.0, 10.0], [3.0, 30.0]])
-    found = noisy_batchnorm.feature_distribution(z)
-    assert found == pytest.approx({"mean": 11.0, "mean_spread": 9.0, "variance": 50.5})
+    distribution = noisy_batchnorm.feature_distribution(z)
+    assert distribution == pytest.approx({"mean": 11.0, "mean_spread": 9.0, "variance": 50.5})
 
 
-def test_noise_unsettles_what_batchnorm_settles(record: Records) -> None:
+def test_noise_spreads_the_means_that_batchnorm_keeps_equal(record: Records) -> None:
     spread = {}
     for norm in ("batchnorm", "batchnorm-noisy"):
-        one = record("noisy-batchnorm", "task=mnist", f"norm={norm}", given={"steps": "1", "every": "1"})
+        one = record("noisy-batchnorm", "task=mnist", f"norm={norm}", settings={"steps": "1", "every": "1"})
         (row,) = observed(one, noisy_batchnorm.observe)
-        spread[norm] = [found["mean_spread"] for found in row["values"].values()]
+        spread[norm] = [distribution["mean_spread"] for distribution in row["values"].values()]
     assert max(spread["batchnorm"]) < 1e-5
     assert min(spread["batchnorm-noisy"]) > 0.05

@@ -17,7 +17,7 @@ BACK = 5
 
 
 def begun(record: Records, *overrides: str) -> Step:
-    return first_step(record("time-steps", *overrides, given={"steps": "1", "every": "1"}))
+    return first_step(record("time-steps", *overrides, settings={"steps": "1", "every": "1"}))
 
 
 @pytest.mark.parametrize("norm", ["none", "layernorm-simple"])
@@ -37,13 +37,13 @@ def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, re
     model.zero_grad()
     sizes = [a.grad.norm(dim=-1).mean().item() for a in reversed(summed) if a.grad is not None]
 
-    (found,) = time_steps.observe(step, back=BACK).values()
-    assert found["near"] == pytest.approx(sizes[0], rel=1e-4)
-    assert found["far"] == pytest.approx(sizes[BACK], rel=1e-4)
-    assert found["near"] * found["factor"] ** BACK == pytest.approx(found["far"])
+    (statistics,) = time_steps.observe(step, back=BACK).values()
+    assert statistics["near"] == pytest.approx(sizes[0], rel=1e-4)
+    assert statistics["far"] == pytest.approx(sizes[BACK], rel=1e-4)
+    assert statistics["near"] * statistics["factor"] ** BACK == pytest.approx(statistics["far"])
 
 
-def test_what_has_no_time_steps_is_named(record: Records) -> None:
+def test_a_model_without_time_steps_and_too_long_a_reach_are_refused(record: Records) -> None:
     step = begun(record, "task=rt", "norm=adanorm")
     with pytest.raises(ValueError, match="time-steps: the model of this task carries no state through time"):
         time_steps.observe(step, back=BACK)

@@ -28,7 +28,7 @@ from tests.data.sections import section_of
 
 pytestmark = pytest.mark.needs("fairseq")
 LANGUAGES = ("de", "en")
-Said = pytest.CaptureFixture[str]
+Capture = pytest.CaptureFixture[str]
 PLAIN = ("data.tokenize=false", "data.bpe_merges=null")
 
 
@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ),
     ],
 )
-def test_what_is_no_parallel_corpus_is_named_and_nothing_is_left(
+def test_files_that_are_no_parallel_corpus_are_refused_and_leave_nothing(
     tmp_path: Path, texts: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -82,7 +82,7 @@ def test_a_missing_side_is_named(tmp_path: Path) -> None:
         data_of(*overrides).own_files()
 
 
-def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path, capsys: Said) -> None:
+def test_dropped_pairs_are_reported_with_line_and_reason(tmp_path: Path, capsys: Capture) -> None:
     german = f"ein Haus\n\nkurz\n{'wort ' * 2000}\nzwei Worte\n"
     english = "a house\nnothing there\none two three four\nword\ntwo words\n"
     data = data_of(*own(tmp_path, train_de=german, train_en=english, valid_de="\nx\n"), "data.ratio=3")
@@ -101,10 +101,10 @@ def test_what_cleaning_drops_is_said_with_line_and_reason(tmp_path: Path, capsys
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30))
 def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> None:
     sides = [[" ".join("w" * n) for n in column] for column in zip(*lengths, strict=True)] or [[], []]
-    kept, dropped = clean(sides[0], sides[1], longest=9, ratio=1.5)
+    indices, dropped = clean(sides[0], sides[1], longest=9, ratio=1.5)
     sizes = [(i, *sorted(pair)) for i, pair in enumerate(lengths)]
     rule = [i for i, less, more in sizes if 1 <= less <= more <= min(9, 1.5 * less)]
-    assert kept == rule
+    assert indices == rule
     assert sum(count for count, _ in dropped.values()) == len(lengths) - len(rule)
 
 
@@ -132,12 +132,12 @@ def test_text_too_short_for_subwords_is_refused(tmp_path: Path, german: str, eng
 
 
 @pytest.mark.parametrize("how", ["a bit flipped", "cut", "missing"])
-def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(tmp_path: Path, how: str, capsys: Said) -> None:
+def test_a_corpus_with_a_corrupted_file_is_prepared_again(tmp_path: Path, how: str, capsys: Capture) -> None:
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
     folder, _ = prepared_corpus(data)
-    written = contents(folder)
-    assert {"codes", "dict.de.txt", "train.de-en.de.bin", "test.text.en", "report.json"} < written.keys()
-    for name, content in sorted(written.items()):
+    before = contents(folder)
+    assert {"codes", "dict.de.txt", "train.de-en.de.bin", "test.text.en", "report.json"} < before.keys()
+    for name, content in sorted(before.items()):
         (folder / name).unlink()
         if how != "missing":
             end = content[-2:] if how == "cut" else bytes([content[-2] ^ 1]) + content[-1:]
@@ -148,7 +148,7 @@ def test_a_corrupted_file_of_a_prepared_corpus_is_made_again(tmp_path: Path, how
         (line,) = capsys.readouterr().out.splitlines()
         assert line.endswith(": not what was written: the corpus is prepared again")
         assert name == "checksums.json" or f"{folder.name}/{name}: " in line
-        assert contents(folder) == written
+        assert contents(folder) == before
         prepared_corpus(data)
         assert not capsys.readouterr().out
 
@@ -166,16 +166,16 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
 
 @pytest.mark.parametrize("moment", [3, 7, 11, 14, "ids"])
 def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said, moment: int | str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, moment: int | str
 ) -> None:
     monkeypatch.setattr(preparation, "PAIRS", 100)
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
-    written: list[str] = []
+    names: list[str] = []
 
     def write(path: Path, content: bytes) -> None:
-        if len(written) == moment:
+        if len(names) == moment:
             raise KeyboardInterrupt
-        written.append(path.name)
+        names.append(path.name)
         write_whole(path, content)
 
     monkeypatch.setattr(preparation, "write_whole", write)
@@ -185,7 +185,7 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
         with pytest.raises(KeyboardInterrupt):
             prepared_corpus(data, processes=1)
     (part,) = tmp_path.rglob("*.part")
-    assert all((part / name).exists() for name in written)
+    assert all((part / name).exists() for name in names)
     moment = -1
     folder, _ = prepared_corpus(data, processes=1)
     assert (
@@ -193,23 +193,23 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
         .out.splitlines()[0]
         .endswith("goes on from what an interrupted preparation had finished")
     )
-    made = [name.partition(".")[0] for name in written if not name.startswith("raw")]
-    assert made == ["words"] * 5 + ["codes"] + ["subwords"] * 5 + ["checksums"], "each shard once"
+    steps = [name.partition(".")[0] for name in names if not name.startswith("raw")]
+    assert steps == ["words"] * 5 + ["codes"] + ["subwords"] * 5 + ["checksums"], "each shard once"
     assert not list(tmp_path.rglob("*.part"))
     monkeypatch.undo()
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}", "data.bpe_merges=20"))
     assert contents(folder) == contents(whole)
 
 
-def test_published_numbers_of_pairs_are_compared_recorded_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+def test_published_numbers_of_pairs_are_compared_recorded_and_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     published = Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
     monkeypatch.setitem(catalogue.SOURCES, "synthetic", published)
     corpus = load_pairs(data_of(f"data.cache={tmp_path}"))
     size = len(corpus.splits["train"])
-    said = f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})\n"
-    assert capsys.readouterr().out == said
+    line = f"synthetic: {size:,} pairs for train, published are 401 ({size - 401:+,})\n"
+    assert capsys.readouterr().out == line
     assert corpus.inspection.counts["published"] == {"train": 401, "valid": 32, "test": 32}
     assert corpus.inspection.counts["pairs"]["train"] == size
 
@@ -236,9 +236,9 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
     arguments = ["--source-lang", "de", "--target-lang", "en", "--joined-dictionary", "--workers", "1"]
     arguments += [f"--{split}pref={tmp_path / split}" for split in SPLITS]
     preprocess.main(parser.parse_args([*arguments, "--destdir", str(tmp_path / "bin")]))
-    made = [path for end in ("txt", "bin", "idx") for path in (tmp_path / "bin").glob(f"*.{end}")]
-    assert len(made) == 14
-    for path in made:
+    files = [path for end in ("txt", "bin", "idx") for path in (tmp_path / "bin").glob(f"*.{end}")]
+    assert len(files) == 14
+    for path in files:
         assert (corpus.folder / path.name).read_bytes() == path.read_bytes(), path.name
 
 
@@ -247,9 +247,9 @@ def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_p
     training = {"train_en": "".join(texts.values()), "train_de": "a b\n" * 4}  # so that all words are known
     corpus = load_pairs(data_of(*own(tmp_path, **texts, **training)))
     data = data_of(f"data.path={corpus.folder}")
-    for made, kind in ((corpus, "words"), (corpus, "text"), (load_pairs(data), "words")):
+    for loaded, kind in ((corpus, "words"), (corpus, "text"), (load_pairs(data), "words")):
         for split in ("valid", "test"):
-            assert made.references(split, kind) == texts[f"{split}_en"].splitlines()
+            assert loaded.references(split, kind) == texts[f"{split}_en"].splitlines()
     (corpus.folder / "train1.de-en.de.bin").touch()
     with pytest.raises(ValueError, match=r"holds train1\.de-en\.de\.bin; only `train` is read"):
         data.own_files()
@@ -274,7 +274,7 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 @pytest.mark.parametrize("problem", BROKEN)
 def test_a_data_bin_that_is_not_whole_is_named_before_any_work(
-    tmp_path: Path, capsys: Said, problem: str
+    tmp_path: Path, capsys: Capture, problem: str
 ) -> None:
     folder = load_pairs(data_of(*own(tmp_path))).folder
     capsys.readouterr()
@@ -295,7 +295,7 @@ def test_a_data_bin_whose_sides_differ_in_length_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_data_bin", [False, True])
-def test_an_unknown_word_of_a_reference_matches_none_that_a_model_writes_and_is_counted(
+def test_an_unknown_word_in_a_reference_matches_no_output_and_is_counted(
     tmp_path: Path, *, is_data_bin: bool
 ) -> None:
     texts = {"train_en": "a b\nc d\n", "test_en": "a <unk> c d\n<unk> b, e\n", "test_de": "x\ny\n"}
@@ -321,7 +321,7 @@ def test_subwords_of_another_kind_are_refused_not_scored(tmp_path: Path, mark: s
         load_pairs(data_of(*settings, *PLAIN, "data.lowercase=false"))
 
 
-def test_pieces_of_sentencepiece_are_joined_to_words_and_said(tmp_path: Path) -> None:
+def test_pieces_of_sentencepiece_are_joined_to_words_and_reported(tmp_path: Path) -> None:
     settings = own(tmp_path, train_en="\u2581a b\n\u2581c d\n", test_en="\u2581a b \u2581c d\n\u2581c\n")
     corpus = load_pairs(data_of(*settings, *PLAIN))
     assert corpus.references("test", "words") == ["ab cd", "c"]
@@ -343,7 +343,7 @@ def test_every_setting_of_a_preparation_names_another_folder() -> None:
     assert len({*folders, prepared_folder(data, {}), prepared_folder(data, {"a": "b"})}) == len(changed) + 2
 
 
-def test_what_an_interrupted_preparation_left_long_ago_is_removed(tmp_path: Path) -> None:
+def test_old_leftovers_of_an_interrupted_preparation_are_removed(tmp_path: Path) -> None:
     parts = [tmp_path / "prepared" / f"de-en-{age}.part" for age in ("old", "new")]
     for part in parts:
         part.mkdir(parents=True)
@@ -448,7 +448,7 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
     assert corpora == (["train"] if source == "wmt16-en-de" else whole)
 
 
-def test_pairs_taken_out_for_validation_are_trained_on_no_more(tmp_path: Path) -> None:
+def test_pairs_taken_out_for_validation_are_not_trained_on(tmp_path: Path) -> None:
     data = section_of(ParallelConfig, "task=de-en")
     assert data.valid_every == 23
     lines: dict[str, list[str]] = {"train": [], "valid": []}

@@ -1,4 +1,4 @@
-"""Treebanks as they come, and what is no tree."""
+"""Treebanks in their file formats, and sentences that are no trees."""
 
 import zipfile
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_multiword_tokens_and_empty_nodes_are_no_words() -> None:
     assert read_treebank(UD.encode(), "a.conllu", "xpos")[0].tags == ("PRP", "MD", "RB", "VB", ".")
 
 
-def test_columns_of_word_tag_head_have_no_comments() -> None:
+def test_files_of_word_tag_and_head_have_no_comments() -> None:
     """`#` is the sign for pounds: in the sample of the Penn Treebank it begins lines."""
     (tree,) = read_treebank(b"costs\tVBZ\t0\n#\t#\t3\n9\tCD\t1\n.\t.\t1\n", "a.dp", "xpos")
     assert (tree.words, tree.heads, tree.labels) == (("costs", "#", "9", "."), (0, 3, 1, 1), None)
@@ -77,14 +77,14 @@ def row(number: int | str, head: int | str) -> str:
         ("w\tX\tzero\n", "heads must be whole numbers, found 'zero'"),
     ],
 )
-def test_what_is_no_tree_is_named_with_file_and_sentence(text: str, message: str) -> None:
+def test_a_sentence_that_is_no_tree_is_named_with_its_file(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"a\.conllu") as caught:
         read_treebank(text.encode(), "a.conllu", "xpos")
     assert message in str(caught.value)
 
 
 @given(st.integers(1, 14), st.integers(0, 10**6))
-def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int, seed: int) -> None:
+def test_a_tree_is_projective_if_every_head_dominates_the_words_between(count: int, seed: int) -> None:
     for tree in (any_tree(count, seed), projective(count, seed)):
         assert problem(tree.heads) is None
         covered = all(
@@ -93,7 +93,7 @@ def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int,
             for between in range(min(word, head) + 1, max(word, head))
             if head
         )
-        # The root's arc comes from left of the sentence: no arc may cross it either.
+        # The arc to the root comes from the left of the sentence: no arc may cross it either.
         assert is_projective(tree.heads) == covered
         lifted = projectivized(tree)
         assert problem(lifted.heads) is None
@@ -101,7 +101,7 @@ def test_projectivity_is_that_every_head_dominates_what_lies_between(count: int,
         assert (lifted == tree) == covered
 
 
-def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
+def test_the_shortest_of_several_crossing_arcs_is_lifted_first() -> None:
     other_order = 0
     for seed in range(60):
         tree = any_tree(9, seed)
@@ -119,7 +119,7 @@ def test_of_several_crossing_arcs_the_shortest_is_lifted_first() -> None:
     assert other_order > 60
 
 
-def test_a_treebank_without_tags_in_the_column_is_refused_with_the_other_named(tmp_path: Path) -> None:
+def test_a_treebank_without_tags_in_the_chosen_column_is_refused_with_the_other(tmp_path: Path) -> None:
     files = own(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
     with pytest.raises(ValueError, match=r"has no tags in the column xpos: data\.tags=upos reads"):
         load_treebank(parser(*files).data)  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def test_a_treebank_without_tags_in_the_column_is_refused_with_the_other_named(t
     assert load_treebank(parser(*without).data), "of a treebank without any tags"  # type: ignore[arg-type]
 
 
-def test_what_the_oracle_cannot_follow_is_counted_and_stays_in_the_evaluation(tmp_path: Path) -> None:
+def test_trees_that_the_oracle_cannot_follow_are_counted_and_stay_in_the_evaluation(tmp_path: Path) -> None:
     from adanorm.tasks.parsing import Parsing
 
     crossing = "a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n\n"
@@ -156,7 +156,7 @@ def penn(folder: Path, *, skip: str = "") -> Path:
 def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the_run(
     tmp_path: Path, scale: tuple[str, ...]
 ) -> None:
-    """At every scale: a smaller one has other trees only where none are named."""
+    """This holds at every scale: a smaller one has other trees only if no files are named."""
     folder = penn(tmp_path / "wsj")
     chosen = parser(f"data.path={folder}", "data.conversion=stanford-3.3.0", *scale)
     trees, checksums = load_treebank(chosen.data)  # type: ignore[arg-type]
@@ -195,9 +195,9 @@ def test_a_treebank_that_cannot_be_had_is_named(tmp_path: Path, overrides: list[
 
 def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_folds(tmp_path: Path) -> None:
     path = tmp_path / "dependency_treebank.zip"
-    with zipfile.ZipFile(path, "w") as made:
+    with zipfile.ZipFile(path, "w") as file:
         for number in range(1, 200):  # each file has a word, its number
-            made.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"{number}\tNN\t0\n")
+            file.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"{number}\tNN\t0\n")
     whole, *folds = (
         {split: [int(tree.words[0]) for tree in trees] for split, trees in read_sample(path, fold).items()}
         for fold in (None, 1, 2, 3, 4, 5)
@@ -225,8 +225,8 @@ def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> Non
 
 
 def test_words_and_tags_that_training_lacks_have_ids_of_their_own() -> None:
-    known, other = (read_treebank(text, "a.dp", "xpos") for text in (b"a\tX\t0\nb\tY\t1\n", b"c\tZ\t0\n"))
-    vocabulary = Vocabulary.of(known, lowercase=False, min_count=1)
-    of_known, of_other = vocabulary.encode(known), vocabulary.encode(other)
-    ids = [*of_other.words, *of_known.words[2:], *of_other.tags, *of_known.tags[2:]]
+    training, other = (read_treebank(text, "a.dp", "xpos") for text in (b"a\tX\t0\nb\tY\t1\n", b"c\tZ\t0\n"))
+    vocabulary = Vocabulary.of(training, lowercase=False, min_count=1)
+    encoded, encoded_other = vocabulary.encode(training), vocabulary.encode(other)
+    ids = [*encoded_other.words, *encoded.words[2:], *encoded_other.tags, *encoded.tags[2:]]
     assert sorted(map(int, ids)) == list(range(len(vocabulary)))

@@ -41,8 +41,8 @@ def ys(line: Any) -> list[float]:
 
 
 def legend(drawing: NamedFigure) -> list[str]:
-    (shown,) = drawing.figure.legends
-    return [text.get_text() for text in shown.get_texts()]
+    (box,) = drawing.figure.legends
+    return [text.get_text() for text in box.get_texts()]
 
 
 def corners(collection: Any) -> list[list[float]]:
@@ -72,7 +72,7 @@ def cells(tmp_path: Path) -> Cells:
     return cells
 
 
-def test_curves_are_means_in_bands_and_what_diverged_ends_in_a_cross(cells: Cells) -> None:
+def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(cells: Cells) -> None:
     drawing = known(curves("curves-rt-paper", cells))
     training = drawing.figure.axes[0]
     layernorm, adanorm, broken, end = training.lines
@@ -117,8 +117,8 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     assert ("steep start" in drawing.caption) is is_steep
     axes = drawing.figure.axes[0]
     low, high = axes.get_ylim()
-    shown = [low < y < high for y in ys(axes.lines[0])]
-    assert shown == [*[not is_steep] * len(start), *[True] * len(late)]
+    is_visible = [low < y < high for y in ys(axes.lines[0])]
+    assert is_visible == [*[not is_steep] * len(start), *[True] * len(late)]
 
 
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert "These runs do not have the paper's data and settings." in mini.caption
 
 
-def test_what_has_no_records_is_not_drawn(tmp_path: Path) -> None:
+def test_a_figure_without_records_is_not_drawn(tmp_path: Path) -> None:
     assert norm_scores("norms-table4", scored("table4", tmp_path, {})) is None
     assert figures()["curves-enwik8-paper"](str(tmp_path)) is None
     assert evidence_accrual("evidence-a", ADANORM, "paper", str(tmp_path)) is None
@@ -156,7 +156,7 @@ def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
     assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
 
 
-def test_scores_over_a_setting_have_a_panel_for_what_sets_rows_of_one_norm_apart(tmp_path: Path) -> None:
+def test_scores_over_a_setting_have_one_panel_for_each_variant_of_a_norm(tmp_path: Path) -> None:
     study = load_study("depth").model_copy(update={"columns": ["rt"], "seeds": (1,)})
     scores = {"LayerNorm pre, 2": 73.0, "LayerNorm pre, 8": 74.0, "LayerNorm post, 2": 72.0}
     table = scored(study, tmp_path, {(row, "rt"): [accuracy] for row, accuracy in scores.items()})
@@ -194,16 +194,16 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
     assert points == [learned, learned[1:], recovered, recovered[1:]]
 
 
-def test_a_point_is_of_all_runs_and_says_that_some_did_not_learn(tmp_path: Path) -> None:
+def test_a_point_is_the_mean_of_all_runs_and_marks_runs_that_did_not_learn(tmp_path: Path) -> None:
     study = load_study("label-noise").model_copy(update={"columns": ["rt"]})
     grid = study_grid(study, runs=str(tmp_path))
     for run, accuracy, memorized in zip(
         grid["no norm, 0.4", "rt"].runs, (70, 20, 20), (60, 0, 0), strict=True
     ):
         record(run, tests=[{"accuracy": accuracy, "memorized": memorized}], test={"accuracy": accuracy})
-    lost, kept = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
+    lost, survivor = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
     record(lost, status="diverged", test=None)
-    record(kept, tests=[{"accuracy": 70.0, "memorized": 50.0}], test={"accuracy": 70.0})
+    record(survivor, tests=[{"accuracy": 70.0, "memorized": 50.0}], test={"accuracy": 70.0})
     drawing = known(over_setting("norms-label-noise", Table(study, grid)))
     points = [[mark.get_marker(), *ys(mark)] for mark in drawing.figure.axes[0].lines if xs(mark)]
     assert [20, *"xv"] == [points[0][1], points[1][0], points[2][0]], "the mean, not that of the survivor"
@@ -218,8 +218,8 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     table = scored("square", tmp_path, {(arm, "rt"): of for arm, of in scores.items()})
     analysis = load_analysis("gradients")
     (measured,) = analysis_grid(analysis, runs=str(tmp_path))["grad-only", "rt"]
-    places = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
-    record_analysis(measured, task="rt", scale="mini", norm_sites=["first", "last"], places=places)
+    sites = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
+    record_analysis(measured, task="rt", scale="mini", norm_sites=["first", "last"], places=sites)
     figure = known(square("norms-square", table)).figure
     corners_, layers = figure.axes
     texts = [text.get_text() for text in corners_.texts]
@@ -229,7 +229,7 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     assert [(xs(line), ys(line)) for line in layers.lines] == [([1, 2], [2, 0.5])]
 
 
-def test_a_figure_over_a_setting_says_seeds_and_settings_and_what_is_undefined(tmp_path: Path) -> None:
+def test_a_figure_over_a_setting_names_seeds_settings_and_undefined_rows(tmp_path: Path) -> None:
     study = load_study("batch-size")
     grid = study_grid(study, runs=str(tmp_path))
     for seed in (1, 2, 7):
@@ -249,7 +249,7 @@ def test_a_figure_over_a_setting_says_seeds_and_settings_and_what_is_undefined(t
 
 
 @pytest.mark.parametrize("mark", [r"$\frac{$", "<b>&"])
-def test_a_name_is_no_formula_and_no_mark_up_in_a_figure(tmp_path: Path, mark: str) -> None:
+def test_a_figure_shows_names_as_plain_text(tmp_path: Path, mark: str) -> None:
     study = load_study("table4").model_copy(update={"title": mark, "columns": ["rt"]})
     table = scored(study, tmp_path, {("adanorm", "rt"): [75.0]})
     write_figure(known(norm_scores("norms-own", table)), tmp_path / "drawn")
@@ -295,10 +295,10 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
 
 
 def test_norms_are_told_apart_by_colour_by_marker_and_by_dashes() -> None:
-    look = norm_styles([*NORM_STYLES, "mine", "yours"])
-    assert look["adanorm"] == NORM_STYLES["adanorm"]
-    for aspects in zip(*look.values(), strict=True):
-        assert len(set(aspects)) == len(look)
+    styles = norm_styles([*NORM_STYLES, "mine", "yours"])
+    assert styles["adanorm"] == NORM_STYLES["adanorm"]
+    for aspects in zip(*styles.values(), strict=True):
+        assert len(set(aspects)) == len(styles)
 
 
 DRAWN_ELSEWHERE = """

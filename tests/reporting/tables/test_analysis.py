@@ -28,10 +28,10 @@ def write(record: AnalysisRecord, ratio: float, *, status: str = "done") -> None
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
+def recorded(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
     """RT under three norms and two seeds: LayerNorm done, AdaNorm half, DetachNorm diverged."""
-    given = {"tasks": "[rt]", "norms": "[layernorm, adanorm, detachnorm]", "seeds": "[1, 2]"}
-    analysis = load_analysis("gradients", given)
+    settings = {"tasks": "[rt]", "norms": "[layernorm, adanorm, detachnorm]", "seeds": "[1, 2]"}
+    analysis = load_analysis("gradients", settings)
     grid = analysis_grid(analysis, runs=str(tmp_path))
     for record, ratio in zip(grid["layernorm", "rt"], (1.0, 0.8), strict=True):
         write(record, ratio)
@@ -40,16 +40,16 @@ def made(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
     return analysis, grid
 
 
-def test_a_cell_is_mean_and_deviation_over_seeds(made: tuple[Analysis, AnalysisGrid]) -> None:
-    page = analysis_markdown(*made)
+def test_a_cell_is_mean_and_deviation_over_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
+    page = analysis_markdown(*recorded)
     for row in ("| LayerNorm | 0.675 ± 0.106 | -", "| AdaNorm | 0.375 | - |", "| DetachNorm | diverges |"):
         assert row in page
     assert page.endswith("1 to 2 of the seeds 1, 2.\n"), "the seeds that ended, not those planned"
 
 
 def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: Path) -> None:
-    given = {"tasks": "[enwik8-lstm]", "norms": "[layernorm]", "seeds": "[1, 2]"}
-    analysis = load_analysis("time-steps", given)
+    settings = {"tasks": "[enwik8-lstm]", "norms": "[layernorm]", "seeds": "[1, 2]"}
+    analysis = load_analysis("time-steps", settings)
     grid = analysis_grid(analysis, runs=str(tmp_path))
     for record, first in zip(grid["layernorm", "enwik8-lstm"], (1.0, 1e-4), strict=True):
         record_analysis(record, summary={"far": 0.5, "factor": 0.7}, places={})
@@ -64,14 +64,14 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
     assert ys(line) == pytest.approx([1e-5, 1e-7]), "over places and seeds"
 
 
-def test_the_csv_has_a_line_a_place(made: tuple[Analysis, AnalysisGrid]) -> None:
-    rows = rows_of(analysis_csv(*made))
+def test_the_csv_has_one_line_per_place(recorded: tuple[Analysis, AnalysisGrid]) -> None:
+    rows = rows_of(analysis_csv(*recorded))
     lines = [" ".join([row["norm"], row["seed"], row["place"], row["mean"]]) for row in rows]
     assert lines == ["layernorm 1 a 1", "layernorm 2 a 0.8", "adanorm 1 a 0.5", "detachnorm 1 a 0.5"]
 
 
-def test_a_curve_is_the_mean_over_places_and_seeds(made: tuple[Analysis, AnalysisGrid]) -> None:
-    drawing = known(over_updates(*made, "rt"))
+def test_a_curve_is_the_mean_over_places_and_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
+    drawing = known(over_updates(*recorded, "rt"))
     assert drawing.name == "analysis-gradients-rt"
     (panel,) = drawing.figure.axes
     layernorm, adanorm, _ = panel.lines
@@ -82,7 +82,7 @@ def test_a_curve_is_the_mean_over_places_and_seeds(made: tuple[Analysis, Analysi
     assert panel.get_ylabel() == "variance of dl/dx × σ²/D"
 
 
-def test_a_quantity_with_ends_is_the_band_between_them_averaged_over_seeds(tmp_path: Path) -> None:
+def test_a_quantity_with_two_ends_is_a_band_averaged_over_seeds(tmp_path: Path) -> None:
     analysis = load_analysis("landscape", {"tasks": "[mnist]", "norms": "[layernorm]", "seeds": "[1, 2]"})
     grid = analysis_grid(analysis, runs=str(tmp_path))
     assert over_updates(analysis, grid, "mnist") is None, "no record yet"
@@ -96,7 +96,7 @@ def test_a_quantity_with_ends_is_the_band_between_them_averaged_over_seeds(tmp_p
     assert legend(drawing)[-1] == "lowest to highest"
 
 
-def test_a_norm_is_invariant_up_to_the_tolerance_and_if_it_is_under_every_seed(tmp_path: Path) -> None:
+def test_a_norm_is_invariant_if_it_is_within_the_tolerance_under_every_seed(tmp_path: Path) -> None:
     analysis = load_analysis("invariance", {"norms": "[layernorm]", "seeds": "[1, 2]"})
     grid = analysis_grid(analysis, runs=str(tmp_path))
     for one, moved in zip(grid["layernorm", ""], (0.0, 1.0), strict=True):
