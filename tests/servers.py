@@ -10,7 +10,7 @@ from typing import NamedTuple
 CONTENT = bytes(range(256)) * 40
 
 
-class Told(NamedTuple):
+class Reply(NamedTuple):
     """How a server answers a request; a body may come piece by piece, perhaps in chunks."""
 
     status: int = 200
@@ -21,7 +21,7 @@ class Told(NamedTuple):
 
 
 CHUNKED = {"Transfer-Encoding": "chunked"}
-Script = Callable[[int, str | None], Told]  # the request's number and its Range
+Script = Callable[[int, str | None], Reply]  # the request's number and its Range
 
 
 class Server:
@@ -29,17 +29,17 @@ class Server:
 
     def __init__(self) -> None:
         self.script: Script = lambda number, ranged: rest(ranged)
-        self.asked: list[str | None] = []
+        self.ranges: list[str | None] = []
         self.url = ""
 
 
-def rest(ranged: str | None, content: bytes = CONTENT) -> Told:
+def rest(ranged: str | None, content: bytes = CONTENT) -> Reply:
     """Return what a server that knows ranges answers."""
     if not ranged:
-        return Told(body=content)
+        return Reply(body=content)
     start = int(ranged.removeprefix("bytes=").partition("-")[0])
     header = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
-    return Told(206, header, content[start:])
+    return Reply(206, header, content[start:])
 
 
 def trickle(gate: threading.Event, piece: bytes) -> Callable[[], Iterator[bytes]]:
@@ -62,15 +62,15 @@ def serving() -> Iterator[Server]:
 
         def do_GET(self) -> None:
             ranged = self.headers.get("Range")
-            server.asked.append(ranged)
-            answer = server.script(len(server.asked), ranged)
+            server.ranges.append(ranged)
+            answer = server.script(len(server.ranges), ranged)
             if answer.hangs is not None:
                 answer.hangs.wait(5)
             with suppress(BrokenPipeError, ConnectionResetError):  # a client that refuses stops reading
                 self._send(answer)
             self.close_connection = True
 
-        def _send(self, answer: Told) -> None:
+        def _send(self, answer: Reply) -> None:
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)

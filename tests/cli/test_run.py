@@ -25,7 +25,7 @@ from adanorm.runs.execute import execute
 from adanorm.training.distributed import LOST
 from tests import commands
 from tests.conftest import Command
-from tests.data.sections import own
+from tests.data.sections import write_splits
 from tests.defined import corners
 from tests.faults import command as faults
 from tests.faults.command import WRITES, Ended
@@ -408,7 +408,7 @@ def test_a_run_of_few_updates_warns_and_names_the_setting_to_type(
     assert json.loads((run.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
     texts = {split: f"a\t{split} one two\nb\t{split} three four\n" * 4 for split in SPLITS}
-    files = own(tmp_path, texts)
+    files = write_splits(tmp_path, texts)
     half = ["training.max_epochs=10", "model.dim=8", "data.train_fraction=0.5"]
     execute(compose_experiment(["task=rt", *few, *files, *half]))
     assert (

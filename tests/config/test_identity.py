@@ -12,14 +12,14 @@ from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn
 from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.paths import DRY_RUNS, RUNS
 from adanorm.files import digest_of, sha256
-from tests.data.sections import own
+from tests.data.sections import write_splits
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 
 
 def own_sentences(folder: Path, train: str) -> list[str]:
     folder.mkdir()
-    return [*RT, *own(folder, {"train": train, "valid": "a\tb\n", "test": "a\tc\n"})]
+    return [*RT, *write_splits(folder, {"train": train, "valid": "a\tb\n", "test": "a\tc\n"})]
 
 
 def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def section_of(kind: type[Section], *overrides: str) -> Section:
     return data
 
 
-def own(folder: Path, texts: Mapping[str, str] | str, end: str = "") -> list[str]:
+def write_splits(folder: Path, texts: Mapping[str, str] | str, end: str = "") -> list[str]:
     """Write a text for each split, or one text for all, and return the overrides that name the files."""
     for split in SPLITS:
         text = texts if isinstance(texts, str) else texts[split]

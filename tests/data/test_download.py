@@ -12,14 +12,14 @@ from adanorm.data import download as downloads
 from adanorm.data.catalogue import File, Source
 from adanorm.data.download import download, reason
 from adanorm.data.fetch import ask_all
-from tests.servers import CHUNKED, CONTENT, Script, Server, Told, rest, trickle
+from tests.servers import CHUNKED, CONTENT, Reply, Script, Server, rest, trickle
 
 ANOTHER = {"Content-Range": "bytes 5-9/10240"}
 PAGE = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
 
 
 def reply(*arguments: object, **named: object) -> Script:
-    return lambda number, ranged: Told(*arguments, **named)  # type: ignore[arg-type]
+    return lambda number, ranged: Reply(*arguments, **named)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -49,21 +49,21 @@ def test_an_answer_that_is_no_file_is_refused_with_its_reason(
     with pytest.raises((OSError, ValueError)) as refusal:
         download(server.url, tmp_path / "part", size)
     assert re.search(message, reason(refusal.value))
-    assert len(server.asked) == requests
+    assert len(server.ranges) == requests
     assert not (tmp_path / "part").exists() or CONTENT.startswith((tmp_path / "part").read_bytes())
 
 
 def broken_off(then: Script) -> Script:
     """Break off the first answer; a request without a range gets the whole."""
-    first = Told(body=CONTENT[:99], declared=10_240)
-    return lambda number, ranged: then(number, ranged) if ranged else first if number == 1 else Told()
+    first = Reply(body=CONTENT[:99], declared=10_240)
+    return lambda number, ranged: then(number, ranged) if ranged else first if number == 1 else Reply()
 
 
 @pytest.mark.parametrize(
-    ("script", "asked"),
+    ("script", "ranges"),
     [
-        (lambda n, r: Told() if n > 1 else Told(301, {"Location": "/elsewhere"}, b""), [None, None]),
-        (lambda n, r: Told() if n > 2 else Told(503, {"Retry-After": "0"}, b""), [None] * 3),
+        (lambda n, r: Reply() if n > 1 else Reply(301, {"Location": "/elsewhere"}, b""), [None, None]),
+        (lambda n, r: Reply() if n > 2 else Reply(503, {"Retry-After": "0"}, b""), [None] * 3),
         (broken_off(lambda n, r: rest(r)), [None, "bytes=99-"]),
         # A server that does not know ranges begins again.
         (broken_off(reply()), [None, "bytes=99-"]),
@@ -73,12 +73,12 @@ def broken_off(then: Script) -> Script:
     ids=["redirect", "503 then fine", "truncated", "range ignored", "range refused", "another range"],
 )
 def test_a_download_gets_over_passing_faults(
-    tmp_path: Path, server: Server, script: Script, asked: list[str | None]
+    tmp_path: Path, server: Server, script: Script, ranges: list[str | None]
 ) -> None:
     server.script = script
     download(server.url, tmp_path / "part", len(CONTENT))
     assert (tmp_path / "part").read_bytes() == CONTENT
-    assert server.asked == asked
+    assert server.ranges == ranges
 
 
 @pytest.mark.parametrize("size", [len(CONTENT), None])
@@ -126,14 +126,14 @@ def test_a_download_that_trickles_or_never_comes_is_tried_again_and_then_given_u
     server.script = reply(hangs=gate) if headers is None else trickles
     with pytest.raises(OSError, match=message):
         download(server.url, tmp_path / "part", None)
-    assert len(server.asked) == 3
+    assert len(server.ranges) == 3
     gate.set()
 
 
 def test_every_address_is_asked_for_its_first_bytes_alone(server: Server) -> None:
-    def script(number: int, ranged: str | None) -> Told:
+    def script(n: int, ranged: str | None) -> Reply:
         assert ranged == "bytes=0-63", "nothing is downloaded"
-        return Told(404) if number == 1 else Told(206, {"Content-Range": "bytes 0-63/9000"}, b"\x1f\x8b" * 32)
+        return Reply(404) if n == 1 else Reply(206, {"Content-Range": "bytes 0-63/9000"}, b"\x1f\x8b" * 32)
 
     server.script = script
     source = Source("numbers", "none", (File("a.gz", 9000, None, (server.url, "package:a/a.gz")),))

@@ -15,7 +15,7 @@ from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
 from adanorm.data.fetch import mirrors_of
 from tests.data.archives import archive
-from tests.servers import CONTENT, Server, Told, rest
+from tests.servers import CONTENT, Reply, Server, rest
 
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 Listed = Callable[..., None]
@@ -56,7 +56,7 @@ def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
     part.write_bytes(CONTENT[:1000])
     (part.parent / "numbers.bin").write_bytes(b"cut off")
     assert fetched(data_in(tmp_path, server.url)) == CONTENT, "a corrupted file is downloaded again"
-    assert server.asked == ["bytes=1000-"]
+    assert server.ranges == ["bytes=1000-"]
     assert not part.exists()
 
 
@@ -69,10 +69,10 @@ def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
     with pytest.raises(ValueError, match=r"git is [0-9a-f]+\.\.\., not .*put it into numbers/ of a mirror"):
         fetched(data_in(tmp_path))
     assert files_left(tmp_path) == []
-    server.asked.clear()
+    server.ranges.clear()
     listed(server.url, f"{server.url}?2", checksum=f"git:{git}")
     assert fetched(data_in(tmp_path)) == CONTENT
-    assert len(server.asked) == 2
+    assert len(server.ranges) == 2
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_mirror_that_was_used_is_printed_and_the_cache_is_not(
         capsys.readouterr()
         fetched(data_in(tmp_path, mirror))
         assert capsys.readouterr().out == output
-    assert server.asked == [None], "the second time nothing is downloaded"
+    assert server.ranges == [None], "the second time nothing is downloaded"
 
 
 def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_exist(
@@ -146,9 +146,9 @@ def test_a_full_disk_is_named_and_blames_no_address(tmp_path: Path, server: Serv
             fetched(data_in(tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, whole))
-    assert (raised.value.filename, len(server.asked)) == (str(part), 1)
+    assert (raised.value.filename, len(server.ranges)) == (str(part), 1)
     assert fetched(data_in(tmp_path)) == CONTENT
-    assert server.asked[1:] == ["bytes=1000-"], "it goes on where there was room until"
+    assert server.ranges[1:] == ["bytes=1000-"], "it goes on where there was room until"
 
 
 def test_availability_says_what_is_missing(tmp_path: Path, server: Server, listed: Listed) -> None:
@@ -156,7 +156,7 @@ def test_availability_says_what_is_missing(tmp_path: Path, server: Server, liste
     assert "numbers.bin cannot be had" in str(fetch.availability("numbers", nowhere))
     listed(server.url)
     assert fetch.availability("numbers", nowhere) is None
-    server.script = lambda number, ranged: Told(302, {"Location": "/again"}, b"")
+    server.script = lambda number, ranged: Reply(302, {"Location": "/again"}, b"")
     assert fetch.availability("numbers", nowhere) is not None
 
 

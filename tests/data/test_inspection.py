@@ -22,7 +22,7 @@ from adanorm.runs.execute import _inspected
 from tests.data import sections
 from tests.data.sections import section_of
 from tests.data.test_readers import images_of, text_of, write_corpus, write_images
-from tests.data.translation.test_pairs import data_of, own
+from tests.data.translation.test_pairs import data_of, write_pairs
 
 
 @given(st.tuples(*(st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=6) for _ in SPLITS)))
@@ -132,7 +132,7 @@ def test_repeated_lines_and_parts_of_a_text_are_reported(tmp_path: Path) -> None
 def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> ParallelConfig:
     names = [f"{split}_{language}" for split in SPLITS for language in ("de", "en")]
     lines = {name: "".join(f"{name[-2:]}{line}\n" for line in texts[name[:-3]]) for name in names}
-    return data_of(*own(folder, **lines), *overrides)
+    return data_of(*write_pairs(folder, **lines), *overrides)
 
 
 @pytest.mark.needs("fairseq")
@@ -172,7 +172,7 @@ def treebank(folder: Path, labels: dict[str, str], *, root: str = "root") -> Ins
         )
         for split, label in labels.items()
     }
-    data = section_of(TreebankConfig, "task=ptb", *sections.own(folder, texts))
+    data = section_of(TreebankConfig, "task=ptb", *sections.write_splits(folder, texts))
     return inspect_trees(load_treebank(data)[0])
 
 

@@ -18,7 +18,7 @@ from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
 from adanorm.data.translation.corpora import corpus_files
 from tests.data.archives import archive
-from tests.data.sections import own, section_of
+from tests.data.sections import section_of, write_splits
 
 zipped = partial(gzip.compress, mtime=0)
 
@@ -122,7 +122,7 @@ LINES = "pos\ta good film\nneg\ta bad film\npos\tgood , good\nneg\tbad film\n"
 
 
 def write_corpus(folder: Path, **lines: str) -> list[str]:
-    return own(folder, {**dict.fromkeys(SPLITS, LINES), **lines}, ".tsv")
+    return write_splits(folder, {**dict.fromkeys(SPLITS, LINES), **lines}, ".tsv")
 
 
 def test_own_text_is_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from adanorm.records import reader
 from adanorm.runs.duration import seconds_left
-from tests.reporting.records import said, seal
+from tests.reporting.records import result_of, seal
 from tests.verdicts.test_by_example import comparison, edit, recount, run_of, swap, write
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -25,7 +25,7 @@ def _files(name: str, *texts: str) -> dict[str, Callable[[Path, Random], object]
     def put(folder: Path, text: str) -> None:
         path = run_of("adanorm", folder).folder() / name
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-        seal(path.parent, said(path.parent))
+        seal(path.parent, result_of(path.parent))
 
     return {f"{name}: {text[:30]!r}": lambda folder, _, text=text: put(folder, text) for text in texts}  # type: ignore[misc]
 

@@ -17,7 +17,7 @@ from adanorm.verdicts.pair import pair
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import Prospect
 from tests.reporting.records import record, run_in, score
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 PLANNED = (1, 2, 3)
 SECONDS = {"rt": 200.0, "mnist": 400.0}
@@ -165,7 +165,7 @@ def test_a_comparison_closes_by_the_margin_or_by_a_possible_gap_of_the_paper(tmp
         (0, 41, 40, 40),
         (0, 3, 41, None),
     ):
-        compared = replace(known(base.comparison), paper=PaperGap(gap, 5.0, confirmed=True))
+        compared = replace(not_none(base.comparison), paper=PaperGap(gap, 5.0, confirmed=True))
         both = replace(base, comparison=compared)
         vars(both)["prospect"] = Prospect(to_find, to_equate)
         assert until.closing_look(both) == look

@@ -12,7 +12,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.metrics.table import KIND_METRICS, METRICS
-from tests.data.sections import own
+from tests.data.sections import write_splits
 from tests.data.treebanks.test_conll import UD
 from tests.networks import placed
 
@@ -30,7 +30,7 @@ def test_every_kind_of_task_is_in_the_table() -> None:
 def test_a_kind_yields_the_metrics_that_the_table_says(
     smoke: Callable[..., Experiment], tmp_path: Path, kind: str
 ) -> None:
-    run = smoke(f"task={OF_KIND[kind]}", *(own(tmp_path, LABELED) if kind == "parsing" else ()))
+    run = smoke(f"task={OF_KIND[kind]}", *(write_splits(tmp_path, LABELED) if kind == "parsing" else ()))
     assert run.task.kind == kind
     torch.manual_seed(0)
     task = tasks.build(run)
@@ -83,4 +83,4 @@ def test_a_metric_that_these_data_do_not_have_is_refused_before_training(
     assert tasks.build(smoke("task=en-de", "task.metric=compound_bleu"))
     with pytest.raises(ValueError, match=r"task.metric=las: the training trees have no labels"):
         tasks.build(smoke("task=ptb", "task.metric=las"))
-    assert tasks.build(smoke("task=ptb", "task.metric=las", *own(tmp_path, LABELED)))
+    assert tasks.build(smoke("task=ptb", "task.metric=las", *write_splits(tmp_path, LABELED)))

@@ -15,7 +15,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.files import as_json, digest_of
 from adanorm.records import check, reader
 from tests.faults.spoiling import REMOVED, spoil
-from tests.reporting.records import record, record_as_run, said, seal
+from tests.reporting.records import record, record_as_run, result_of, seal
 
 ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"train_loss": 0.8}]
 
@@ -79,14 +79,14 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("expected", EDITS)
 def test_a_result_that_contradicts_its_folder_is_not_counted(run: Experiment, expected: str) -> None:
-    values = said(run.folder())
+    values = result_of(run.folder())
     EDITS[expected](values)
     seal(run.folder(), values)
     assert complaint(run.folder()) == expected
 
 
 def test_an_unknown_key_is_ignored_and_only_finite_numbers_are_written(run: Experiment) -> None:
-    seal(run.folder(), {**said(run.folder()), "energy": 3.0})
+    seal(run.folder(), {**result_of(run.folder()), "energy": 3.0})
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
     with pytest.raises(ValueError, match="not JSON compliant"):
         as_json({"accuracy": float("nan")})
@@ -101,11 +101,11 @@ def test_a_file_larger_than_any_record_has_is_not_read(run: Experiment, name: st
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("keys_left", [(), ("files",), ("files", "checksum")])
-def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys_left: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("keys", [(), ("files",), ("files", "checksum")])
+def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys: tuple[str, ...]) -> None:
     path = run.folder() / "result.json"
     values = json.loads(path.read_bytes())
-    edited = {**said(run.folder()), "test": {"accuracy": 75.5}, **{key: values[key] for key in keys_left}}
+    edited = {**result_of(run.folder()), "test": {"accuracy": 75.5}, **{key: values[key] for key in keys}}
     path.write_text(json.dumps(edited))
     assert complaint(run.folder()) == (
         "it is not what was written" if "checksum" in edited else "it has no checksum"
@@ -126,7 +126,7 @@ def test_missing_rows_make_a_record_uncounted(run: Experiment, rows: list[int | 
     path = run.folder() / "metrics.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("".join(f"{lines[row] if isinstance(row, int) else row}\n" for row in rows))
-    seal(run.folder(), said(run.folder()))
+    seal(run.folder(), result_of(run.folder()))
     assert complaint(run.folder()) == expected
 
 
@@ -153,7 +153,7 @@ def test_settings_of_no_run_are_not_counted_under_true_checksums(
 ) -> None:
     folder = run.folder().rename(run.folder().with_name(f"smoke-seed1-{digest_of(settings)}"))
     (folder / "config.yaml").write_text(json.dumps(settings))
-    seal(folder, said(folder))
+    seal(folder, result_of(folder))
     assert complaint(folder) == expected
 
 

@@ -21,7 +21,7 @@ from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, study_grid
 from tests.faults import command as faults
-from tests.reporting.records import files_in, record, said, seal
+from tests.reporting.records import files_in, record, result_of, seal
 
 MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {}, "precision": "fp32"}
 OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
@@ -33,7 +33,7 @@ def make_run(runs: Path, seed: int = 1, right: int | None = None, norm: str = "n
     right = OF_32[seed] if right is None else right
     record(run, counted={"accuracy": [[int(n < right)] for n in range(32)]}, seconds=1.0)
     (run.folder() / "environment.json").write_text(json.dumps(MACHINE))
-    seal(run.folder(), said(run.folder()))
+    seal(run.folder(), result_of(run.folder()))
     return run
 
 

@@ -19,7 +19,7 @@ from adanorm.files import digest_of, with_checksum, write_whole
 from adanorm.records import reader, store
 from adanorm.records.check import check
 from adanorm.records.keep import keep, kept, lay_out
-from tests.reporting.records import files_in, record, record_analysis, record_as_run, said, seal
+from tests.reporting.records import files_in, record, record_analysis, record_as_run, result_of, seal
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that elsewhere end a line
 
@@ -172,14 +172,14 @@ def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
 
 def seal_outputs(folder: Path, content: bytes) -> None:
     (folder / "predictions.txt.gz").write_bytes(content)
-    seal(folder, said(folder))
+    seal(folder, result_of(folder))
 
 
 REFUSED: dict[str, Callable[[Path], object]] = {
     "predictions.txt.gz: cannot be read": lambda folder: seal_outputs(folder, b"no gzip"),
     "not packed as Python's gzip does": lambda folder: seal_outputs(folder, gzip.compress(b"0\n", mtime=1)),
-    "it failed": lambda folder: seal(folder, {**said(folder), "status": "failed"}),
-    "it is a dry run": lambda folder: seal(folder, {**said(folder), "dry_run": {"peak_memory": 1}}),
+    "it failed": lambda folder: seal(folder, {**result_of(folder), "status": "failed"}),
+    "it is a dry run": lambda folder: seal(folder, {**result_of(folder), "dry_run": {"peak_memory": 1}}),
     "it has not ended, or is no record": lambda folder: (folder / "result.json").unlink(),
     "metrics.jsonl is not what was written": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
 }

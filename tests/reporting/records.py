@@ -133,7 +133,7 @@ def _write(folder: Path, identity: dict[str, Any], result: dict[str, Any]) -> No
     seal(folder, result)
 
 
-def said(folder: Path) -> dict[str, Any]:
+def result_of(folder: Path) -> dict[str, Any]:
     """Return a record's result without its checksums."""
     values: dict[str, Any] = json.loads((folder / "result.json").read_bytes())
     return {key: value for key, value in values.items() if key not in ("checksum", "files")}

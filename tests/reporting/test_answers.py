@@ -8,14 +8,14 @@ from adanorm.reporting.figures.leads import answer_figure
 from adanorm.reporting.tables.claims import answer_rows, corrections, headline, question
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 SAME = [-0.1, 0.1, 0.0, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1, 0.0]
 
 
 def compared(lead: float, *, paper: float | None = None, margin: float = 0.5) -> Comparison:
     gap = None if paper is None else PaperGap(paper, 0.01, confirmed=True)
-    return known(compare_gaps([lead + noise for noise in SAME], margin, paper=gap))
+    return not_none(compare_gaps([lead + noise for noise in SAME], margin, paper=gap))
 
 
 OF_RT = compared(0.0, paper=0.29)
@@ -50,7 +50,7 @@ def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_de
 
 
 def test_a_lead_has_the_digits_that_its_margin_needs() -> None:
-    of_bpc = known(compare_gaps([0.011, 0.012, 0.010], 0.02))
+    of_bpc = not_none(compare_gaps([0.011, 0.012, 0.010], 0.02))
     row = answer_rows([TaskAnswer("enwik8", "small", "small", of_bpc, 3, 6)])[0]
     assert row[3] == "+0.011 (+0.009 to +0.013)"
     assert row[5] == "within the margin, ±0.02 (+0.009 to +0.013)"
@@ -73,7 +73,7 @@ def test_answers_are_corrected_for_their_number_and_translations_pooled() -> Non
 
 
 def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:
-    axes = known(answer_figure([RT, DE_EN, PTB])).figure.axes
+    axes = not_none(answer_figure([RT, DE_EN, PTB])).figure.axes
     assert [axis.get_yticklabels()[0].get_text().split(",")[0] for axis in axes] == ["RT", "De-En"]
     titles = [axes[0].get_title(side) for side in ("left", "right")]
     assert titles == ["◄ LayerNorm better", "AdaNorm better ►"]

@@ -8,7 +8,7 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.reporting.report import build_report
-from tests.reporting.records import record, said, seal
+from tests.reporting.records import record, result_of, seal
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record(diverged, status="diverged", test=None)
     config = diverged.folder() / "config.yaml"
     config.write_text(f"# <rt>\n{config.read_text()}")
-    seal(diverged.folder(), said(diverged.folder()))
+    seal(diverged.folder(), result_of(diverged.folder()))
     failed = compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"])
     record(failed, status="failed", error="<b>broke</b>")
     half = compose_experiment(["task=rt", "norm=detachnorm", f"runs={tmp_path}"])

@@ -16,7 +16,7 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.execute import execute
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 SETTINGS = ("task=gaussian", "norm=adanorm", "scale=smoke")
 Usage = namedtuple("Usage", ("total", "used", "free"))
@@ -28,7 +28,7 @@ def run(smoke: Callable[..., Experiment]) -> Experiment:
 
 
 def result_of(run: Experiment) -> Result:
-    return known(reader.result(run.folder()))
+    return not_none(reader.result(run.folder()))
 
 
 def test_a_run_that_does_not_fit_onto_the_disk_is_refused_before_it_trains(

@@ -13,7 +13,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.records.environment import processor
 from adanorm.runs.duration import seconds_left
 from adanorm.runs.plan import Probe, measure, plan
-from tests.data.sections import own
+from tests.data.sections import write_splits
 from tests.reporting.records import record, score
 
 
@@ -62,7 +62,7 @@ def test_the_updates_of_epochs_are_counted_in_the_runs_own_data(
 ) -> None:
     settings = ["data.mirror=nowhere", f"data.cache={tmp_path}"]
     if data == "own":
-        settings = own(tmp_path, "a\tone two three\nb\tfour five six\n" * 4)
+        settings = write_splits(tmp_path, "a\tone two three\nb\tfour five six\n" * 4)
         settings += ["data.batch_tokens=16", "training.max_epochs=7"]
     settings += ["task=rt", "scale=paper", "device=cpu", "model.dim=8", "model.ffn_dim=8", "model.layers=1"]
     command.main(parse_arguments("plan", command.USAGE, settings))

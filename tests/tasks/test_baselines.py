@@ -17,7 +17,7 @@ from adanorm.tasks.char_lm import CharLm, bits_per_byte
 from adanorm.tasks.parsing import Parsing
 from adanorm.tasks.regression import Regression
 from adanorm.tasks.translation import Translation
-from tests.data.sections import own
+from tests.data.sections import write_splits
 from tests.tasks.test_training_data import task_of
 
 
@@ -27,7 +27,7 @@ def smoke(task: str, *overrides: str) -> Experiment:
 
 def test_the_majority_class_is_that_of_training_where_the_test_has_another(tmp_path: Path) -> None:
     lines = {"train": "x\ta\n" * 5 + "y\tb\n" * 3, "valid": "x\ta\ny\tb\n", "test": "x\ta\n" + "y\tb\n" * 3}
-    task = task_of("task=rt", *own(tmp_path, lines))
+    task = task_of("task=rt", *write_splits(tmp_path, lines))
     assert task.baselines("test") == {"majority class": {"accuracy": 25.0}}
 
 

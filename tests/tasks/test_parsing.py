@@ -28,7 +28,7 @@ from adanorm.metrics.by_example import by_example, score
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command
-from tests.data.sections import own
+from tests.data.sections import write_splits
 from tests.data.treebanks.test_conll import UD
 from tests.networks import placed
 from tests.trees import projective
@@ -115,7 +115,7 @@ def test_words_with_penn_punctuation_tags_count_only_in_scores_over_all_words() 
 def test_a_split_in_which_no_word_counts_is_refused(tmp_path: Path, split: str) -> None:
     texts = dict.fromkeys(SPLITS, "w1\tNN\t0\nw2\tVB\t1\n") | {split: "w1\t.\t0\nw2\t:\t1\n"}
     with pytest.raises(ValueError, match=rf"^{split}: data\.scoring=penn leaves out every word as punct"):
-        built(*own(tmp_path, texts))
+        built(*write_splits(tmp_path, texts))
 
 
 def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None:
@@ -136,7 +136,7 @@ def test_greedy_parsing_is_that_of_plain_python_one_sentence_at_a_time() -> None
 def test_a_validation_loss_is_the_mean_over_transitions_in_any_batches(tmp_path: Path) -> None:
     short, long = "go\tX\t0\n\n", "go\tX\t0\nthe\tY\t3\nend\tZ\t1\n\n"
     texts = {"train": short + long, "valid": 700 * long + 30 * short, "test": short}
-    task, model = built(*own(tmp_path, texts))
+    task, model = built(*write_splits(tmp_path, texts))
     transitions = task.examples["valid"]
     assert len(transitions) == 2 * (3 * 700 + 30)
     with torch.inference_mode():
@@ -176,7 +176,7 @@ def test_scores_by_sentence_average_to_the_score_and_leave_punctuation_out() -> 
 
 
 def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, command: Command) -> None:
-    files = own(tmp_path, (UD + "\n") * 20)
+    files = write_splits(tmp_path, (UD + "\n") * 20)
     chosen = ["task=ptb", "norm=adanorm", "scale=smoke", "preset=ud", *files, f"runs={tmp_path / 'runs'}"]
     chosen += ["training.max_epochs=40", "training.lr=0.01"]
     trained = command("run", *chosen)

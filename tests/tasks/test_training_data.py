@@ -13,7 +13,7 @@ from adanorm.config.data_sections import SPLITS
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks import build
-from tests.data.sections import own
+from tests.data.sections import write_splits
 
 
 def task_of(*overrides: str) -> Any:
@@ -50,7 +50,7 @@ def test_words_tags_and_labels_of_a_parser_are_those_of_training(tmp_path: Path)
         rows = ["1\tgo\t_\tX\tX\t_\t0\troot\t_\t_", f"2\t{split}\t_\tX\tX\t_\t1\tdep\t_\t_"]
         return ("\n".join(rows) + "\n\n") * 3
 
-    files = own(tmp_path, {split: treebank(split) for split in SPLITS})
+    files = write_splits(tmp_path, {split: treebank(split) for split in SPLITS})
     vocabulary = task_of("task=ptb", "data.min_count=1", *files).vocabulary
     assert "train" in vocabulary.words
     assert not {"valid", "test"} & {*vocabulary.words}
@@ -58,7 +58,7 @@ def test_words_tags_and_labels_of_a_parser_are_those_of_training(tmp_path: Path)
 
 def test_the_vocabulary_has_the_words_of_the_chosen_share_of_training_alone(tmp_path: Path) -> None:
     lines = {split: "".join(f"{n % 2}\tsame {split}{n}\n" for n in range(8)) for split in SPLITS}
-    files = own(tmp_path, lines)
+    files = write_splits(tmp_path, lines)
     whole, half = (task_of("task=rt", f"data.train_fraction={share}", *files) for share in (1, 0.5))
     assert (whole.sizes["train"], half.sizes["train"]) == (8, 4)
     assert half.sizes["valid"] == whole.sizes["valid"] == 8, "validation and test stay whole"
@@ -71,7 +71,9 @@ def test_the_vocabulary_has_the_words_of_the_chosen_share_of_training_alone(tmp_
 def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Path) -> None:
     words = {"train": "abab", "valid": "cdcd", "test": "efef"}
     for language in ("de", "en"):
-        own(tmp_path, {split: f"{word} {word}\n" * 20 for split, word in words.items()}, f".{language}")
+        write_splits(
+            tmp_path, {split: f"{word} {word}\n" * 20 for split, word in words.items()}, f".{language}"
+        )
     files = [f"data.{split}={tmp_path / split}" for split in SPLITS]
     task = task_of("task=de-en", f"data.cache={tmp_path / 'cache'}", *files)
     merged = task.corpus.subwords.codes.replace("</w>", "").splitlines()[1:]

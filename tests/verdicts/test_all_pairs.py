@@ -8,7 +8,7 @@ from scipy import stats
 
 from adanorm.verdicts import League, compare, league
 from adanorm.verdicts.task_league import league_by_plan
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 
 def drawn(seed: int, *, names: int = 6, seeds: int = 6) -> dict[str, dict[int, float]]:
@@ -39,8 +39,8 @@ def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_
     ps, later = {}, {}
     for first, second in combinations(scores, 2):
         one, alone = (
-            known(table.comparison(first, second)),
-            known(compare(scores[first], scores[second], 0.5)),
+            not_none(table.comparison(first, second)),
+            not_none(compare(scores[first], scores[second], 0.5)),
         )
         assert one.interval == pytest.approx(alone.interval)
         gaps = np.subtract([*scores[first].values()], [*scores[second].values()])
@@ -59,7 +59,7 @@ def holm(ps: dict[tuple[str, str], float], two: tuple[str, str]) -> float:
 def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are_not_compared() -> None:
     table = league({"a": {1: 1.0, 2: 2.0, 3: 3.0, 5: 9.0}, "b": {1: 1.0, 2: 1.0, 3: 4.5, 4: 9.0}}, 0.1)
     assert table.chance("a", "b") == table.chance("b", "a") == 0.5
-    gaps = [known(table.comparison(*two)).gap for two in (("a", "b"), ("b", "a"))]
+    gaps = [not_none(table.comparison(*two)).gap for two in (("a", "b"), ("b", "a"))]
     assert gaps == pytest.approx([-1 / 6, 1 / 6])
     assert league({"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 3: 1.0}}, 0.1).pairs["a", "b"] is None
     seeded = league({"a": {0: 1.0, 1: 2.0, 2: 3.0}, "b": {0: 1.0, 1: 1.0, 2: 4.5}}, 0.1)
@@ -77,8 +77,8 @@ def test_names_that_make_more_groups_than_letters_are_refused() -> None:
 
 def test_a_plan_reads_the_scores_of_its_last_look_at_the_level_of_that_look() -> None:
     table = league_by_plan(drawn(1, names=2, seeds=5), 0.5, "small")
-    one = known(table.pairs[next(iter(table.pairs))])
+    one = not_none(table.pairs[next(iter(table.pairs))])
     assert (one.seeds, table.looks and table.looks.after) == (3, (3, 6, 10))
     assert one.levels.difference < 0.01, "the first of three looks"
     first = league_by_plan(drawn(1, names=2, seeds=3), 0.5, "first")
-    assert known(next(iter(first.pairs.values()))).levels.difference == 0.05, "three seeds are read once"
+    assert not_none(next(iter(first.pairs.values()))).levels.difference == 0.05, "three seeds are read once"

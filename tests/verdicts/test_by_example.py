@@ -21,8 +21,8 @@ from adanorm.studies.study import Planned
 from adanorm.verdicts.by_example import ByExample, compared_by_example
 from adanorm.verdicts.cell import Evidence, cell_of, variance_of
 from adanorm.verdicts.pair import pair
-from tests.reporting.records import record, run_in, said, seal
-from tests.verdicts import known
+from tests.reporting.records import record, result_of, run_in, seal
+from tests.verdicts import not_none
 
 PAIR = ("layernorm", "adanorm")
 OF_32 = {"layernorm": 22, "adanorm": 26}  # right answers, in odd seeds one of AdaNorm's more
@@ -63,15 +63,15 @@ def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
 
 def test_gap_and_errors_follow_from_the_examples_that_differ_and_the_digest_from_all(tmp_path: Path) -> None:
     write(tmp_path, [2, 4])
-    one = known(comparison(tmp_path, [2, 4]))
+    one = not_none(comparison(tmp_path, [2, 4]))
     assert (one.seeds, one.gaps, one.noise.examples) == ((2, 4), (12.5, 12.5), 32)
     # Seeds agree, so that all the error is the examples': four of them differ, all one way.
     assert one.noise.example_error == pytest.approx(100 * (0.125 * 0.875 / 31) ** 0.5)
     assert one.noise.seed == pytest.approx(-one.noise.rest / 32)
     assert one.spreads == (None, None), "fewer than five seeds"
-    assert known(comparison(tmp_path, [2, 4])).outputs == one.outputs
+    assert not_none(comparison(tmp_path, [2, 4])).outputs == one.outputs
     record(run_of("adanorm", tmp_path, 2), counted={"accuracy": [[int(n > 8)] for n in range(32)]})
-    again = known(comparison(tmp_path, [2, 4]))
+    again = not_none(comparison(tmp_path, [2, 4]))
     assert again.outputs != one.outputs
     assert again.gaps != one.gaps
 
@@ -80,10 +80,10 @@ def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
     """What is on record of fresh seeds changes nothing of the first plan's answer."""
     write(tmp_path, range(1, 6))
     before = comparison(tmp_path, range(1, 6))
-    assert None not in known(before).spreads, "from five seeds on"
+    assert None not in not_none(before).spreads, "from five seeds on"
     write(tmp_path, [41, 42, 101])
     assert comparison(tmp_path, range(1, 6)) == before
-    assert known(comparison(tmp_path, [41, 42])).seeds == (41, 42)
+    assert not_none(comparison(tmp_path, [41, 42])).seeds == (41, 42)
     with pytest.raises(ValueError, match="seeds 2, 41: of several series"):
         comparison(tmp_path, [2, 41])
 
@@ -93,12 +93,12 @@ def swap(folder: Path, name: str) -> None:
     contents = first.read_bytes(), second.read_bytes()
     for side, content in zip((second, first), contents, strict=True):
         side.write_bytes(content)
-        seal(side.parent, said(side.parent))
+        seal(side.parent, result_of(side.parent))
 
 
 def edit(folder: Path, **values: Any) -> None:
     path = run_of("adanorm", folder).folder()
-    seal(path, {**said(path), **values})
+    seal(path, {**result_of(path), **values})
 
 
 def recount(folder: Path, accuracy: list[str]) -> None:
@@ -146,9 +146,9 @@ def test_a_later_plan_pools_the_noise_of_examples_over_all_pairs_of_norms(tmp_pa
     # One seed of a norm does not tell its examples' noise from its own: such pairs are left out.
     # A fourth seed waits for the second look.
     pairs = [[cells[norm].runs[:3] for norm in two] for two in combinations((*PAIR, "none"), 2)]
-    variances = [known(compared_by_example(two, "accuracy")).noise.example for two in pairs]
+    variances = [not_none(compared_by_example(two, "accuracy")).noise.example for two in pairs]
     records = Evidence("rt", "smoke", "test", cells, variance_of(cells), plan="small")
-    noise = known(pair(records, *PAIR).comparison).example_error
+    noise = not_none(pair(records, *PAIR).comparison).example_error
     assert noise == pytest.approx((fmean(variances) / 32) ** 0.5)
     assert min(variances) < 0 < fmean(variances), "only the mean is held to nil"
 
@@ -158,9 +158,9 @@ def test_a_gap_of_bleu_is_split_into_precision_and_brevity(tmp_path: Path) -> No
     runs = [run_of(norm, tmp_path, task="de-en") for norm in PAIR]
     for run, length in zip(runs, (9, 10), strict=True):
         record(run, counted={"bleu": [[9, 8, 7, 6, length, 10]] * 4})
-    one = known(compared_by_example([[run] for run in runs], "bleu"))
+    one = not_none(compared_by_example([[run] for run in runs], "bleu"))
     assert one.parts["precision"] < 0 < one.parts["brevity penalty"]
-    scores = [known(reader.result(run.folder())).test_score("bleu") for run in runs]
+    scores = [not_none(reader.result(run.folder())).test_score("bleu") for run in runs]
     assert sum(one.parts.values()) == pytest.approx(scores[1] - scores[0])
 
 

@@ -26,7 +26,7 @@ from adanorm.verdicts.sequential import Kind, seeds_looked_at
 from adanorm.verdicts.variance import TaskVariance
 from tests.records.test_result import FACTS
 from tests.reporting.records import record, run_in
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 ADANORM = Claim(
     id="a", text="AdaNorm is better.", source="here", better="adanorm", worse="layernorm",
@@ -155,12 +155,12 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
     result = judged(ADANORM, tmp_path)
     assert answers(result) == {"all": "open", "rt": "open", "sst5": "open", "enwik8": "not run"}
     rt, sst5 = (task.pair for task in result.run)
-    comparison, ahead = known(rt.comparison), known(rt.prospect)
+    comparison, ahead = not_none(rt.comparison), not_none(rt.prospect)
     effects: dict[Kind, float] = {"difference": 0.29, "equivalence": 1.0}
     looks, sd = preregistration().looks_of(None), comparison.sd
     assert [*ahead] == [seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()]
     assert (sst5.comparison, sst5.remark) == (None, "one seed")
-    left = known(ahead.to_equate) - 3
+    left = not_none(ahead.to_equate) - 3
     margin = f"{left} more seeds ({0.2 * left:.1f} h) to show equivalence"
     assert left > 0
     assert claim_closing(result).startswith(f"RT: {margin}")
@@ -196,12 +196,12 @@ def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_has_a_stricter_lev
     record_runs(tmp_path, "rt", "layernorm", [75.0, 75.01, 75.02])
     three = compared(tmp_path)
     assert three.gaps == pytest.approx([2.0, 2.0, 2.0])
-    assert known(three.comparison).sd > 0.3
+    assert not_none(three.comparison).sd > 0.3
     column(tmp_path, "rt", 75.0, 0.4, seeds=4)
     four = compared(tmp_path)
     assert (three.seeds, four.seeds) == ((1, 2, 3), (1, 2, 3, 4))
-    assert known(three.comparison).levels.difference == 0.05
-    assert known(four.comparison).levels.difference < 0.01
+    assert not_none(three.comparison).levels.difference == 0.05
+    assert not_none(four.comparison).levels.difference < 0.01
 
 
 def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance() -> None:
@@ -210,7 +210,7 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance() -> None:
     scores = [dict(enumerate(random.normal(75, spread).tolist(), 1)) for _ in range(2)]
     norms = {norm: ended(scores=of) for norm, of in zip(("adanorm", "layernorm"), scores, strict=True)}
     both = pair(Evidence("rt", "paper", "valid_best", norms, variance_of(norms)), *norms)
-    comparison = known(both.comparison)
+    comparison = not_none(both.comparison)
     assert (comparison.seeds, comparison.df) == (most, most - 1)
     assert comparison.sd == pytest.approx(np.std(both.gaps, ddof=1))
 
@@ -247,16 +247,16 @@ def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost:
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.7)
-    before = known(compared(tmp_path).comparison)
+    before = not_none(compared(tmp_path).comparison)
     for norm in ("layernorm", "adanorm"):
         for seed in (1, 2, 3):
             run = run_of(tmp_path, "rt", norm, seed)
-            share = known(reader.result(run.folder())).test_score("accuracy") / 100
+            share = not_none(reader.result(run.folder())).test_score("accuracy") / 100
             rates = [share + (norm == "adanorm") * half for half in (0.1, -0.1)] * 20
             record(run, counted={"accuracy": [[rate] for rate in rates]}, seconds=360.0)
-    best_epoch = known(judged(RT, tmp_path).tasks[0].best_epoch)
-    assert known(best_epoch.comparison).example_error == 0, "examples of the test set are not of validation"
-    after = known(compared(tmp_path).comparison)
+    best_epoch = not_none(judged(RT, tmp_path).tasks[0].best_epoch)
+    assert not_none(best_epoch.comparison).example_error == 0, "validation has no test examples"
+    after = not_none(compared(tmp_path).comparison)
     assert (after.example_error, after.examples) == pytest.approx((10 / 39**0.5, 40))
     assert after.interval[0] < before.interval[0] < before.interval[1] < after.interval[1]
 
@@ -271,7 +271,7 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
     assert result.verdict == "supported"
     says = "Supported: shown on PTB: AdaNorm is better than LayerNorm by the last validation loss"
     assert claim_sentence(result).startswith(says)
-    paper = known(known(result.tasks[0].pair.comparison).paper)
+    paper = not_none(not_none(result.tasks[0].pair.comparison).paper)
     assert paper.value == pytest.approx(0.1613 - 0.1522), "the last values of the paper's curves"
     assert (paper.rounding, paper.confirmed) == (2 * 0.0005, True), "each is read off a drawing"
 
@@ -283,7 +283,7 @@ def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(tm
             ends: dict[str, Any] = {"test": {"accuracy": 75.0 + lead}, "valid": {"accuracy": 76.0 + 4 * lead}}
             record(run_of(tmp_path, "rt", norm, seed), rows=curve, **ends)
     result = judged(ADANORM, tmp_path).tasks[0]
-    gaps = [known(quantity).gaps for quantity in (result.pair, result.best_epoch, result.level)]
+    gaps = [not_none(quantity).gaps for quantity in (result.pair, result.best_epoch, result.level)]
     assert gaps == [pytest.approx([gap, gap]) for gap in (1.0, 4.0, 3.0)]
 
 
@@ -303,8 +303,8 @@ def test_a_verdict_needs_a_corrected_p_below_the_level(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 3.0, noise=1.6)
     (alone,) = evaluated([RT], "paper", runs=str(tmp_path))
     several = evaluated([RT] * 5, "paper", runs=str(tmp_path))
-    assert known(alone.family)[0] < 0.2
-    assert known(several[0].family)[0] == pytest.approx(5 * known(alone.family)[0])
+    assert not_none(alone.family)[0] < 0.2
+    assert not_none(several[0].family)[0] == pytest.approx(5 * not_none(alone.family)[0])
     level = preregistration().level
     for family in ((level, 1.0, 1.0), (1.0, level, 1.0), (1.0, 1.0, level)):
         assert replace(alone, family=family).verdict == "open"
@@ -320,13 +320,13 @@ def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> N
 def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:
     norms = {norm: ended() for norm in ("adanorm", "layernorm")}
     test = Evidence("rt", "paper", "test", norms, TaskVariance({}, 8))
-    gap = known(paper_gap(test, "adanorm", "layernorm"))
+    gap = not_none(paper_gap(test, "adanorm", "layernorm"))
     assert gap.value == pytest.approx(0.29)
     for other in (replace(test, scale="mini"), replace(test, quantity="valid_best")):
         assert paper_gap(other, "adanorm", "layernorm") is None
     assert published_gap("en-de", "layernorm", "none") is None, "it diverged in the paper"
     assert published_gap("en-de", "layernorm", "powernorm") is None
-    fewer_bits = known(published_gap("enwik8", "none", "layernorm"))
+    fewer_bits = not_none(published_gap("enwik8", "none", "layernorm"))
     assert fewer_bits[:2] == pytest.approx((0.03, 0.01))
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sequential import Kind, Levels, seeds_looked_at, seeds_needed
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
 SECOND = np.array([75.4, 76.1, 75.8, 77.9])
@@ -112,10 +112,10 @@ def test_the_number_of_seeds_needed_follows_from_the_power() -> None:
     assert seeds_needed(plan, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, "as large"
     assert seeds_needed(plan, 6.05, kind="difference", sd=1.0) == 3, "scipy has no far tail of two"
     for kind in get_args(Kind):
-        assert known(seeds_looked_at(plan, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
+        assert not_none(seeds_looked_at(plan, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
         assert seeds_looked_at(plan, 0.3, kind=kind, sd=0.5, example_error=0.4) is None
         assert seeds_looked_at(plan, 0.0, kind=kind, sd=0.5) is None
-    count = known(seeds_needed(plan, 1.0, kind="equivalence", sd=1.5, prior_df=8))
+    count = not_none(seeds_needed(plan, 1.0, kind="equivalence", sd=1.5, prior_df=8))
     random = np.random.default_rng(0)
     gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)
     df = count + 7
@@ -132,7 +132,7 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     kind: Kind, effect: float, sd: float, example_error: float
 ) -> None:
     plan = preregistration().looks_of(None)
-    count = known(seeds_looked_at(plan, effect, kind=kind, sd=sd, example_error=example_error))
+    count = not_none(seeds_looked_at(plan, effect, kind=kind, sd=sd, example_error=example_error))
     assert count <= plan.after[-1]
     random = np.random.default_rng(7)
 
@@ -154,9 +154,9 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     assert by_seed == compare(SECOND.tolist(), FIRST.tolist(), 1.0)
     student = stats.ttest_rel(SECOND, FIRST)
     for level in (0.05, 0.2):
-        comparison = known(compare(SECOND, FIRST, 1.0, level=level))
+        comparison = not_none(compare(SECOND, FIRST, 1.0, level=level))
         assert comparison.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
-    assert known(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
+    assert not_none(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
     assert compare([1.0], [2.0], 1.0) is None, "one seed"
     assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
     with pytest.raises(ValueError, match="margin=0: must be above 0"):

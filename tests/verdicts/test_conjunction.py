@@ -17,7 +17,7 @@ from adanorm.verdicts.conjunction import (
 )
 from adanorm.verdicts.sequential import Levels
 from adanorm.verdicts.variance import TaskVariance
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 
 def test_on_all_data_sets_the_largest_p_decides_and_on_one_or_more_it_is_fishers_test() -> None:
@@ -59,14 +59,14 @@ def test_a_family_counts_comparisons_without_runs_and_its_correction_decides_the
     near, far = comparison(1.0, 0.4), comparison(3.0, 0.4)
     family = in_family([near, None, far])
     assert family[1] is None
-    corrected_near, corrected_far = known(family[0]), known(family[2])
+    corrected_near, corrected_far = not_none(family[0]), not_none(family[2])
     assert (corrected_near.family_p, corrected_far.family_p) == pytest.approx((2 * near.p, 3 * far.p))
     assert (near.sign, corrected_near.sign, corrected_far.sign) == ("ahead", "not told apart", "ahead")
 
 
 def test_one_estimate_over_tasks_is_their_mean_tested_as_welch_does() -> None:
     first, second = [1.1, 0.8, 1.2], [0.3, -0.9, 0.4]
-    both = pooled([known(compare_gaps(gaps, 0.5)) for gaps in (first, second)])
+    both = pooled([not_none(compare_gaps(gaps, 0.5)) for gaps in (first, second)])
     assert both.gap == pytest.approx((fmean(first) + fmean(second)) / 2)
     welch = stats.ttest_ind(first, [-gap for gap in second], equal_var=False)
     assert (both.p, both.df) == pytest.approx((welch.pvalue, welch.df))

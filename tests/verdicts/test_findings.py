@@ -18,7 +18,7 @@ from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.findings import Finding, compared, load_findings, load_predictions
 from adanorm.verdicts.preregistration import preregistration
 from tests.reporting.records import record, record_analysis
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 FIRSTS = np.array([2.1, 2.2, 2.3])
 GAP = (-0.5, -0.51, -0.49)  # surely below zero
@@ -62,7 +62,7 @@ def test_a_difference_is_judged_as_the_finding_expects_it_by_ps_corrected_over_i
         assert gap == pytest.approx((sides[0] - sides[1]).mean())
         first, second = row.means
         assert (math.log(second / first) if is_ratio else second - first) == pytest.approx(gap)
-    assert [known(row.comparison).family_p for row in rows] == pytest.approx(corrected(ps))
+    assert [not_none(row.comparison).family_p for row in rows] == pytest.approx(corrected(ps))
 
 
 def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import nominal_levels
 from tests.reporting.records import record, run_in
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 
 def claim(*tasks: str) -> Claim:
@@ -45,7 +45,7 @@ def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(tm
     one = answer(tmp_path, "rt")
     assert (one.plan, one.scale, one.pairs, one.next_look) == ("fresh", "paper", 12, 20)
     first_ten = gaps[:10]  # the eleventh and twelfth pair wait for the next look
-    comparison = known(one.comparison)
+    comparison = not_none(one.comparison)
     assert comparison.gap == pytest.approx(fmean(first_ten))
     level = nominal_levels((10, 20, 40), 0.05, 1.5)[0]
     reach = stats.t.isf(level / 2, 9) * stdev(first_ten) / 10**0.5
@@ -65,7 +65,7 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
     assert beside.family_p == pytest.approx(min(1.0, 2 * before.family_p)), "corrected over the claim's tasks"
     pair_with_top3(tmp_path, 50, 70.0, 70.0)
     after = answer(tmp_path, "rt")
-    assert (after.plan, known(after.before).comparison) == ("fresh", before.comparison), "which stays decided"
+    assert (after.plan, not_none(after.before).comparison) == ("fresh", before.comparison), "it stays decided"
     now, then = answer_rows([after])
     assert (now[1:3], then[1:3]) == (["the paper's size", "10"], ["the paper's size, first plan", "3"])
 
@@ -77,7 +77,7 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
         pair_with_top3(tmp_path, seed, 80.0 + seed, adanorm, f"data.fold={fold}", task="ptb")
     one = answer(tmp_path, "ptb")
     assert answer_rows([one])[0][2] == "3 in each of 5 folds"
-    comparison = known(one.comparison)
+    comparison = not_none(one.comparison)
     means = [lead + 0.02 for lead in leads.values()]
     assert comparison.gap == pytest.approx(fmean(means))
     assert comparison.error == pytest.approx(stdev(means) * (1 / 5 + 0.288) ** 0.5)

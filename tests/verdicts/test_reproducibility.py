@@ -13,24 +13,24 @@ from scipy import stats
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.verdicts.reproducibility import agreement, agreements, orders_upheld, own_upheld, variation
 from tests.reporting.records import record, rows_of, run_in
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 
 def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
     ours, paper = [1.0, 2.0, 3.0, 2.5], [1.0, 1.0, 4.0, 5.0]
-    result = known(agreement(ours, paper))
+    result = not_none(agreement(ours, paper))
     assert (result.upheld, result.ordered) == (4, 5)
     assert result.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
     assert result.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
     assert result.p_upheld == pytest.approx(stats.kendalltau(ours, paper, alternative="greater").pvalue)
     column = [1.0, 2.0, 3.0, 4.0, 5.0]
     for other in ([5.0, 1.0, 2.0, 4.0, 3.0], [4.0, 5.0, 1.0, 2.0, 3.0]):
-        untied = known(agreement(column, other))
+        untied = not_none(agreement(column, other))
         as_many = [orders_upheld(order, other)[0] >= untied.upheld for order in permutations(column)]
         assert untied.p_upheld == pytest.approx(fmean(as_many)), "the chance of as many"
     assert agreement(ours[:2], paper[:2]) is None
     for pair in ((ours, [1.0] * 4), ([1.0] * 4, paper)):
-        alike = known(agreement(*pair))
+        alike = not_none(agreement(*pair))
         assert (alike.p_upheld, alike.spearman, alike.pearson) == (1, None, None)
     assert orders_upheld([1.0, 2.0, 3.0], [5.0, 6.0, 7.0]) == (3, 3), "one apart is an order"
     assert orders_upheld([1.0, 1.0], [5.0, 6.0]) == (0, 1), "a tie of ours upholds none"

@@ -16,7 +16,7 @@ from adanorm.verdicts.rule import Column, check_margins, decide, improvement, no
 from adanorm.verdicts.sequential import Looks
 from tests.conftest import Command
 from tests.reporting.records import record, score, scored
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 BASE = (70.0, 71.0, 70.5, 69.5, 70.2)
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
@@ -37,7 +37,7 @@ def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
     rule = Rule(families={"all": (("a", "base"), ("b", "base"), ("c", "base"), ("d", "base"))})
     decisions = decide(rule, {"test": [column(a=3.0, b=-3.0, c=0.02)]})["all"]
     assert [one.answer for one in decisions] == ["better", "worse", "equivalent", None]
-    p, first = ttest_rel(ahead(3.0), BASE).pvalue, known(decisions[0].comparison)
+    p, first = ttest_rel(ahead(3.0), BASE).pvalue, not_none(decisions[0].comparison)
     assert first.p == pytest.approx(p)
     assert first.family_p == pytest.approx(1 - (1 - p) ** 4), "of four, one of them without runs"
 
@@ -47,13 +47,13 @@ def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     assert decide(Rule(families=FAMILY), {"test": near})["all"][0].answer == "better"
     assert decide(Rule(families=FAMILY, beyond_margin=True), {"test": near})["all"][0].answer == "open"
     rule = Rule(families={"all": (("a", "b", "c", "base"),)})
-    of_leads = known(decide(rule, {"test": [column(a=3.0, b=1.0, c=0.5)]})["all"][0].comparison)
+    of_leads = not_none(decide(rule, {"test": [column(a=3.0, b=1.0, c=0.5)]})["all"][0].comparison)
     assert of_leads.gap == pytest.approx(1.5 - sum(NOISE) / 5)
 
 
 def test_a_column_is_read_over_the_seeds_of_its_last_look_at_the_level_of_that_look() -> None:
     rule = Rule(families=FAMILY)
-    of_look = known(decide(rule, {"test": [column(looks=(2, 4, 9), a=0.5)]})["all"][0].comparison)
+    of_look = not_none(decide(rule, {"test": [column(looks=(2, 4, 9), a=0.5)]})["all"][0].comparison)
     first = [ahead(0.5)[seed] - BASE[seed] for seed in range(4)]
     assert of_look.seeds == 4
     assert of_look.gap == pytest.approx(fmean(first))
@@ -180,7 +180,7 @@ def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_dat
     table = scored(study, tmp_path, scores)
     _, notes = rule_notes(table)
     gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
-    comparison = known(compare_gaps(gaps, overlap=0.288))
+    comparison = not_none(compare_gaps(gaps, overlap=0.288))
     assert comparison.seed_error**2 == pytest.approx(variance(gaps) * (1 / 5 + 0.288))  # their equation 9
     low, high = comparison.interval
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in notes

@@ -9,7 +9,7 @@ from scipy.special import digamma, polygamma
 
 from adanorm.verdicts.variance import Components, Spread, TaskVariance, components, prediction, seed_split
 from scripts.benchmarks.verdicts import NOISES, fixed_plan
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 NORMS = ("a", "b", "c", "d", "e", "f", "g")
 
@@ -29,7 +29,7 @@ def test_where_norms_spread_alike_the_whole_residual_is_borrowed_if_allowed() ->
     assert variance.of_difference("a", "b") == pytest.approx((math.sqrt(2) * pooled, 12))
     assert variance.residual == pytest.approx((12 * pooled**2, 12))
     one_seed = TaskVariance({**variance.scores, "a": {1: 75.0}}, 1000)
-    assert known(one_seed.of_difference("a", "b")).df == 10, "all that the other norms leave"
+    assert not_none(one_seed.of_difference("a", "b")).df == 10, "all that the other norms leave"
 
 
 def test_the_residual_of_a_table_with_gaps_is_that_of_least_squares() -> None:
@@ -88,9 +88,9 @@ def test_equal_scores_have_the_variance_that_rounding_leaves() -> None:
     """Seven norms that score alike on 500 images differ by less than a rounding step, and are not sure."""
     scores = table(np.full((7, 3), 97.8))
     assert TaskVariance(scores, 8).of_difference("a", "b") is None
-    difference = known(TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b"))
+    difference = not_none(TaskVariance(scores, 8, resolution=0.2).of_difference("a", "b"))
     assert difference.sd == pytest.approx(math.sqrt(2 * 0.2**2 / 12)), "of a difference of two uniform errors"
-    assert known(TaskVariance(scores, 8, 0.2).within).sd == pytest.approx(0.2 / math.sqrt(12))
+    assert not_none(TaskVariance(scores, 8, 0.2).within).sd == pytest.approx(0.2 / math.sqrt(12))
 
 
 def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:
@@ -127,6 +127,6 @@ def test_the_split_is_jordans_formula() -> None:
     right = 100.0 * (random.random((12, 200)) < random.random(200))
     variance, of_examples = right.mean(1).var(ddof=1), right.var(0, ddof=1).sum()
     expected = 200 / 199 * (variance - of_examples / 200**2)
-    assert known(seed_split(right)) == pytest.approx((math.sqrt(variance), math.sqrt(max(0, expected))))
+    assert not_none(seed_split(right)) == pytest.approx((math.sqrt(variance), math.sqrt(max(0, expected))))
     assert seed_split(right[:5]) is not None
     assert seed_split(right[:4]) is None, "five seeds are the fewest"

@@ -36,7 +36,7 @@ def data_of(*overrides: str) -> ParallelConfig:
     return section_of(ParallelConfig, "task=de-en", "scale=smoke", *overrides)
 
 
-def own(tmp_path: Path, **texts: str) -> list[str]:
+def write_pairs(tmp_path: Path, **texts: str) -> list[str]:
     """Write six files, those of `texts` with other content, and return the overrides naming them."""
     for name in (f"{split}.{language}" for split in SPLITS for language in LANGUAGES):
         content = texts.get(name.replace(".", "_"), "ein Haus\nzwei Worte\n")
@@ -64,19 +64,19 @@ def test_files_that_are_no_parallel_corpus_are_refused_and_leave_nothing(
     tmp_path: Path, texts: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        load_pairs(data_of(*own(tmp_path, **texts)))
+        load_pairs(data_of(*write_pairs(tmp_path, **texts)))
     assert not [p for p in (tmp_path / "cache" / "prepared").iterdir() if p.suffix != ".lock"]
 
 
 def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
     assert text_lines("a\u2028b\x0cc\r\nd\n".encode(), "x") == ["a\u2028b\x0cc\r", "d"]
     assert text_lines(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", "x") == ["a", "\ufeffb"]
-    data = data_of(*own(tmp_path, test_de="\ufeffa\n", test_en="\ufeffa\n"))
+    data = data_of(*write_pairs(tmp_path, test_de="\ufeffa\n", test_en="\ufeffa\n"))
     assert [*read_corpus(data, data.own_files(), {})["test"]] == [("a", "a")]
 
 
 def test_a_missing_side_is_named(tmp_path: Path) -> None:
-    overrides = own(tmp_path)
+    overrides = write_pairs(tmp_path)
     (tmp_path / "train.en").unlink()
     with pytest.raises(ValueError, match=r"data\.train=.*there is neither train\.en\.gz nor train\.en"):
         data_of(*overrides).own_files()
@@ -85,7 +85,9 @@ def test_a_missing_side_is_named(tmp_path: Path) -> None:
 def test_dropped_pairs_are_reported_with_line_and_reason(tmp_path: Path, capsys: Capture) -> None:
     german = f"ein Haus\n\nkurz\n{'wort ' * 2000}\nzwei Worte\n"
     english = "a house\nnothing there\none two three four\nword\ntwo words\n"
-    data = data_of(*own(tmp_path, train_de=german, train_en=english, valid_de="\nx\n"), "data.ratio=3")
+    data = data_of(
+        *write_pairs(tmp_path, train_de=german, train_en=english, valid_de="\nx\n"), "data.ratio=3"
+    )
     assert len(load_pairs(data).splits["train"]) == 2
     dropped = "train.de, train.en: dropped 1 of 5 pairs, "
     assert capsys.readouterr().out.splitlines() == [
@@ -126,7 +128,7 @@ def test_words_are_those_of_moses() -> None:
 
 @pytest.mark.parametrize(("german", "english"), [("ab cd\n", "ef gh\n"), ("a\n", "b\n")])
 def test_text_too_short_for_subwords_is_refused(tmp_path: Path, german: str, english: str) -> None:
-    data = data_of(*own(tmp_path, train_de=german, train_en=english), "data.bpe_merges=10")
+    data = data_of(*write_pairs(tmp_path, train_de=german, train_en=english), "data.bpe_merges=10")
     with pytest.raises(ValueError, match=r"too little to learn subwords from \(data.bpe_merges"):
         load_pairs(data)
 
@@ -245,7 +247,7 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
 def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_path: Path) -> None:
     texts = {"valid_en": "one house\ntwo words\n", "test_en": "a tree\nmany trees\n"}
     training = {"train_en": "".join(texts.values()), "train_de": "a b\n" * 4}  # so that all words are known
-    corpus = load_pairs(data_of(*own(tmp_path, **texts, **training)))
+    corpus = load_pairs(data_of(*write_pairs(tmp_path, **texts, **training)))
     data = data_of(f"data.path={corpus.folder}")
     for loaded, kind in ((corpus, "words"), (corpus, "text"), (load_pairs(data), "words")):
         for split in ("valid", "test"):
@@ -276,7 +278,7 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 def test_a_data_bin_that_is_not_whole_is_named_before_any_work(
     tmp_path: Path, capsys: Capture, problem: str
 ) -> None:
-    folder = load_pairs(data_of(*own(tmp_path))).folder
+    folder = load_pairs(data_of(*write_pairs(tmp_path))).folder
     capsys.readouterr()
     name, spoil = BROKEN[problem]
     (folder / name).write_bytes(spoil((folder / name).read_bytes()))
@@ -287,7 +289,7 @@ def test_a_data_bin_that_is_not_whole_is_named_before_any_work(
 
 def test_a_data_bin_whose_sides_differ_in_length_is_refused(tmp_path: Path) -> None:
     texts = {f"valid_{language}": "a b\n" for language in LANGUAGES}
-    folder = load_pairs(data_of(*own(tmp_path, **texts))).folder
+    folder = load_pairs(data_of(*write_pairs(tmp_path, **texts))).folder
     for end in ("bin", "idx"):
         (folder / f"train.de-en.de.{end}").write_bytes((folder / f"valid.de-en.de.{end}").read_bytes())
     with pytest.raises(ValueError, match=r"train.de-en.de.bin: 1 sentences, train.de-en.en.bin has 2"):
@@ -299,7 +301,7 @@ def test_an_unknown_word_in_a_reference_matches_no_output_and_is_counted(
     tmp_path: Path, *, is_data_bin: bool
 ) -> None:
     texts = {"train_en": "a b\nc d\n", "test_en": "a <unk> c d\n<unk> b, e\n", "test_de": "x\ny\n"}
-    data = data_of(*own(tmp_path, **texts), *PLAIN)
+    data = data_of(*write_pairs(tmp_path, **texts), *PLAIN)
     corpus = load_pairs(data)
     if is_data_bin:
         corpus = load_pairs(data_of(f"data.path={corpus.folder}"))
@@ -316,13 +318,15 @@ def test_an_unknown_word_in_a_reference_matches_no_output_and_is_counted(
 @pytest.mark.parametrize(("mark", "kind"), [("\u0120", "byte-level BPE"), ("##", "Word")])
 def test_subwords_of_another_kind_are_refused_not_scored(tmp_path: Path, mark: str, kind: str) -> None:
     pieces = f"a {mark}b\n{mark}c d\n"
-    settings = own(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
+    settings = write_pairs(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
     with pytest.raises(ValueError, match=f"holds subwords of {kind}"):
         load_pairs(data_of(*settings, *PLAIN, "data.lowercase=false"))
 
 
 def test_pieces_of_sentencepiece_are_joined_to_words_and_reported(tmp_path: Path) -> None:
-    settings = own(tmp_path, train_en="\u2581a b\n\u2581c d\n", test_en="\u2581a b \u2581c d\n\u2581c\n")
+    settings = write_pairs(
+        tmp_path, train_en="\u2581a b\n\u2581c d\n", test_en="\u2581a b \u2581c d\n\u2581c\n"
+    )
     corpus = load_pairs(data_of(*settings, *PLAIN))
     assert corpus.references("test", "words") == ["ab cd", "c"]
     line = "target: pieces of sentencepiece (\u2581) are joined to words to be scored"

@@ -12,7 +12,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import load_treebank, read_sample, read_treebank
 from adanorm.data.treebanks.encoding import Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import is_projective, problem, projectivized
-from tests.data.sections import own
+from tests.data.sections import write_splits
 from tests.trees import any_tree, dominates, projective
 
 UD = """\
@@ -120,11 +120,11 @@ def test_the_shortest_of_several_crossing_arcs_is_lifted_first() -> None:
 
 
 def test_a_treebank_without_tags_in_the_chosen_column_is_refused_with_the_other(tmp_path: Path) -> None:
-    files = own(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
+    files = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
     with pytest.raises(ValueError, match=r"has no tags in the column xpos: data\.tags=upos reads"):
         load_treebank(parser(*files).data)  # type: ignore[arg-type]
     assert load_treebank(parser(*files, "data.tags=upos").data)  # type: ignore[arg-type]
-    without = own(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\t_\t_\t"))
+    without = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\t_\t_\t"))
     assert load_treebank(parser(*without).data), "of a treebank without any tags"  # type: ignore[arg-type]
 
 
@@ -133,7 +133,7 @@ def test_trees_that_the_oracle_cannot_follow_are_counted_and_stay_in_the_evaluat
 
     crossing = "a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n\n"
     plain = "a\tX\t0\nb\tX\t1\n\n"
-    files = own(tmp_path, crossing + 2 * plain)
+    files = write_splits(tmp_path, crossing + 2 * plain)
     skipping = Parsing(parser(*files))
     counts = {"sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8}
     assert skipping.inspection.counts["train"] == counts

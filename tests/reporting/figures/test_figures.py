@@ -25,8 +25,8 @@ from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.preregistration import Claim
-from tests.reporting.records import record, record_analysis, run_in, said, score, scored, seal
-from tests.verdicts import known
+from tests.reporting.records import record, record_analysis, result_of, run_in, score, scored, seal
+from tests.verdicts import not_none
 
 Cells = dict[str, list[Experiment]]
 ADANORM = Claim(id="a", text="", source="", better="adanorm", worse="layernorm", tasks=["mnist"])
@@ -73,7 +73,7 @@ def cells(tmp_path: Path) -> Cells:
 
 
 def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(cells: Cells) -> None:
-    drawing = known(curves("curves-rt-paper", cells))
+    drawing = not_none(curves("curves-rt-paper", cells))
     training = drawing.figure.axes[0]
     layernorm, adanorm, broken, end = training.lines
     assert xs(layernorm) == [1, 2, 3]
@@ -88,8 +88,8 @@ def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(cells: Cel
     for run in cells["adanorm"]:  # before its first evaluation
         record(run, status="diverged", valid=None, test=None)
         (run.folder() / "metrics.jsonl").unlink(missing_ok=True)
-        seal(run.folder(), said(run.folder()))
-    without = known(curves("curves-rt-paper", cells))
+        seal(run.folder(), result_of(run.folder()))
+    without = not_none(curves("curves-rt-paper", cells))
     assert legend(without) == ["LayerNorm", "AdaNorm", "lowest to highest seed", "diverged"]
     assert rendered(without, "svg")
 
@@ -97,7 +97,7 @@ def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(cells: Cel
 def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -> None:
     run = run_in(tmp_path, "task=de-en", "norm=adanorm", "scale=mini")
     record(run, rows=evaluations(3.0, 2.0))
-    drawing = known(curves("curves-de-en-mini", {"adanorm": [run]}))
+    drawing = not_none(curves("curves-de-en-mini", {"adanorm": [run]}))
     ours, _, paper, _ = drawing.figure.axes
     assert ys(ours.lines[0]) == pytest.approx([3 / 0.693147, 2 / 0.693147])
     assert ours.get_ylabel() == paper.get_ylabel() == "loss (bits per subword)"
@@ -113,7 +113,7 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     run = run_in(tmp_path, "task=de-en", "norm=adanorm", "scale=mini")
     late = [2.8, 2.7, 2.65, 2.6, 2.6, 2.61, 2.62, 2.62]
     record(run, rows=evaluations(*start, *late))
-    drawing = known(curves("curves-de-en-mini", {"adanorm": [run]}))
+    drawing = not_none(curves("curves-de-en-mini", {"adanorm": [run]}))
     assert ("steep start" in drawing.caption) is is_steep
     axes = drawing.figure.axes[0]
     low, high = axes.get_ylim()
@@ -124,7 +124,7 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells, tmp_path: Path) -> None:
     study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path / "runs"))
-    drawing = known(norm_scores("norms-table4", Table(study, grid)))
+    drawing = not_none(norm_scores("norms-table4", Table(study, grid)))
     (panel,) = drawing.figure.axes
     whisker, mean, paper, other = panel.lines
     own = stats.t.interval(0.95, 2, 75.2, stats.sem([75.0, 75.1, 75.5]))  # of two norms, one has seeds
@@ -134,7 +134,7 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Ce
     assert [x for x, _ in np.asarray(panel.collections[0].get_offsets())] == [75.0, 75.1, 75.5]
     assert [text.get_text() for text in panel.texts] == ["diverged 1/2"]
     assert "Not run yet: En-De, De-En" in drawing.caption
-    mini = known(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
+    mini = not_none(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
     assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
     assert "These runs do not have the paper's data and settings." in mini.caption
 
@@ -149,7 +149,7 @@ def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
     grid = study_grid(load_study("figure2"), runs=str(tmp_path))
     for run in [run for plan in grid.values() for run in plan.runs]:
         record(run, rows=evaluations(1.0, 0.7, 0.4))
-    axes = known(figures()["figure2-ptb"](str(tmp_path))).figure.axes
+    axes = not_none(figures()["figure2-ptb"](str(tmp_path))).figure.axes
     titles = ["training, ours", "validation, ours", "training, paper", "validation, paper"]
     assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [(title, 2) for title in titles]
     released = grid["AdaNorm on De-En", "de-en"].runs[0]
@@ -161,7 +161,7 @@ def test_scores_over_a_setting_have_one_panel_for_each_variant_of_a_norm(tmp_pat
     scores = {"LayerNorm pre, 2": 73.0, "LayerNorm pre, 8": 74.0, "LayerNorm post, 2": 72.0}
     table = scored(study, tmp_path, {(row, "rt"): [accuracy] for row, accuracy in scores.items()})
     record(table.grid["LayerNorm post, 16", "rt"].runs[0], status="diverged", test=None)
-    drawing = known(over_setting("norms-depth", Table(study, table.grid)))
+    drawing = not_none(over_setting("norms-depth", Table(study, table.grid)))
     axes = drawing.figure.axes
     assert [p.get_title() for p in axes] == ["RT: norms in front of a branch", "RT: norms behind the sum"]
     solid = NORM_STYLES["layernorm"].color
@@ -171,7 +171,7 @@ def test_scores_over_a_setting_have_one_panel_for_each_variant_of_a_norm(tmp_pat
     assert [x for x, _ in second[1:]] == [[16]], "a cross"
     assert legend(drawing)[-1] == "a run diverges or fails"
     assert axes[0].get_xscale() == "log"
-    folds = known(
+    folds = not_none(
         over_setting("norms-ptb-folds", scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]}))
     )
     assert folds.figure.axes[0].get_xscale() == "linear"
@@ -185,7 +185,7 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
     for row, memorized in (("gain only pre, 0.4", 60.0), ("no norm, 0.4", 50.0)):
         shares = {"accuracy": 55.0, "memorized": memorized, "recovered": 100 - memorized}
         record(grid[row, "rt"].runs[0], tests=[shares], test=shares)
-    axes = known(over_setting("norms-label-noise", Table(study, grid))).figure.axes
+    axes = not_none(over_setting("norms-label-noise", Table(study, grid))).figure.axes
     assert [panel.get_title() for panel in axes[:2]] == [
         "RT: norms in front of a branch", "RT: norms behind the sum"
     ]  # fmt: skip
@@ -204,7 +204,7 @@ def test_a_point_is_the_mean_of_all_runs_and_marks_runs_that_did_not_learn(tmp_p
     lost, survivor = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
     record(lost, status="diverged", test=None)
     record(survivor, tests=[{"accuracy": 70.0, "memorized": 50.0}], test={"accuracy": 70.0})
-    drawing = known(over_setting("norms-label-noise", Table(study, grid)))
+    drawing = not_none(over_setting("norms-label-noise", Table(study, grid)))
     points = [[mark.get_marker(), *ys(mark)] for mark in drawing.figure.axes[0].lines if xs(mark)]
     assert [20, *"xv"] == [points[0][1], points[1][0], points[2][0]], "the mean, not that of the survivor"
     assert legend(drawing)[-3:-1] == ["a run diverges or fails", "a run does not learn"]
@@ -220,7 +220,7 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     (measured,) = analysis_grid(analysis, runs=str(tmp_path))["grad-only", "rt"]
     sites = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
     record_analysis(measured, task="rt", scale="mini", norm_sites=["first", "last"], places=sites)
-    figure = known(square("norms-square", table)).figure
+    figure = not_none(square("norms-square", table)).figure
     corners_, layers = figure.axes
     texts = [text.get_text() for text in corners_.texts]
     assert texts[:4] == ["-", "45.00*\n-30.50", "-", "76.75\n+1.25"], "one run did not learn"
@@ -239,7 +239,7 @@ def test_a_figure_over_a_setting_names_seeds_settings_and_undefined_rows(tmp_pat
     assert table.ours("BatchNorm, 1", "mnist") == "undefined"
     assert "BatchNorm, 1       undefined" in table_text(table)
     assert "*undefined*: one example has no variance over the batch." in table_markdown(table)
-    drawing = known(over_setting("norms-batch-size", table))
+    drawing = not_none(over_setting("norms-batch-size", table))
     assert "BatchNorm: one example has no variance over the batch." in drawing.caption
     assert [xs(mark) for mark in drawing.figure.axes[0].lines if mark.get_marker() == "o"][-1] == [1]
     assert ys(drawing.figure.axes[0].lines[1]) == [pytest.approx(93 + 1 / 3)]
@@ -252,7 +252,7 @@ def test_a_figure_over_a_setting_names_seeds_settings_and_undefined_rows(tmp_pat
 def test_a_figure_shows_names_as_plain_text(tmp_path: Path, mark: str) -> None:
     study = load_study("table4").model_copy(update={"title": mark, "columns": ["rt"]})
     table = scored(study, tmp_path, {("adanorm", "rt"): [75.0]})
-    write_figure(known(norm_scores("norms-own", table)), tmp_path / "drawn")
+    write_figure(not_none(norm_scores("norms-own", table)), tmp_path / "drawn")
     for path in (tmp_path / "drawn").iterdir():
         assert "<b>" not in path.read_text()
 
@@ -266,7 +266,7 @@ def test_evidence_of_a_plan_is_drawn_at_its_looks_within_the_panel(tmp_path: Pat
             run = run_in(tmp_path, f"task={task}", f"scale={scale}", f"norm={norm}", seed=seed)
             value = {run.task.metric: mean + noise[seed] * (norm == "adanorm")}
             record(run, valid=value, test=value, tests=[value])
-    drawing = known(evidence_accrual("evidence-a-small", claim, "small", str(tmp_path)))
+    drawing = not_none(evidence_accrual("evidence-a-small", claim, "small", str(tmp_path)))
     panels: list[Any] = drawing.figure.axes
     dots = [[xs(line)[0] for line in axes.lines if line.get_marker() == "o"] for axes in panels]
     assert dots == [[10], [3, 6]]
@@ -280,7 +280,7 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
     adanorm = (99.21, 99.19, 99.2, 99.2)
     scored(study, tmp_path, {("layernorm", "mnist"): [99.0] * 4, ("adanorm", "mnist"): adanorm})
     scored("table2", tmp_path, {("none", "mnist"): (99.1, 99.1, 99.1)})
-    drawing = known(evidence_accrual("evidence-a-paper", ADANORM, "paper", str(tmp_path)))
+    drawing = not_none(evidence_accrual("evidence-a-paper", ADANORM, "paper", str(tmp_path)))
     axes: Any = drawing.figure.axes[0]
     effects = [line for line in axes.lines if line.get_marker() == "o"]
     assert [xs(line)[0] for line in effects] == [2, 3, 4]
@@ -312,7 +312,7 @@ write_figure(curves("curves-rt-paper", of_two_norms(sys.argv[1])), Path(sys.argv
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(cells: Cells, tmp_path: Path) -> None:
-    here = write_figure(known(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"])
+    here = write_figure(not_none(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"])
     settings = tmp_path / "matplotlibrc"  # the user's own count for nothing
     settings.write_text("font.size: 20\nlines.linewidth: 7\n")
     subprocess.run(

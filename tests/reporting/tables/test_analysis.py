@@ -12,7 +12,7 @@ from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown
 from tests.reporting.figures.test_figures import corners, legend, xs, ys
 from tests.reporting.records import record_analysis, rows_of
-from tests.verdicts import known
+from tests.verdicts import not_none
 
 
 def write_rows(record: AnalysisRecord, by_update: dict[int, Any]) -> None:
@@ -59,7 +59,7 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
     page = analysis_markdown(analysis, grid)
     assert f"| LayerNorm | 0.700 ± 0.000 | - | {number(fmean(means))} ± {number(stdev(means))} |" in page
     assert r"observed (geometric means for: \|dl/da\| at the last step; \|dl/da\| 32 steps before), ±" in page
-    line = known(over_updates(analysis, grid, "enwik8-lstm")).figure.axes[-1].lines[0]
+    line = not_none(over_updates(analysis, grid, "enwik8-lstm")).figure.axes[-1].lines[0]
     assert xs(line) == [10, 20]
     assert ys(line) == pytest.approx([1e-5, 1e-7]), "over places and seeds"
 
@@ -71,7 +71,7 @@ def test_the_csv_has_one_line_per_place(recorded: tuple[Analysis, AnalysisGrid])
 
 
 def test_a_curve_is_the_mean_over_places_and_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
-    drawing = known(over_updates(*recorded, "rt"))
+    drawing = not_none(over_updates(*recorded, "rt"))
     assert drawing.name == "analysis-gradients-rt"
     (panel,) = drawing.figure.axes
     layernorm, adanorm, _ = panel.lines
@@ -89,7 +89,7 @@ def test_a_quantity_with_two_ends_is_a_band_averaged_over_seeds(tmp_path: Path) 
     for one, (low, high) in zip(grid["layernorm", "mnist"], ((1.0, 2.0), (3.0, 4.0)), strict=True):
         record_analysis(one)
         write_rows(one, {10: {"": {"loss": 1.0, "loss_low": low, "loss_high": high, "smoothness": 5.0}}})
-    drawing = known(over_updates(analysis, grid, "mnist"))
+    drawing = not_none(over_updates(analysis, grid, "mnist"))
     loss, smoothness = drawing.figure.axes
     assert {y for _, y in corners(loss.collections[0])} == {2.0, 3.0}
     assert [ys(line) for line in smoothness.lines] == [[5.0]]
