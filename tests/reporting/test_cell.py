@@ -325,13 +325,13 @@ def test_a_run_whose_validation_loss_still_falls_is_named(tmp_path: Path) -> Non
     record(grid["none", "de-en"].runs[0], rows=early, status="diverged", valid=None, test=None)
     (line,) = [note for note in notes(Table(study, grid)) if "last tenth" in note]
     assert line == (
-        "Over the last tenth of a run its validation loss fell by 4.0% at most."
+        "Over the last tenth of each run, the validation loss fell by at most 4.0%."
         " Still falling, by more than 1%: De-En AdaNorm (4.0%)."
     )
     rises = study_grid(study, runs=str(tmp_path / "rises"))
     losses = [{"valid_loss": loss} for loss in (4.0, 2.5, 2.501)]
     record(rises["layernorm", "de-en"].runs[0], rows=losses, test={"bleu": 40.0})
-    assert any("loss fell by 0.0% at most" in note for note in notes(Table(study, rises)))
+    assert any("loss fell by at most 0.0%" in note for note in notes(Table(study, rises)))
 
 
 def test_settings_that_a_norm_has_at_a_scale_are_named(

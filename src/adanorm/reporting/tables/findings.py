@@ -16,7 +16,9 @@ from adanorm.verdicts import findings
 from adanorm.verdicts.findings import PREDICTIONS, Finding, FindingRow, Prediction
 from adanorm.verdicts.rule import Decision
 
-FINDING_COLUMNS = ("task", "quantity", "first norm", "second norm", "difference", "p (Holm)", "seeds", "verdict")
+FINDING_COLUMNS = (
+    "task", "quantity", "first norm", "second norm", "difference", "p (Holm)", "seeds", "verdict",
+)  # fmt: skip
 PREDICTION_COLUMNS = (
     "study", "data set", "lead", "interval", "margin", "p (Holm)", "seeds", "the prediction is",
 )  # fmt: skip

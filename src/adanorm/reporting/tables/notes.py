@@ -65,14 +65,12 @@ def _settings(table: Table) -> list[str]:
         of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
         own = [f"{_name(label)} {markdown(', '.join(extra))}" for label, extra in of_rows.items() if extra]
         changed = ", ".join([markdown(", ".join(changes)), *own])
-        lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers are not shown for it.")
+        lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers do not apply.")
     return lines
 
 
 def _differences(table: Table) -> list[str]:
-    text = (
-        "Difference rows are differences of the means above; `claims.md` compares norms on shared seeds."
-    )
+    text = "Difference rows are differences of the means above; `claims.md` compares norms on shared seeds."
     return [text] if table.study.improvements else []
 
 
