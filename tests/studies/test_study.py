@@ -186,7 +186,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
             r"conclusion 'so': none compares \['none', 'adanorm'\]",
         ),
         ("rule: {families: {all: [[none, adanorm]]}}", "unknown row of the rule 'none': choose from adano"),
-        ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; a value of other characters"),
+        ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; write a value with other"),
     ],
 )
 def test_a_mistake_in_a_study_is_named(tmp_path: Path, change: str, message: str) -> None:
