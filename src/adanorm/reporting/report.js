@@ -1,6 +1,6 @@
 "use strict";
 
-// A link to what is folded up or filtered away shows it.
+// A link shows its target, even if that is folded up or filtered away.
 function unfold() {
   const found = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (found && found.closest("[hidden]")) { filter.reset(); show(); }
@@ -8,13 +8,13 @@ function unfold() {
   if (found) found.scrollIntoView();
 }
 
-// What is shown: elements name their task, norm or scale; one of another than the chosen is hidden.
+// The filter hides each element that names another task, norm or scale than the chosen one.
 const filter = document.getElementById("filter");
 function show() {
   const chosen = Object.fromEntries([...new FormData(filter)].filter(([, value]) => value));
   for (const element of document.querySelectorAll("[data-task], [data-norm], [data-scale]"))
     element.hidden = Object.entries(chosen).some(([key, value]) => (element.dataset[key] ?? value) !== value);
-  // A table without a row or a column of what is chosen would be an empty frame.
+  // Hide tables whose cells are all hidden: they would be empty frames.
   for (const section of document.querySelectorAll("section[data-scale]"))
     section.hidden ||= !section.querySelector("tbody tr:not([hidden]) td:not([hidden])");
   const query = new URLSearchParams(chosen).toString();
@@ -28,8 +28,8 @@ for (const [key, value] of new URLSearchParams(location.search)) if (filter.elem
 filter.addEventListener("change", show);
 filter.addEventListener("reset", () => setTimeout(show));
 
-// Tables are sorted by a column, by its first number where it has one; once more turns the order. What has no
-// number stays below.
+// A click on a column's head sorts by the column: by each cell's first number, then cells without one. A second
+// click reverses the order.
 function valueOf(row, column) {
   const text = row.cells[column].textContent.trim(), number = parseFloat(text);
   return Number.isNaN(number) ? text : number;
