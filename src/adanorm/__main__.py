@@ -30,7 +30,7 @@ def main() -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Open each standard stream that was closed when this process started on the null device.
+    """Open on the null device each standard stream that was closed when this process started.
 
     Otherwise the next file to be opened would get the stream's number and receive what libraries print.
     """

@@ -66,7 +66,7 @@ def products() -> str:
 
 
 def set_up_libraries() -> None:
-    """Set what libraries read once at import: caches and arithmetic; ValueError for an unknown choice."""
+    """Set what libraries read once, before any is imported; ValueError for an unknown choice."""
     for name, size in CACHES.items():
         os.environ.setdefault(name, size)
     arithmetic = os.environ.get(VARIABLE)

@@ -116,7 +116,7 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
 
 
 def test_too_small_a_share_of_wrong_labels_and_a_task_without_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"label_noise=0.001: of 160 training examples that is none"):
+    with pytest.raises(ValueError, match=r"label_noise=0.001: rounds to none of 160 training examples"):
         task_of("task=rt", "data.label_noise=0.001")
     with pytest.raises(ValueError, match=r"'data.label_noise': .*; it is a key of task=cifar10, .*sst5$"):
         task_of("task=ptb", "data.label_noise=0.2")

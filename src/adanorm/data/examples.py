@@ -139,7 +139,7 @@ BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Batches(Generic[BatchT_co]):
-    """The batches of an epoch, each made when it is needed."""
+    """The batches of one pass over examples, each made when it is needed."""
 
     batch: Callable[[Indices], BatchT_co]  # makes a batch from the indices of its examples
     order: Sequence[Indices]
@@ -179,7 +179,7 @@ def with_label_noise(splits: Splits, share: float, seed: int) -> Splits:
     random = np.random.default_rng((seed, 0, 1))  # no stream of an epoch: those are (seed, epoch)
     chosen = random.permutation(len(train))[: round(share * len(train))]
     if not len(chosen):
-        raise ValueError(f"data.label_noise={share}: of {len(train)} training examples that is none")
+        raise ValueError(f"data.label_noise={share}: rounds to none of {len(train)} training examples")
     steps = torch.from_numpy(random.integers(1, classes, len(train)))[chosen]
     targets = train.targets.clone()
     targets[chosen] = (targets[chosen] + steps) % classes

@@ -22,7 +22,7 @@ from adanorm.process import is_first_process
 
 
 def mirrors_of(data: DataConfig) -> list[str]:
-    """Return the mirrors, folders or URLs: `data.mirror` or ADANORM_MIRROR, else the existing defaults."""
+    """Return `data.mirror` or ADANORM_MIRROR, else the URLs and the existing folders of `data.mirrors`."""
     if mirror := data.mirror or os.environ.get("ADANORM_MIRROR"):
         return [mirror]
     mirrors = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
@@ -167,12 +167,12 @@ def _downloaded(address: str, folder: Path, file: File) -> Path:
         with suppress(OSError, ValueError):
             _verify(path, file, folder)
             return path  # another process downloaded it while this one waited
-        archive_address, _, member = address.partition("#")
+        url, _, member = address.partition("#")
         if member:
-            archive = _downloaded(archive_address, folder, File(Path(archive_address).name, None, None, ()))
+            archive = _downloaded(url, folder, File(Path(url).name, None, None, ()))
             part.write_bytes(packed.tar_members(archive, [member])[member])
         else:
-            download(archive_address, part, file.size)
+            download(url, part, file.size)
         try:
             _verify(part, file, folder)
         except ValueError:

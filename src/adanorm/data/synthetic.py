@@ -57,7 +57,7 @@ def pairs() -> dict[str, tuple[list[str], list[str]]]:
 
 
 def text(size: int = 6_000) -> bytes:
-    """Return `size` bytes of words; from word to word, one or two places are advanced in a fixed cycle."""
+    """Return `size` bytes of words: each is the first or second after the one before in a fixed cycle."""
     random = np.random.default_rng(0)
     words = [b"the", b"cat", b"sat", b"on", b"a", b"mat"]
     state, content = 0, bytearray()

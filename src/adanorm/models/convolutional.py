@@ -13,8 +13,8 @@ MNIST_SIDE, COLOR_SIDE = 28, 32  # pixels
 class MnistCnn(nn.Module):
     """Convolutions and a linear layer, with a norm before each activation (paper, section 2.2) or after it.
 
-    `norm_axes` `all` normalizes over all units of a layer for one image (H x W x C, like Ba et al. 2016),
-    `channels` over the channels of each position, and `width` over a channel's row of pixels. The authors'
+    `norm_axes` is `all` (statistics over all units of a layer for one image, H x W x C, like Ba et al. 2016),
+    `channels` (over the channels of each position) or `width` (over a channel's row of pixels). The authors'
     module does the last to (B, C, H, W), because its statistics are over the last axis.
     `norm_position` is `pre`, `post` (behind the activation) or `sandwich` (one norm on either side).
     `hidden` units form a layer between the convolutions and the output, with norms in the same position.

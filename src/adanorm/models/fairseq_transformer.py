@@ -122,7 +122,7 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
     """Return the model with make_norm's module in place of each module that looks like LayerNorm or RMSNorm.
 
     With apex and CUDA, fairseq builds apex's LayerNorm, which is no `nn.LayerNorm`. Raises ValueError for a
-    norm over several axes.
+    norm over several or unknown axes.
     """
     for site, module in list(model.named_modules()):
         if hasattr(module, "normalized_shape") or is_norm(module):
@@ -194,7 +194,7 @@ def replace_modules(model: nn.Module) -> None:
 
 @cache
 def _attention() -> Any:
-    """Return a subclass of fairseq's attention that calls its linear layers, whose weights fairseq reads."""
+    """Return a subclass of fairseq's attention that calls its linear layers rather than read weights."""
 
     class Attention(fairseq().modules.MultiheadAttention):  # type: ignore[misc]
         def forward(
@@ -210,7 +210,7 @@ def _attention() -> Any:
             """Return the result (T, B, H) and the attention weights or None; key and value are (S, B, H)."""
             if isinstance(options.get("incremental_state"), Beams):
                 return self._extend(query, key, key_padding_mask, options["incremental_state"]), None
-            # fairseq serves every option that is set, and weights, which it returns by default.
+            # fairseq's own code serves any option that is set, also `need_weights`, which is set by default.
             if any(option not in (None, False) for option in {"need_weights": True, **options}.values()):
                 masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
                 result: tuple[Tensor, Tensor | None] = super().forward(query, key, value, **masks, **options)

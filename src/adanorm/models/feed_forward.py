@@ -82,8 +82,8 @@ class TransitionParser(nn.Module):
 class DeepLinear(nn.Module):
     """Linear layers without bias and a norm after each but the last (Santurkar et al. 2018, section 2).
 
-    `init` `xavier` keeps the variance through a square layer (Glorot and Bengio 2010); `default` is torch's
-    own, which divides the variance by three.
+    `init` is `xavier`, which keeps the variance through a square layer (Glorot and Bengio 2010), or
+    `default`, torch's own, which divides the variance by three.
     """
 
     def __init__(

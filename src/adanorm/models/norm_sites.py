@@ -50,8 +50,8 @@ def build_with_norms(
     """Return the model that `build` makes with a PlacedNorms, and that PlacedNorms.
 
     A norm that lives in a layer is attached to the layer before its site, after those weights are drawn.
-    Raises ValueError if a part of the placement matches no site, or if no norm that lives in a layer has one.
-    A model without sites raises it too, because its record would name a norm that it does not have.
+    Raises ValueError, naming the sites, if a part of the placement matches none, or if no norm that lives in
+    a layer has one; also for a model without sites, whose record would name a norm that it does not have.
     """
     placed = PlacedNorms(make_norm, placement)
     model = build(placed)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Size of the scores computed at a time. It fits a CPU's cache; a GPU rather needs few starts of kernels.
+# Largest size of the scores computed at once: a CPU's cache holds it; a GPU is faster with few large ones.
 CHUNK_BYTES = {"cpu": 2**23}
 CHUNK_BYTES_ELSEWHERE = 2**30
 

@@ -39,7 +39,7 @@ def layer_norm(
 
 
 def layer_before(stack: Sequence[Placement], index: int, branch: str) -> str | None:
-    """Return the linear layer whose output ends a branch's input sum; None if none does or a norm follows."""
+    """Return the name of the layer that ends a branch's input sum; None at the start and after a norm."""
     if index == 0 and branch == "attention":
         return None
     layer, previous = (index, "attention") if branch == "ffn" else (index - 1, "ffn")

@@ -113,7 +113,7 @@ class Norm(nn.Module):
 
 
 def as_norm(cls: Any) -> type[Norm]:
-    """Return the class with the declarations of `Norm` that it lacks; ValueError for no class of modules."""
+    """Return the class with the declarations of `Norm` that it lacks; ValueError if it makes no modules."""
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module")
     hashable: Any = cls  # a class hashes, whatever its instances do

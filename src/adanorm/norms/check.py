@@ -133,7 +133,7 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
             torch.testing.assert_close(masked.get_buffer(name), state)
         before = torch.get_rng_state()
         copy.deepcopy(norm)(x)
-        # A norm that draws noise has other noise for a longer batch: only its buffers are compared.
+        # A norm that draws noise has other noise for longer examples: only its buffers are compared.
         if torch.equal(before, torch.get_rng_state()):
             torch.testing.assert_close(z, expected)
     else:

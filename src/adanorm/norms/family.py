@@ -151,7 +151,7 @@ def _checked_member(member: Member, shape: Sequence[int]) -> Member:
 
 
 def _by_row(norm: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return function(rows) in x's shape, x's last axes flattened to rows (..., H); ValueError for others."""
+    """Return function(rows) in x's shape, several axes being one row; ValueError for other last axes."""
     shape: tuple[int, ...] = norm.normalized_shape
     last = x.shape[-len(shape) :]
     if last != shape:

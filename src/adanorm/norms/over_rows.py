@@ -48,9 +48,9 @@ class BatchNorm(Affine):
     `synchronized` takes the statistics over all processes. With `over` rows they are over examples and
     positions; with examples they are over the examples of each position alone, and the first `positions` have
     running values. In evaluation, a position not `seen` in training takes those of the last seen position
-    before it, as Cooijmans et al. 2017 do beyond their longest sequence; in training, so does a position with
-    fewer than two examples. Raises ValueError for a momentum outside (0, 1), an unknown choice, or
-    `positions` that is no whole number above 0.
+    before it, as Cooijmans et al. 2017 do beyond their longest sequence. In training, running values serve in
+    this way at a position with fewer than two examples. Raises ValueError for a momentum outside (0, 1), an
+    unknown choice, or `positions` that is no whole number above 0.
     """
 
     depends_on_batch = True

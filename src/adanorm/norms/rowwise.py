@@ -98,7 +98,7 @@ class PreAffineRmsNorm(RmsNorm):
 
 
 class ScaleNorm(Affine):
-    """Return g * x/max(||x||, eps) with a gain g learned from sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
+    """Return g * x/max(||x||, eps); one gain g, learned from sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=False, bias=False, eps=eps)
@@ -180,8 +180,8 @@ class Pointwise(Affine):
     """Return gain * f(a x + s) + bias with one learned a, one learned s, and gain and bias (H,).
 
     f is a `function` of arXiv 2512.10938 (Chen et al. 2025): tanh, erf, arctan (times 2/pi), isru
-    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha` and s at 0; the authors take
-    0.5. Without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
+    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha` (the authors take 0.5), s at
+    0. Without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
     """
 
     def __init__(self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True) -> None:

@@ -152,7 +152,7 @@ class Corpus:
         return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
-        """Return (translations, references) of a split, first as words, then as running text."""
+        """Return a split's (translations, references) as words, as `outputs` are, and as running text."""
         text = [self.words[1].join(line) for line in outputs]
         return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
 

@@ -164,7 +164,7 @@ class Shard(NamedTuple):
 
 
 def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
-    """Write raw lines as shards; return numbers of pairs by shard, and lines on pairs with an empty side."""
+    """Write raw lines as shards; return by split each shard's number of pairs, and lines on empty sides."""
     if "valid" not in raw and data.valid_every is None:
         raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
     counts: Info = {"pairs": {}, "empty": []}

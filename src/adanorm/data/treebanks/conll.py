@@ -110,14 +110,14 @@ def each_sentence(lines: Iterable[str], name: str, make: Callable[[list[str]], R
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     block: list[str] = []
-    has_words = False
+    has_text = False
     for line in lines:
         block.append(line)
         if line.strip():
-            has_words = True
-        elif has_words:
+            has_text = True
+        elif has_text:
             yield block
-            block, has_words = [], False
+            block, has_text = [], False
     if block:
         yield block
 
@@ -127,8 +127,8 @@ def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]
 
     Raises ValueError for another number of columns; the message ends in `other_format`.
     """
-    word_lines = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
-    rows = {index: line.rstrip("\r\n").split("\t") for index, line in word_lines.items()}
+    row_lines = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
+    rows = {index: line.rstrip("\r\n").split("\t") for index, line in row_lines.items()}
     if (columns := {len(row) for row in rows.values()}) - {10}:
         numbers = ", ".join(map(str, sorted(columns)))
         raise ValueError(f"has {numbers} columns: CoNLL has 10{other_format}")

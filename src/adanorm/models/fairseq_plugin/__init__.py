@@ -1,6 +1,6 @@
 """The suite's norms under plain fairseq: `fairseq-train --user-dir src/adanorm/models/fairseq_plugin`.
 
-Each architecture NAME of fairseq's Transformer becomes `adanorm_NAME`, with the options of `add_args`.
+Each architecture NAME of its Transformer is also there as `adanorm_NAME`, with the options of `add_args`.
 """
 
 import argparse
