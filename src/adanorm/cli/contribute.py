@@ -37,7 +37,7 @@ def main(arguments: Arguments) -> None:
             raise ValueError(line) from None
     records, refusals = [], []
     for stored, _ in named_runs(arguments.names):
-        ran_here = (stored.folder / "result.json").exists()  # a line of the store would be another run
+        ran_here = (stored.folder / "result.json").exists()  # the store's line may be of another run of it
         record = Record(stored.folder) if ran_here else stored
         try:
             records.append(checked(record))

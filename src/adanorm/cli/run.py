@@ -106,7 +106,7 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
 
 
 def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
-    """Return a sweep's runs by what sets each apart; raises ValueError if two runs are the same."""
+    """Return a sweep's runs by what sets each apart; ValueError, before any run, if two are the same."""
     from adanorm.norms import norm_factory
 
     jobs = [*itertools.product(*map(_swept, overrides))]
@@ -153,7 +153,7 @@ def _show_if_completed(experiment: Experiment) -> bool:
 
 
 def run_summary(experiment: Experiment) -> str:
-    """Return a run's outcome, the mean over all seeds on record, and the paper's number, in lines.
+    """Return a run's outcome, the mean over its series' seeds on record, and the paper's number, in lines.
 
     For a dry run, return its updates, memory and seconds. Raises ValueError for a record that is not counted.
     """

@@ -68,9 +68,9 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     if keys := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
         raise ValueError(f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    of_a_unit, all_runs = cache(seconds_of_a_unit), Progress()
+    unit_seconds, all_runs = cache(seconds_of_a_unit), Progress()
     for name in study_names():
-        runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), of_a_unit)
+        runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), unit_seconds)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []
@@ -81,10 +81,10 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     _show_time_left(all_runs.values(), workers)
 
 
-def _progress(grid: StudyGrid, of_a_unit: SecondsOfAUnit) -> Progress:
+def _progress(grid: StudyGrid, unit_seconds: SecondsOfAUnit) -> Progress:
     runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
     return {
-        run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, of_a_unit), needs_gpu(run))
+        run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, unit_seconds), needs_gpu(run))
         for run, now in runs
     }
 

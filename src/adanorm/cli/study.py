@@ -149,8 +149,8 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
-    of_a_unit = cache(seconds_of_a_unit)
-    hours = sum(seconds_left(run, "missing", of_a_unit) for run in runs) / 3600
+    unit_seconds = cache(seconds_of_a_unit)
+    hours = sum(seconds_left(run, "missing", unit_seconds) for run in runs) / 3600
     threads = counted(runs[0].threads, "thread")
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 

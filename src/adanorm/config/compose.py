@@ -174,7 +174,7 @@ def parse_experiment(values: Values, file_values: Values | None = None) -> Exper
         values[section].pop("title", None)  # for tables; it does not identify a run
     norm = values["norm"]
     if isinstance(path := norm.get("path"), str) and path:
-        norm["name"] = path.rpartition(":")[2] or "unnamed"  # such a path is refused later
+        norm["name"] = path.rpartition(":")[2] or "unnamed"  # a path that ends in a colon is refused later
     is_ours = not path and norm.get("name") in choices("norm")
     with_defaults(values, _values_in(f"norm/{norm['name']}")["norm"] if is_ours else {})
     composed = deepcopy(values)

@@ -41,7 +41,7 @@ def alike(name: str, choices: Iterable[str]) -> str:
 
 
 def mistake(error: Exception) -> str | None:
-    """Return one line on an error that the user can mend, a mistake or a full disk; None for a bug."""
+    """Return one line on a mistake, full disk or lack of memory, which the user can mend; None for a bug."""
     if is_out_of_memory(error):
         return f"out of memory: {' '.join(str(error).split())[:200]}"
     return one_line(error) if isinstance(error, ValueError | OSError) or is_of_hydra(error) else None
@@ -66,7 +66,7 @@ def first_problem(error: ValidationError) -> str:
         problem = next(unknown, problem)
     parts = [str(part) for part in problem["loc"]]
     if parts[:1] in (["data"], ["model"]):
-        del parts[1:2]  # pydantic adds the section's name, which is no part of the key
+        del parts[1:2]  # pydantic adds the tag of the union: the value of data.reader or model.name
     key = ".".join(parts)
     if problem["type"] == "union_tag_invalid":
         context = problem["ctx"]

@@ -28,7 +28,7 @@ def outside_norms() -> list[str]:
 def find_outside(name: str, path: str | None) -> Any:
     """Return the class at `path`, package.module:Class, or else of the entry point `name`, or else None.
 
-    A norm of the suite goes before an entry point of its name. Raises ValueError if the import fails.
+    A norm of the suite goes before an entry point of its name. ValueError if the class cannot be imported.
     """
     if (location := _module_and_class(name, path)) is None:
         return None

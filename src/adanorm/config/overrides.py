@@ -15,8 +15,8 @@ COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale")  # groups with one
 GROUPS = ("task", "norm", "scale", *COMBINATIONS, "preset", "logger")
 REQUIRED = ("task", "norm", "scale")  # groups in which every run has a choice
 LOCATIONS = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
-# Settings that a grid sets itself: overriding one would turn a cell into another, or give it numbers that
-# no table explains.
+# Settings that no override of a grid may change: it would turn a cell into another, or give it numbers
+# that no table explains.
 FIXED = ("task", "norm", "seed", "scale", "runs", *COMBINATIONS, "updates", "norm.name", "norm.path")
 FIXED_WITHIN = ("task", "hydra")  # sections in which a grid allows no override
 # Overrides that leave a grid's cells as they are, in a spelling that needs no parsing.

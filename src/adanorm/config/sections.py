@@ -116,10 +116,10 @@ class NormConfig(Config):
 
 
 class SegmentConfig(Config):
-    """How a text is cut into segments; all but `length` is for attention, not for a recurrent state."""
+    """How a text is cut into segments; only models with attention have more than `length`."""
 
     length: Positive  # positions per segment
-    memory: Positive | None = None  # earlier positions that attention sees
+    memory: Positive | None = None  # positions kept from before the segment, which attention sees too
     clamp: Positive | None = None  # the largest distance; greater ones count as this
     same_length: bool = False
 

@@ -30,7 +30,7 @@ def sh(*words: object) -> None:
         for line in process.stdout or ():
             print(line, end="")
     if process.returncode:
-        raise SystemExit("It ended with an error, which the last lines above tell.")
+        raise SystemExit("It ended with an error: see the last lines above.")
 
 
 if shutil.which("nvidia-smi"):
@@ -57,8 +57,8 @@ KEPT.mkdir(exist_ok=True)
 print(KEPT)
 # %% [markdown]
 # ## The code
-# It is the suite at the commit named above. To install it takes a few minutes. PyTorch stays what it is
-# here, if it is here, since it fits the GPU's driver.
+# It is the suite at the commit named above. Installing it takes a few minutes. If PyTorch is installed
+# here, that version stays, since it fits the GPU's driver.
 # %%
 CODE = HERE / f"adanorm-{COMMIT[:8]}"
 if not CODE.exists():

@@ -85,7 +85,7 @@ def on_record(
 ) -> Records:
     """Return the evidence for comparisons by task and quantity, according to their plans.
 
-    `scales` has the scale of each task; `norms` are more than the registered ones.
+    `scales` has the scale of each task; `norms` are added to the registered ones.
     """
     records = {}
     for task, quantity, plan in dict.fromkeys((c.task, c.quantity, c.plan) for c in comparisons):

@@ -88,7 +88,7 @@ def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
-    """Return the values of environment.json; raises ValueError if these are not as the suite writes them."""
+    """Return the values of environment.json; ValueError if it, packages or arithmetic is no JSON object."""
     values = json_object("environment.json", content)
     if not all(isinstance(values.get(key, {}), dict) for key in ("packages", "arithmetic")):
         raise ValueError("environment.json: packages or arithmetic is no JSON object")

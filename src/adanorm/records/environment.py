@@ -79,7 +79,7 @@ def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: environment[key] for key in ORIGIN if key in environment}, **digest}
 
 
-# Environment variables that hold libraries to fewer instructions than the processor has.
+# Environment variables that hold libraries to fewer instructions, or choose the library of products.
 HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 

@@ -26,7 +26,7 @@ class HeldError(ValueError):
 
 
 class RunFolder:
-    """The files of a run, or of an analysis, whose `rows` have another name. The last is result.json."""
+    """The files of a run, or of an analysis, whose `rows` have another name; result.json is written last."""
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
         self.path, self.rows = path, path / rows

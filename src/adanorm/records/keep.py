@@ -57,7 +57,7 @@ def kept(name: str) -> Record:
 def lay_out(entry: Record, into: Path) -> Path:
     """Write the files of a kept record, byte for byte, into a folder of runs; return the record's folder.
 
-    Raises ValueError if the record is not whole, a file is not what its result says, or one is there already.
+    Raises ValueError if the record is not whole, a file is not what its result says, or a record is there.
     """
     result = entry.ended
     if result is None:

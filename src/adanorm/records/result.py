@@ -63,7 +63,7 @@ class Result(Ended):
     steps: int | None = None
     seconds: float | None = None
     cpu_seconds: float | None = None  # processor time; older records lack it
-    computed_by: list[dict[str, Any]] | None = None  # by start, if starts differ: what computed it
+    computed_by: list[dict[str, Any]] | None = None  # what computed each start, if the starts differ
     averaged: list[int] | None = None  # the updates whose weights were averaged
     signatures: dict[str, str] | None = None  # by metric: how it was computed
     diverged: str | None = None  # the reason

@@ -97,7 +97,7 @@ def _texts(file: Path, key: str, state: object) -> dict[str, list[str]]:
 
 
 def _parse(file: Path, parse: Callable[[Path, Any], Value]) -> Iterator[Value]:
-    """Yield what `parse` returns of a file and each line's JSON; warn of a line that is no record."""
+    """Yield parse(file, values) for the JSON values of each line; warn of a line that is no record."""
     for number, text in enumerate(file.read_bytes().splitlines(), 1):
         try:
             value = parse(file, json.loads(_text(text)))

@@ -64,9 +64,9 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
             f"{paper.task.name}: {lack}; put it into {folder}/ of a mirror folder and"
             " name that with ADANORM_MIRROR or data.mirror"
         )
-    cost = "its record is here" if has_mini_record else f"a run takes {_span(mini)}"
+    remark = "its record is here" if has_mini_record else f"a run takes {_span(mini)}"
     too_long = f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
-    print(f"scale mini: {missing or too_long}; {cost}", flush=True)
+    print(f"scale mini: {missing or too_long}; {remark}", flush=True)
     return [*others, "scale=mini"]
 
 

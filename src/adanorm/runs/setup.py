@@ -1,4 +1,4 @@
-"""What computes a run, an analysis or trained weights: device, data, model, norms."""
+"""Prepares device, data, model and norms of a run, also for analyses and for trained weights."""
 
 import os
 import shutil

@@ -104,11 +104,11 @@ class RunCheckpoints:
         if path.exists():
             path.replace(_previous_path(path))
         save(path, {"format": FORMAT, "run": path.parent.name, "writers": self.writers, **saved})
-        latest = list(saved["state"]["kept"])
-        files = {_weights_file(path.parent, update) for _, update in [*latest, *self._previous]}
+        to_average = list(saved["state"]["kept"])
+        files = {_weights_file(path.parent, update) for _, update in [*to_average, *self._previous]}
         for file in {*path.parent.glob("kept-*.pt")} - files:
             file.unlink(missing_ok=True)
-        self._previous = latest
+        self._previous = to_average
 
     def latest(self, path: Path) -> dict[str, Any] | None:
         """Return the latest whole checkpoint that the first process finds, or None; remove broken ones."""
