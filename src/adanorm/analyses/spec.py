@@ -95,7 +95,7 @@ def observers_module(name: str) -> str:
 
 
 def load_analysis(name: str, values: Mapping[str, str] | None = None) -> Analysis:
-    """Return an analysis by name, with the user's own `values`; raises ValueError for what is not allowed."""
+    """Return an analysis by name, with the user's `values`; raises ValueError for a wrong name or value."""
     hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
     check_known("analysis", [name], choices("analysis"), hint)
     fields = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}

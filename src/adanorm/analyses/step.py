@@ -192,7 +192,7 @@ def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> t
         if not (gradients and z.requires_grad):
             return None
         if z is arguments[0]:
-            z = z.view_as(z)  # with w/o Norm z is x: its hook must run before that of x
+            z = z.view_as(z)  # norm `none`: z's hook must run before x's
         z.register_hook(lambda gradient: setattr(call, "dz", gradient.detach()))  # type: ignore[no-untyped-call]
         return z
 

@@ -46,7 +46,7 @@ class Trial:
     runs: str  # the folder of its records
     launch: Launch
     columns: list[Column]
-    left_out: Sequence[str] = ()  # one line per task without room in the budget, or without data
+    left_out: Sequence[str] = ()  # one line per task that the budget, the data or the norms rule out
     identity: str = ""  # digest of the norms' settings and code
     spent: float = 0.0  # seconds that this identity has taken; kept in a file for a second start
     failed: list[str] = field(default_factory=list)  # tasks with a run that failed

@@ -73,7 +73,7 @@ class Rule(Config):
 
     families: dict[str, Family]  # comparisons whose p-values are corrected together, over all columns
     quantities: dict[str, Compares] = Field(default_factory=dict)  # for families of other than test scores
-    margins: dict[str, Margin] = Field(default_factory=dict)  # for tasks that lack one in conf/claims
+    margins: dict[str, Margin] = Field(default_factory=dict)  # by task, instead of those in conf/claims
     beyond_margin: bool = False  # better and worse need an estimate beyond the margin
     with_columns_of: tuple[str, ...] = ()  # studies whose columns are part of the families
     improves_on: Positive | None = None  # an improvement is better on so many columns, worse on none

@@ -35,7 +35,7 @@ Changes = Annotated[tuple[str, ...], AfterValidator(check_fixed)]
 Overrides = Annotated[Changes, AfterValidator(check_each_once)]
 Budget = Annotated[Changes, EachOnce]  # each is tried alone
 
-# readme: README's table; curves: of every task at this scale; norm-guide: its scores; latex: TeX, too.
+# readme: README's table; curves: for every task at this scale; norm-guide: its scores; latex: also as TeX.
 Role = Literal["readme", "curves", "figure", "norm-guide", "latex", "square"]
 
 

@@ -141,7 +141,7 @@ class Parsing(TrainingTask):
         return parsed
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return attachment scores (%) of two chains: every word under its left, or its right, neighbor."""
+        """Return attachment scores (%) of words under the left (or right) neighbor, an end under the root."""
         trees = self.trees[split]
         left = [([*range(len(tree))], ["_"] * len(tree)) for tree in trees]
         right = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]

@@ -112,7 +112,7 @@ class Translation(TrainingTask):
         return {kind: ngram_counts(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()}
 
     def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
-        """Return outputs and references for each kind of BLEU; compound BLEU is for German alone."""
+        """Return outputs and references by kind of BLEU; compound BLEU splits hyphens, for German alone."""
         texts = self.corpus.beside_references(split, outputs)
         into_german = self._data.languages[1] == "de"
         return {kind: sides(kind, *texts) for kind in KINDS if kind != "compound_bleu" or into_german}
@@ -180,7 +180,7 @@ def label_smoothed_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> 
     """Return the label-smoothed cross-entropy summed over rows, in nats, as fairseq defines it.
 
     Logits (N, V), targets (N,). A share `smoothing` of the probability is spread over the other
-    V - 1 classes (Szegedy et al. 2016). There are no second derivatives.
+    V - 1 classes (Szegedy et al. 2016). The gradient can be taken once.
     """
     classes = logits.shape[1]
     spread = smoothing * classes / (classes - 1)  # its counterpart over all V classes

@@ -29,7 +29,7 @@ class ByExample:
 
 
 def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
-    """Return the comparison of two norms, seed by seed; None without counts of the same two or more examples.
+    """Return two norms compared seed by seed; None unless all runs counted equally many examples, at least 2.
 
     Raises ValueError if the seeds belong to several series.
     """

@@ -41,7 +41,7 @@ class TaskResult:
 
     @property
     def ps(self) -> tuple[float, ...]:
-        """The p for the claim to hold here, for its contrary, and for no gain that matters. Small: shown."""
+        """The p of the tests for the claim here, its contrary and no gain that matters. Small: shown."""
         return tuple(self.pair.p_of(one) for one in TESTED[self.claim.bound])
 
 
@@ -56,7 +56,7 @@ class ClaimResult:
 
     @cached_property
     def ps(self) -> tuple[float, float, float]:
-        """The p for the claim, for its contrary, and for no gain that matters, by partial conjunction.
+        """The p of the tests for the claim, its contrary and no gain that matters, by partial conjunction.
 
         A claim on at least u of n tasks is contradicted if its contrary is true on n - u + 1.
         """
@@ -163,7 +163,7 @@ class TaskAnswer:
     plan: str
     comparison: Comparison | None
     pairs: int  # number of seeds that both norms have under the plan
-    next_look: int | None  # number of seeds at the next look; None after the last
+    next_look: int | None  # number of seeds at the next look; None after the last, and in the first plan
     family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979); 1 without a comparison
     before: "TaskAnswer | None" = None  # what the first plan decided, if a later one has looked since
     setback: str = ""  # norms with runs that diverged or did not learn; then there is no comparison
@@ -206,7 +206,7 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
 def _over_folds(
     name: str, claim: Claim, task: str, runs: str | None
 ) -> tuple[Comparison | None, int, list[Evidence]]:
-    """Return the comparison of the folds' mean gaps at the last look, the seeds of every fold, records."""
+    """Return the folds' mean gaps compared at the last look, the seeds that every fold has, and records."""
     registered, plan, (better, worse) = preregistration(), preregistration().plans[name], claim.norms(task)
     settings, quantity = [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)], plan.quantity
     folds = [evidence(task, plan.scale, quantity, runs=runs, overrides=own, plan=name) for own in settings]

@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides the sign: the norms differ if it excludes 0 (95 % in a fixed plan)."""
+        """The gap's interval: it excludes 0 if p, uncorrected, is below `level` (95 % in a fixed plan)."""
         return student_interval(self.gap, self.error, self.df, self.levels.difference)
 
     @property
@@ -180,8 +180,8 @@ def compare(
     """Return the comparison of the first norm with the second, over the seeds that both have.
 
     Larger scores are better, so negate a loss. A difference below `margin` does not matter. None with fewer
-    than two shared seeds or equal gaps: they show no noise. Raises ValueError for a margin, a level, lists of
-    different lengths or scores that are out of range.
+    than two shared seeds or equal gaps: they show no noise. Raises ValueError for a margin or level out of
+    range, for lists of different lengths and for scores that are not finite.
     """
     if not 0 < margin < math.inf:
         raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")

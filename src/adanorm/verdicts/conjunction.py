@@ -18,10 +18,10 @@ Two: TypeAlias = tuple[str, str]
 
 
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
-    """Return the p for a hypothesis to be true on at least `at_least` data sets; `ps` has one p per data set.
+    """Return p of the test that a hypothesis is true on `at_least` data sets or more; `ps`: by data set.
 
     The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini & Heller
-    2008). For all data sets: the largest, an intersection-union test (Berger 1982). It needs no correction.
+    2008). For all data sets: the largest, an intersection-union test (Berger 1982), without any correction.
     """
     from scipy.special import chdtrc
 
@@ -56,8 +56,8 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the mean gap of comparisons with one unit and one margin, all with the same weight.
 
     Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds would favor
-    variances that are too small by chance. The levels are the strictest of all looks. Raises ValueError if
-    there are no comparisons, or if one is None.
+    comparisons whose variance is too small by chance. The levels are the strictest of all looks. Raises
+    ValueError if there are no comparisons, or if one is None.
     """
     if not comparisons or None in comparisons:
         raise ValueError(f"comparisons={[*comparisons]}: must be one or more, and none of them None")

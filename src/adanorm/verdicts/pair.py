@@ -144,13 +144,13 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
         variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
     )
     spread = variance.of_difference(worse, better)
-    task, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
+    task_and_scale, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
     sd = spread.sd if spread else None
-    return Pair(*task, (better, worse), sides, tuple(seeds), comparison, sd, looks, gaps)
+    return Pair(*task_and_scale, (better, worse), sides, tuple(seeds), comparison, sd, looks, gaps)
 
 
 def until_last_look(variance: TaskVariance, better: str, worse: str, plan: str | None) -> TaskVariance:
-    """Return a task's scores without the seeds that two norms share beyond the plan's last look."""
+    """Return a task's scores without the seeds that two norms share beyond the last look they reach."""
     looks, shared = preregistration().looks_of(plan), variance.shared(worse, better)
     reached = [look for look in looks.after if plan is None or look <= len(shared)]
     late = {*shared[reached[-1] :]} if reached else {*()}
@@ -204,7 +204,7 @@ def compared(
     """Return the comparison of gaps, one per seed; None below two gaps, without a variance, or off a look.
 
     More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan. Its levels hold for
-    tests by the comparison's own variance. A `plan` after the first is read at its looks only.
+    tests by the comparison's own variance. A later `plan`, and one that `goes_on`, has looks only.
     """
     looks, looks_alone = preregistration().looks_of(plan), plan is not None or goes_on
     is_look = len(gaps) in (looks.after if looks_alone else looks.after[1:])

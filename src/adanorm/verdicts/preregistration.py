@@ -139,7 +139,7 @@ class Preregistration(Config):
         return self.plans[plan].quantity if plan and quantity == "test" else quantity
 
     def scale_of(self, task: str, scale: str) -> str:
-        """Return the scale of the deciding runs: `paper` instead of `small` if a CPU can train the task."""
+        """Return the scale of the deciding runs: `paper`, not `small`, if a CPU can train the task at it."""
         return "paper" if scale == "small" and task not in self.small else scale
 
     @property

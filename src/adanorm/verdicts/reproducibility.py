@@ -18,7 +18,7 @@ class Agreement(NamedTuple):
     norms: int
     upheld: int  # pairs of norms in the same order in both
     ordered: int  # pairs of norms that the paper orders
-    p_upheld: float | None
+    p_upheld: float | None  # of Kendall's test, one-sided; None for all tasks together
     spearman: float | None  # None if either column does not vary
     pearson: float | None
     variation: float  # the mean of `variation(ours, the paper's)` over norms

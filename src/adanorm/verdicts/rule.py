@@ -96,7 +96,7 @@ def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str
 
 
 def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
-    """Return whether a row is better in `columns` columns and worse in none; None if answers are missing."""
+    """Return whether a row is better in `columns` columns or more, worse in none; None if still open."""
     answers = [decision.answer for decision in decisions]
     if None in answers and "worse" not in answers:
         return None
@@ -104,7 +104,7 @@ def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
 
 
 def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None:
-    """Return whether one-sided tests show a row no worse by the margin in any column; None without runs."""
+    """Return whether each column shows, one-sided, a row not worse by the margin; None if one lacks runs."""
     tests = [one for column in columns if (one := _compare((first, second), column)) is not None]
     level = preregistration().level
     return all(one.p_of("not inferior") < level for one in tests) if len(tests) == len(columns) else None

@@ -38,14 +38,14 @@ def claim_sentence(result: ClaimResult) -> str:
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
     by = "" if claim.quantity == "test" else f" by the {QUANTITIES[claim.quantity]}"
     by_task = {title(task.task): task for task in result.run}
-    wins = [name for name, task in by_task.items() if task.holds]
+    hits = [name for name, task in by_task.items() if task.holds]
     needed, missing = claim.needed(result.scale), len(result.tasks) - len(result.run)
     several = len(result.tasks) > 1
     if several:
-        tasks = f"{count(len(wins))} of {data_sets(len(result.tasks))}{f' ({listed(wins)})' if wins else ''}"
-        finding = f"shown on {tasks}, claimed on {count(needed)}"
+        share = f"{count(len(hits))} of {data_sets(len(result.tasks))}{f' ({listed(hits)})' if hits else ''}"
+        finding = f"shown on {share}, claimed on {count(needed)}"
     else:
-        finding = f"{'shown' if wins else 'not shown'} on {title(result.tasks[0].task)}"
+        finding = f"{'shown' if hits else 'not shown'} on {title(result.tasks[0].task)}"
     by_words = {
         words: [name for name, task in by_task.items() if task.pair.answer == answer and not task.holds]
         for answer, words in ANSWERS.items()
@@ -76,7 +76,7 @@ def conditions(claim: Claim, scale: str) -> str:
 
 
 def claim_closing(result: ClaimResult) -> str:
-    """Return what would close an open claim, by task: seeds and core-hours; '' if it is not open."""
+    """Return what would close a claim, by task: seeds with core-hours, or runs; '' if it is decided."""
     if result.verdict in ("supported", "contradicted", "no such gain"):
         return ""
     pairs = [(title(task.task), task.pair) for task in result.run if task.pair.answer == "open"]

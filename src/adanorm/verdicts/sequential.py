@@ -180,8 +180,8 @@ def seeds_needed(
 ) -> int | None:
     """Return the fewest seeds with which a plan with one look has its power; None if MOST_SEEDS are too few.
 
-    The variance has n - 1 + prior_df degrees of freedom. A difference is a two-sided t-test. Equivalence is
-    two one-sided tests of norms that do not differ, with power 2 P - 1, where P is that of one test.
+    The variance has n - 1 + prior_df degrees of freedom. A difference takes a two-sided t-test. Equivalence
+    takes two one-sided tests; for norms that do not differ their power is 2 P - 1, with P that of one test.
     """
     if effect == 0:
         return None

@@ -125,7 +125,7 @@ class Prediction(NamedTuple):
 
 
 def prediction(number: float, *, rounding: float, mean: float, count: int, spread: Spread) -> Prediction:
-    """Return where a published number lies among possible further runs, given the mean of `count` runs.
+    """Return where a number lies among possible further runs, given the mean of `count` runs.
 
     One more run scores mean + t s sqrt(1 + 1/n), with Student's t on the spread's degrees of freedom. The
     number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the verdicts' limits of p.

@@ -15,7 +15,7 @@ from adanorm.analyses.step import Step, Values, difference, l2_norm
 
 
 def observe(step: Step) -> Values:
-    """Return |G - G'| (`shift`), |G - G'| / |G| (`relative`) and cos(G, G') (`cosine`) of each later layer.
+    """Return |G - G'| (`shift`), |G - G'| / |G| (`relative`) and cos(G, G') (`cosine`) of each layer.
 
     A layer is a module with parameters of its own, in the order of the forward pass. The first is left out:
     nothing before it can shift. Norms are updated in this order too, but are not measured, so that all

@@ -18,7 +18,7 @@ from adanorm.reporting.figures import style
 from adanorm.reporting.text import seeds
 
 PARTS = {"train": "training", "valid": "validation"}
-LONG = 10  # evaluations: the start of a longer curve may be left out
+LONG = 10  # evaluations: the start of a curve with this many may be left out
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where the paper's unit may differ from ours
 SQUEEZED = 0.25  # share of a panel's range: norms above a larger gap squeeze the others
 

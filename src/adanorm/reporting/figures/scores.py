@@ -81,7 +81,7 @@ def _draw(
         axes.text(0.02, y, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
     if scores := [*drawn_scores(cell).values()]:
         mean = fmean(scores)
-        if spread is not None and len(scores) > 1:  # None if no run of the column learned
+        if spread is not None and len(scores) > 1:  # None if no row without setback has two seeds
             reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(len(scores))
             axes.plot([mean - reach, mean + reach], [y, y], color=look.color)
         axes.plot(mean, y, color=look.color, marker=look.marker, markersize=4)
@@ -199,7 +199,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 
 
 def _panels(table: Table) -> dict[Panel, Points]:
-    """Return each panel's rows by line, lowest value of the setting first; only lines with an ended run."""
+    """Return each panel's rows by line, lowest setting first; only lines with an ended or undefined row."""
     study, panels = table.study, dict[Panel, Points]()
     labels: list[str | None] = [*dict.fromkeys(row.panel for row in study.rows.values() if row.panel)]
     for quantity, task, label in product(study.draws, study.columns, labels or [None]):

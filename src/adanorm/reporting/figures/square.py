@@ -13,7 +13,7 @@ from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 
-GRADIENTS = ("neither", "mean", "variance", "both")  # derivatives in a gradient; each is divided by std
+GRADIENTS = ("neither", "mean", "variance", "both")  # derivatives in each; every gradient is divided by std
 ARMS = {  # the norm for each gradient, by how the value is normalized
     "as it is": ("grad-scale", "grad-mean", "grad-variance", "grad-only"),
     "normalized": ("detachnorm", "detach-var", "detach-mean", "layernorm-simple"),
