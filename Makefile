@@ -1,4 +1,4 @@
-# The targets; each is one line over `adanorm COMMAND`.
+# The targets; most are one line over `adanorm COMMAND`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

@@ -60,7 +60,7 @@ def write(project: Path) -> None:
 
 
 def problems(project: Path) -> list[str]:
-    """Return what is faults with the locks of a project, one line each."""
+    """Return the faults of a project's locks, one line each."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
     texts = [*declared["dependencies"], *chain(*declared["optional-dependencies"].values())]
     direct = {canonicalize_name(Requirement(text).name) for text in texts} - {declared["name"]}

@@ -107,7 +107,7 @@ def free_port() -> int:
 
 
 def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
-    """Train in up to `largest` processes; return the exit code, 0 if all ended well."""
+    """Train in 2, 1 and `largest` processes in turn; return the exit code, 0 if all ended well."""
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
     # Loaded once, for all processes, with no GPU visible: a used GPU cannot be shared with a forked process,
     # and even counting GPUs, as fairseq does at import, may use them.

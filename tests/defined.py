@@ -7,7 +7,7 @@ from adanorm.norms import norm_factory
 
 
 def norms_of(task: str) -> list[str]:
-    """Return the names of the norms that are defined in a task, as it is configured under them."""
+    """Return the names of the norms that are defined in a task, under its settings for each."""
     runs = [cached_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
     trials = {run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs}
     return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]

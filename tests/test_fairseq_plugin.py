@@ -43,7 +43,7 @@ def test_fairseq_trains_validates_by_bleu_and_generates_with_a_norm_of_the_suite
     assert trained.returncode == 0, trained.stderr[-2000:]
     best = tmp_path / "saved" / "checkpoint_best.pt"
     counts: list[Any] = [np.ndarray, np.dtype, np.dtypes.Int64DType, np.zeros(0).__reduce__()[0]]  # n-grams
-    with torch.serialization.safe_globals([argparse.Namespace, *counts]):  # all that is no plain data in it
+    with torch.serialization.safe_globals([argparse.Namespace, *counts]):  # all that is not plain data
         weights = torch.load(best, weights_only=True)["model"]
     assert "encoder.layers.0.final_layer_norm.weight" in weights, "the inner norms stay LayerNorm"
     assert "encoder.layer_norm.weight" not in weights, "AdaNorm has no parameters"

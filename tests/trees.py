@@ -26,7 +26,7 @@ def projective(count: int, seed: int, *, labels: tuple[str, ...] = ()) -> Tree:
 
 
 def any_tree(count: int, seed: int) -> Tree:
-    """Return a random tree, likely with crossing arcs: each word hangs on an earlier of a random order."""
+    """Return a random tree, likely with crossing arcs: a word's head comes before it in a random order."""
     source = random.Random(seed)
     order = source.sample(range(count), count)
     heads = [0] * count

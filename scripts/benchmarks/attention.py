@@ -1,7 +1,7 @@
 """Relative attention against the paper's equations as written: `python -m scripts.benchmarks.attention`.
 
 Both sides have the same model, weights and batch. The other side computes einsum, relative shift and softmax
-as written, and autograd keeps its own tensors. As many threads as torch takes. The ratios are speed and peak
+as written, and saves all that autograd needs. As many threads as torch takes. The ratios are speed and peak
 memory, ours : the other's, each measured in processes of its own.
 """
 

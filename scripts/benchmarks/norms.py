@@ -3,7 +3,7 @@
 Five sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias, the eager
 backend where there is one, the authors' formulation of the paper's norms, and a copy. Norms over positions
 see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing at its site and is not measured.
-`teams` are the numbers of threads on the CPU. `devices=cuda` limits the devices, `norms=rmsnorm,adanorm` the
+`teams`: CPU thread counts; a GPU is measured too (`devices=cuda`: alone); `norms=rmsnorm,adanorm` limits the
 norms. Ratios: seconds, ours : other's (`processor_to_layernorm`: of all threads); bandwidth, ours : copy's.
 """
 

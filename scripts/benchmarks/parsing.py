@@ -49,8 +49,8 @@ def _parsing(task: Parsing, model: nn.Module, rounds: int) -> Row:
 
     def scores(ids: list[int]) -> list[float]:
         with torch.inference_mode():
-            scores: list[float] = model(torch.tensor([ids]))[0].tolist()
-        return scores
+            logits: list[float] = model(torch.tensor([ids]))[0].tolist()
+        return logits
 
     def plain() -> list[list[int]]:
         return [plain_parser.parse(tree, task.vocabulary, scores) for tree in trees]

@@ -38,8 +38,8 @@ def only_folder(runs: Path) -> Path:
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in records]
+    evaluations = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in evaluations]
 
 
 def test_a_run_leaves_its_record_and_is_not_made_twice(

@@ -54,7 +54,7 @@ def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
 
 
 REFUSED = [
-    # what is named
+    # names
     ("norm=none norm.params.gain=false", "norm.params.gain=false: none has no such parameter; it takes"),
     ("norm=adanorm norm.params.q=1", "adanorm has no such parameter; it takes k, C"),
     ("norm=my_norm.MyNorm", "weightnorm; a norm of your own is norm=my_norm:MyNorm"),
@@ -87,7 +87,7 @@ REFUSED = [
     ("norm.placement=[]", "placement []: names no site"),
     ("norm.placement=[[a]]", "norm.placement=[['a']]: input should be a valid string"),
     ("norm.placement=3", "norm.placement=3: input should be a valid string or a valid list"),
-    # what goes together
+    # settings that do not fit together
     ("model.norm_position=x", "norm_position='x': choose pre, post"),
     ("model.norm_position=mix model.layers=1", "1 post layers of 1 leave none that is pre"),
     ("model.dim=15 model.heads=3", "dim 15: must be even"),
@@ -185,10 +185,10 @@ def test_a_number_is_accepted_within_its_range_alone(task: str, key: str) -> Non
         with pytest.raises(ValueError, match=rf"{key.rpartition('.')[2]}.*(should (be|have)|is missing)"):
             compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
     for value in accepted:
-        setting: object = compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
+        part: object = compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
         for name in key.split("."):
-            setting = getattr(setting, name)
-        assert json.loads(json.dumps(setting)) == json.loads(value)
+            part = getattr(part, name)
+        assert json.loads(json.dumps(part)) == json.loads(value)
 
 
 def test_a_section_is_frozen_and_refuses_infinity() -> None:

@@ -247,7 +247,7 @@ def test_a_job_composes_under_every_launcher_with_its_own_overrides(name: str) -
     assert config.hydra.runtime.choices.launcher == name
 
 
-def test_ray_gets_all_gpus_and_one_core_per_worker_unless_it_runs_already() -> None:
+def test_ray_runs_ask_for_gpus_if_there_are_any_and_a_new_cluster_has_a_core_per_worker() -> None:
     facts = load_facts("ray")
     own = launch("ray", facts, devices=("0", "1")).overrides()
     assert own[3:] == ["hydra.launcher.ray.remote.num_gpus=2", "+hydra.launcher.ray.init.num_cpus=3"]

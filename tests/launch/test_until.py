@@ -60,7 +60,7 @@ def carried_out(
 ADANORM = [Followed(task, "adanorm", "layernorm") for task in ("rt", "mnist")]
 
 
-def test_comparisons_are_those_of_claims_between_rows_of_the_study() -> None:
+def test_comparisons_are_those_of_claims_that_rows_of_the_study_can_show() -> None:
     comparisons = followed([("rt", "layernorm"), ("rt", "adanorm"), ("mnist", "adanorm")], "paper")
     assert comparisons == [Followed("rt", "adanorm", "layernorm", plan="fresh")]
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")

@@ -20,7 +20,7 @@ from tests.conftest import Smoke
 from tests.networks import network
 
 INPUTS = {  # of each network, and its number of sites
-    "sentence_encoder": (torch.randint(1, 20, (3, 5)), 5),  # two a layer and the closing one
+    "sentence_encoder": (torch.randint(1, 20, (3, 5)), 5),  # two per layer and the closing one
     "mnist_cnn": (torch.randn(3, 1, 28, 28), 2),
     "vgg": (torch.randn(3, 3, 32, 32), 3),
     "deep_linear": (torch.randn(3, 5), 5),

@@ -116,7 +116,7 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def test_an_update_at_the_papers_size_starts_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU is limited by the kernels it is given: chunks of a CPU's cache would make it 42,647."""
+    """Starting kernels limits a GPU: with chunks sized for a CPU's cache they would be 42,647."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
     run = compose_experiment(["task=enwik8", "norm=layernorm", "scale=paper"])
     with torch.device("meta"):

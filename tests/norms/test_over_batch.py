@@ -264,7 +264,7 @@ def test_powernorm_after_warmup_follows_algorithm_2(B: int, padding: int) -> Non
         square = 0.8 * square + 0.2 * x.square().mean(0)
     torch.testing.assert_close(norm.eval()(x), gain * x / (square + 0.01).sqrt() + bias)
     norm.train()(x[:0])
-    torch.testing.assert_close(norm.running_square, square)  # which evaluation and no rows leave as it is
+    torch.testing.assert_close(norm.running_square, square)  # not moved by evaluation or without rows
 
 
 if __name__ == "__main__":  # one of the processes that share batches

@@ -122,7 +122,7 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys: tuple[st
         ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
     ],
 )
-def test_missing_rows_make_a_record_uncounted(run: Experiment, rows: list[int | str], expected: str) -> None:
+def test_a_record_lacking_rows_is_not_counted(run: Experiment, rows: list[int | str], expected: str) -> None:
     path = run.folder() / "metrics.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("".join(f"{lines[row] if isinstance(row, int) else row}\n" for row in rows))

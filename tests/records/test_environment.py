@@ -53,7 +53,7 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_the_differen
     assert not dirty()
     committed = environment.origin(described())
     assert committed["commit"] == edited["commit"] == environment.commit()
-    assert len({edited["changes"], more["changes"], committed.get("changes")}) == 3, "resumed, they are told"
+    assert len({edited["changes"], more["changes"], committed.get("changes")}) == 3, "told apart if resumed"
     (tmp_path / "changes.patch").write_bytes(patch)
     git("apply", "changes.patch")
     assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"

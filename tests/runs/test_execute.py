@@ -1,4 +1,4 @@
-"""A run as a whole: what is refused before it, what it is started with, and who takes it up."""
+"""A run as a whole: what is refused before it, how it starts, and how it resumes."""
 
 import shutil
 import subprocess

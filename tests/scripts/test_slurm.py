@@ -1,4 +1,4 @@
-"""Scripts in bash: those for SLURM, where a program that prints takes the place of srun, and regenerate."""
+"""Scripts in bash: those for SLURM, with a program that prints for srun, and regenerate."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The deep linear network's least squares, held to numpy's and to torch's own."""
+"""The deep linear network's least squares, against numpy's and torch's own."""
 
 import numpy as np
 import pytest

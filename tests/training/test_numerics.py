@@ -38,7 +38,7 @@ def test_an_optimizer_is_torchs_to_rounding_and_goes_on_from_its_saved_state(
     optimizer, reference = make_optimizer(ours, settings), pytorchs_optimizer(theirs, settings)
     assert optimizer.param_groups[0]["fused"], "one pass over memory, whose rounding the records have"
     for update in range(50):
-        if update == 20:  # a run that was stopped and goes on
+        if update == 20:  # the run is stopped and resumed
             saved = optimizer.state_dict()
             optimizer = make_optimizer(ours, settings)
             optimizer.load_state_dict(saved)

@@ -48,7 +48,7 @@ def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
     settings = smoke("training.max_updates=10050").training.model_copy(update={"max_epochs": None})
     with Progress(settings, 6, "accuracy", shown=True) as progress:
         clock.now += 60
-        progress.show(State(update=40), 20)  # of a run that goes on: how long that update took is not known
+        progress.show(State(update=40), 20)  # a resumed run: the time of that update is unknown
         for update, seconds in ((41, 20.0), (50, 10.0), (51, 29.0)):
             clock.now += seconds
             state = State(epoch=2, position=10, update=update, loss_sum=5.0, loss_units=2)

@@ -61,7 +61,7 @@ def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
             assert one.counts, one.folder
 
 
-def test_gap_and_errors_follow_from_the_examples_that_differ_and_the_digest_from_all(tmp_path: Path) -> None:
+def test_gap_and_errors_come_from_examples_that_differ_and_the_digest_from_outputs(tmp_path: Path) -> None:
     write(tmp_path, [2, 4])
     one = not_none(comparison(tmp_path, [2, 4]))
     assert (one.seeds, one.gaps, one.noise.examples) == ((2, 4), (12.5, 12.5), 32)
@@ -77,7 +77,7 @@ def test_gap_and_errors_follow_from_the_examples_that_differ_and_the_digest_from
 
 
 def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
-    """What is on record of fresh seeds changes nothing of the first plan's answer."""
+    """Fresh seeds on record change nothing in the answer of the first plan."""
     write(tmp_path, range(1, 6))
     before = comparison(tmp_path, range(1, 6))
     assert None not in not_none(before).spreads, "from five seeds on"
@@ -154,7 +154,7 @@ def test_a_later_plan_pools_the_noise_of_examples_over_all_pairs_of_norms(tmp_pa
 
 
 def test_a_gap_of_bleu_is_split_into_precision_and_brevity(tmp_path: Path) -> None:
-    """AdaNorm's outputs have a wrong word more, LayerNorm's lack it."""
+    """AdaNorm's outputs have one word more than LayerNorm's, a wrong one."""
     runs = [run_of(norm, tmp_path, task="de-en") for norm in PAIR]
     for run, length in zip(runs, (9, 10), strict=True):
         record(run, counted={"bleu": [[9, 8, 7, 6, length, 10]] * 4})
@@ -168,7 +168,7 @@ def test_a_gap_of_bleu_is_split_into_precision_and_brevity(tmp_path: Path) -> No
 def test_seeds_until_decided_allow_for_the_noise_of_examples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, seeds: set[int]
 ) -> None:
-    """Four or five of 32 examples differ, one way, in every seed: by the seeds alone that is decided."""
+    """In every seed four or five of 32 examples differ, all one way: the seeds alone would decide."""
     chosen: list[Run] = []
 
     def fail(runs: Sequence[Run]) -> list[Planned]:

@@ -1,4 +1,4 @@
-"""Which score of a run is read, and which runs the paper's number may be a measure of."""
+"""The score of a run that counts, and the runs that are compared with the paper's number."""
 
 from pathlib import Path
 from typing import Any

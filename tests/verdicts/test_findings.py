@@ -82,7 +82,7 @@ def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: P
         entries = zip(analysis.shown, published, strict=True)
         values = {quantity.name: 0.0 if entry else 1.0 for quantity, entry in entries}
         if norm == "weightnorm":
-            values["one_rescaled"] = 0.0  # which the published table denies
+            values["one_rescaled"] = 0.0  # in the published table it is no
         record_analysis(grid[norm, ""][0], summary=values)
     text = findings_markdown(str(tmp_path))
     assert "| BatchNorm | yes | no | yes | yes | yes | no | supported |" in text

@@ -113,7 +113,7 @@ def test_intervals_cover_and_equivalence_is_seldom_false(noise: str, seeds: int)
 
 def test_components_are_those_of_the_analysis_of_variance() -> None:
     crossed = components(np.array([[1.0, 2.0, 6.0], [2.0, 5.0, 8.0]]))
-    # Means 3 and 5 of seeds, 1.5, 3.5 and 7 of examples, 4 of all; what is left are halves: +-.5, -+.5, 0.
+    # The means are 3 and 5 for seeds, 1.5, 3.5 and 7 for examples, 4 for all; +-.5, -+.5 and 0 are left.
     ms_seeds, ms_examples, ms_rest = 3 * 2.0, 2 * 7.75, (4 * 0.25) / 2
     assert crossed.example_error == pytest.approx(math.sqrt((ms_examples - ms_rest) / 2 / 3))
     assert crossed == ((ms_seeds - ms_rest) / 3, (ms_examples - ms_rest) / 2, ms_rest, 2, 3)

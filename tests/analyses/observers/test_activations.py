@@ -63,5 +63,5 @@ def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None
     assert len(rows) == 2
     for row in rows:
         assert list(row["values"]) == begin(one)[1]
-        for sizes in row["values"].values():
-            assert 0 < sizes["above"] <= sizes["outside"] <= sizes["bound"] == pytest.approx(0.36)
+        for site in row["values"].values():
+            assert 0 < site["above"] <= site["outside"] <= site["bound"] == pytest.approx(0.36)

@@ -45,10 +45,10 @@ def test_the_ratio_of_variances_follows_from_the_definition() -> None:
     (g,) = torch.autograd.grad(factor * y, y, dz.double())
     assert call.dx is not None
     expected = call.dx.double().var(1, unbiased=False) * sigma**2 / g.var(1, unbiased=False)
-    sizes = gradients.statistics(call, 1e-3)
-    assert sizes["ratio"].tolist() == pytest.approx(expected.tolist(), rel=1e-4)
-    assert sizes["mean_after"].tolist() == pytest.approx(dz.mean(1).abs().tolist(), rel=1e-4)
-    assert sizes["variance_after"].tolist() == pytest.approx(dz.var(1, unbiased=False).tolist(), rel=1e-4)
+    result = gradients.statistics(call, 1e-3)
+    assert result["ratio"].tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+    assert result["mean_after"].tolist() == pytest.approx(dz.mean(1).abs().tolist(), rel=1e-4)
+    assert result["variance_after"].tolist() == pytest.approx(dz.var(1, unbiased=False).tolist(), rel=1e-4)
 
 
 def test_a_gradient_that_breaks_the_theorem_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""The distribution of what a norm hands on."""
+"""The distribution of a norm's outputs."""
 
 import pytest
 import torch

@@ -119,7 +119,7 @@ def test_the_shortest_of_several_crossing_arcs_is_lifted_first() -> None:
     assert other_order > 60
 
 
-def test_a_treebank_without_tags_in_the_chosen_column_is_refused_with_the_other(tmp_path: Path) -> None:
+def test_a_treebank_without_tags_in_the_chosen_column_is_refused_naming_the_other(tmp_path: Path) -> None:
     files = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
     with pytest.raises(ValueError, match=r"has no tags in the column xpos: data\.tags=upos reads"):
         load_treebank(parser(*files).data)  # type: ignore[arg-type]

@@ -156,7 +156,7 @@ def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
     assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
 
 
-def test_scores_over_a_setting_have_one_panel_for_each_variant_of_a_norm(tmp_path: Path) -> None:
+def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(tmp_path: Path) -> None:
     study = load_study("depth").model_copy(update={"columns": ["rt"], "seeds": (1,)})
     scores = {"LayerNorm pre, 2": 73.0, "LayerNorm pre, 8": 74.0, "LayerNorm post, 2": 72.0}
     table = scored(study, tmp_path, {(row, "rt"): [accuracy] for row, accuracy in scores.items()})
