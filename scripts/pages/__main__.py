@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.reporting.report import read_tables
 from adanorm.verdicts.claims import claim_results
 from scripts.pages.metadata import croissants, ro_crate
@@ -35,5 +35,5 @@ def pages() -> dict[Path, str]:
 if __name__ == "__main__":
     for path, text in pages().items():
         write_whole(path, text.encode())
-        print(shown(path))
+        print(path_text(path))
     draw(RESULTS / "bench" / "norms.csv")

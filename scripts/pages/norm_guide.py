@@ -12,7 +12,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted, title
 from adanorm.files import write_whole
 from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, rendered
-from adanorm.reporting.tables.notes import decided
+from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
@@ -70,7 +70,7 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
 
 def _of_table(table: Table, norm: str) -> dict[str, str]:
     """Return, by task, a norm's score in a table and the answer beside LayerNorm."""
-    decisions = chain.from_iterable(decided(table)[1].values())
+    decisions = chain.from_iterable(rule_decisions(table)[1].values())
     by_rule = {d.column.task: d.comparison for d in decisions if d.compared == (norm, BASELINE)}
     lines = {}
     for task in table.study.columns:

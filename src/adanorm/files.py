@@ -140,7 +140,7 @@ def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, CHECKSUM: checksum_of(values)}
 
 
-def whole(values: Any) -> dict[str, Any]:
+def without_checksum(values: Any) -> dict[str, Any]:
     """Return values without their checksum; raises ValueError if they differ from what was written."""
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")

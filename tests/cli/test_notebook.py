@@ -8,7 +8,7 @@ import pytest
 
 from adanorm.cli.command import dispatch
 from adanorm.config.paths import PROJECT
-from adanorm.records.contribution import read
+from adanorm.records.contribution import read_contribution
 from adanorm.records.environment import commit
 from tests.faults import command as faults
 
@@ -41,4 +41,4 @@ def test_a_notebook_resumes_an_interrupted_run_and_writes_one_file_to_send(tmp_p
     assert dispatch(["run", *run, "scale=mini", f"{runs}-mini"]) == 0
     assert dispatch([*make, "scale=mini"]) == 0
     assert "already completed" in executed(path)
-    assert len(read(tmp_path / "adanorm-gaussian-adanorm-mini.jsonl.gz")[1]) == 1
+    assert len(read_contribution(tmp_path / "adanorm-gaussian-adanorm-mini.jsonl.gz")[1]) == 1

@@ -42,7 +42,7 @@ def records_of(*runs: Experiment) -> list[reader.Record]:
 
 
 def write(path: Path, *runs: Experiment) -> str:
-    path.write_bytes(contribution.written(records_of(*runs), MACHINE, {}))
+    path.write_bytes(contribution.packed_runs(records_of(*runs), MACHINE, {}))
     return str(path)
 
 
@@ -125,7 +125,7 @@ def test_a_run_that_was_counted_after_it_was_kept_is_no_contribution(tmp_path: P
     stored = reader.record(folder)
     assert "accuracy" in stored.counts
     with pytest.raises(ValueError, match=r"it has no test_counts\.json: it was made before runs wrote one"):
-        contribution.checked(stored)
+        contribution.check_contributable(stored)
 
 
 def resealed(contents: Contents, **result: Any) -> Contents:
@@ -247,7 +247,7 @@ def test_a_norm_or_task_that_this_checkout_lacks_is_named(
     choices_here = {group: [other for other in choices(group) if other != name]}
     monkeypatch.setattr(contribution, "choices", lambda kind: choices_here.get(kind) or choices(kind))
     with pytest.raises(ValueError, match=f"^no {group} '{name}' here: its code comes first$"):
-        contribution.checked(one)
+        contribution.check_contributable(one)
 
 
 NAMES = {"another's digest": "mini-seed1-00000000", "a path": "../../../evil", "none": "", "long": "x" * 999}
@@ -264,7 +264,7 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_nothing_is_written(
     lines = {name: json.loads(line) for name, line in store.as_lines(named.name, contents).items()}
     texts = {key: lines[name][key] for name, key in store.BESIDE.items() if name in lines}
     edited = reader.Record(named, store.Line(named, lines[""], texts))
-    text = contribution.written([edited], MACHINE, {})
+    text = contribution.packed_runs([edited], MACHINE, {})
     (tmp_path / "file").write_bytes(FILES[how](gzip.decompress(text)) if how in FILES else text)
     before = files_in(tmp_path)
     with pytest.raises(ValueError, match=re.escape(f"{tmp_path / 'file'}: ")) as refused:

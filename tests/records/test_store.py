@@ -18,7 +18,7 @@ from adanorm.config.paths import ANALYSES, RUNS
 from adanorm.files import digest_of, with_checksum, write_whole
 from adanorm.records import reader, store
 from adanorm.records.check import check
-from adanorm.records.keep import keep, kept, lay_out
+from adanorm.records.keep import keep, kept_record, lay_out
 from tests.reporting.records import files_in, record, record_analysis, record_as_run, result_of, seal
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that elsewhere end a line
@@ -50,15 +50,15 @@ def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, tmp_path: Path
     assert keep(run.folder(), into=tmp_path / "store")
     where = Path("rt", "adanorm", run.folder().name)
     name = str(tmp_path / "store" / where)
-    folder = lay_out(kept(name), tmp_path / "opened")
+    folder = lay_out(kept_record(name), tmp_path / "opened")
     assert folder == tmp_path / "opened" / where
     assert files_in(folder) == before
     assert before["changes.patch"] == PATCH
     assert reader.result(folder) == reader.result(run.folder())
     with pytest.raises(ValueError, match="there is a record already"):
-        lay_out(kept(name), tmp_path / "opened")
+        lay_out(kept_record(name), tmp_path / "opened")
     with pytest.raises(ValueError, match="the store has no such record"):
-        kept("rt/adanorm/paper-seed1-00000000")
+        kept_record("rt/adanorm/paper-seed1-00000000")
 
 
 def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp_path: Path) -> None:

@@ -13,7 +13,14 @@ from torch import nn
 
 from adanorm.config.paths import PROJECT
 from adanorm.runs.setup import prepare, start_trainer
-from adanorm.training.distributed import World, init_distributed, is_of_a_lost_process, share, ties_rows, wrap
+from adanorm.training.distributed import (
+    World,
+    init_distributed,
+    is_lost_process_error,
+    share,
+    ties_rows,
+    wrap,
+)
 from scripts.processes import CASES, differences
 from tests.conftest import Smoke
 
@@ -65,9 +72,9 @@ def test_a_model_without_parameters_to_train_has_no_gradients_to_average() -> No
 def test_a_lost_process_is_distinguished_from_other_errors_and_a_lone_run_loses_none() -> None:
     lost = LOST, dist.DistBackendError("NCCL error"), dist.DistNetworkError("no answer")
     others = RuntimeError("shapes do not match"), ValueError("Connection closed by peer")
-    assert all(is_of_a_lost_process(error, World(0, 2)) for error in lost)
-    assert not any(is_of_a_lost_process(error, World(0, 2)) for error in others)
-    assert not any(is_of_a_lost_process(error, World(0, 1)) for error in (*lost, *others))
+    assert all(is_lost_process_error(error, World(0, 2)) for error in lost)
+    assert not any(is_lost_process_error(error, World(0, 2)) for error in others)
+    assert not any(is_lost_process_error(error, World(0, 1)) for error in (*lost, *others))
 
 
 def test_a_process_that_torchrun_did_not_start_is_alone_and_writes_the_records() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.verdicts.cell import cell, cell_of, level, top3, unlike_the_papers
+from adanorm.verdicts.cell import cell, cell_of, departures_from_paper, level, top3
 from adanorm.verdicts.pair import published_score
 from tests.reporting.records import record, run_in
 
@@ -63,7 +63,7 @@ def test_a_run_of_other_settings_than_the_papers_gets_no_verdict_on_its_number(
         *settings.format(tmp_path).split(),
     ]
     run = cached_experiment(chosen, runs=str(tmp_path))
-    differs = unlike_the_papers(run)
+    differs = departures_from_paper(run)
     assert differs is None if why is None else why in str(differs)
     record(run)
     assert (cell([run]).paper is None) == (why is not None)

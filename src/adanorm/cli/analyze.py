@@ -14,7 +14,7 @@ from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT, choices
 from adanorm.models.norm_sites import compatible_norm
 from adanorm.records import reader
-from adanorm.records.folder import HeldError, is_locked, shown
+from adanorm.records.folder import HeldError, is_locked, path_text
 from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
 
 USAGE = Usage(
@@ -60,7 +60,7 @@ def main(arguments: Arguments) -> None:
     for task in analysis.tasks:
         if drawing := over_updates(analysis, grid, task):
             paths += write_figure(drawing, folder / "figures")[:1]
-    print("\n".join(shown(path) for path in paths))
+    print("\n".join(path_text(path) for path in paths))
 
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:

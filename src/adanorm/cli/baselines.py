@@ -7,7 +7,7 @@ source as its own translation. Tables mark a run that is no better than the best
 from adanorm.cli.command import Arguments, Usage
 from adanorm.metrics.table import METRICS
 from adanorm.records.baselines import PATH, add_baselines
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.runs.auto_scale import experiment_of
 
 USAGE = Usage(settings="of a run", examples=("task=rt", "task=enwik8 scale=mini"))
@@ -25,4 +25,4 @@ def main(arguments: Arguments) -> None:
     for name, metrics in scores["test"].items():
         score = metrics[run.task.metric]
         print(f"{run.task.name} {run.scale}, {name}: test {metric.label} {metric.text(score)}")
-    print(shown(PATH))
+    print(path_text(PATH))

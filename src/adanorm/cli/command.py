@@ -74,7 +74,7 @@ class Arguments(NamedTuple):
 
 def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
     """Return the parsed command line; raises ValueError for an argument that the command does not take."""
-    from adanorm.config.errors import alike
+    from adanorm.config.errors import suggestion
     from adanorm.config.overrides import check_each_once
 
     spellings = {other: key for key, entry in usage.keys.items() for other in (key, *entry.also)}
@@ -97,7 +97,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
             settings.append(argument)
         elif equals and not ("/" in key and "/" in usage.name):  # a cell's row may be called k=0.2
             options = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
-            raise ValueError(f"unknown key {key!r}: {options}{alike(key, spellings)}")
+            raise ValueError(f"unknown key {key!r}: {options}{suggestion(key, spellings)}")
         else:
             names.append(argument)
     count = len(usage.name.split())

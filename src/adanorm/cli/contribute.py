@@ -14,9 +14,9 @@ from adanorm.cli.text_arguments import check_output
 from adanorm.config.errors import one_line
 from adanorm.config.titles import counted
 from adanorm.files import write_whole
-from adanorm.records.contribution import checked, golden_pairs, parsed, read, written
+from adanorm.records import contribution
 from adanorm.records.environment import describe
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 
 USAGE = Usage(
@@ -31,7 +31,7 @@ def main(arguments: Arguments) -> None:
     check_output(output := arguments.keys["output"])
     if (path := Path(output)).is_file():
         try:
-            read(path)
+            contribution.read_contribution(path)
         except ValueError:
             line = f"output={output}: exists and is no contribution; remove it or name another file"
             raise ValueError(line) from None
@@ -40,9 +40,9 @@ def main(arguments: Arguments) -> None:
         ran_here = (stored.folder / "result.json").exists()  # the store's line may be of another run of it
         record = Record(stored.folder) if ran_here else stored
         try:
-            records.append(checked(record))
+            records.append(contribution.check_contributable(record))
         except ValueError as error:
-            refusals.append(f"{shown(record.folder)}: {one_line(error)}")
+            refusals.append(f"{path_text(record.folder)}: {one_line(error)}")
     if not records:
         raise ValueError(refusals[0])
     for line in refusals:
@@ -52,7 +52,7 @@ def main(arguments: Arguments) -> None:
     from adanorm.runs.golden import golden_losses
 
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
-    content = written(records, machine, golden_losses(golden_pairs(records)))
-    parsed(content)  # refuses here what a merge would refuse
+    content = contribution.packed_runs(records, machine, golden_losses(contribution.golden_pairs(records)))
+    contribution.parse_contribution(content)  # refuses here what a merge would refuse
     write_whole(path, content)
-    print(f"{shown(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")
+    print(f"{path_text(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

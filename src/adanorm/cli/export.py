@@ -9,7 +9,7 @@ from pathlib import Path
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.record_arguments import NAMES, named_runs
 from adanorm.config.errors import check_known
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.reporting.export import FORMATS, export
 
 USAGE = Usage(
@@ -27,4 +27,4 @@ def main(arguments: Arguments) -> None:
     format_name = arguments.keys["format"]
     check_known("format", [format_name], FORMATS)
     for path in export(named_runs(arguments.names), format_name, Path(arguments.keys["output"])):
-        print(shown(path))
+        print(path_text(path))

@@ -3,7 +3,7 @@
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 
 
 def _names() -> list[str]:
@@ -32,7 +32,7 @@ def main(arguments: Arguments) -> None:
     for name in arguments.names or figures():
         if drawing := figures()[name](None):
             paths = write_figure(drawing, PROJECT / "results" / "figures", formats)
-            print(f"{shown(paths[0])} and {', '.join(path.suffix for path in paths[1:])}")
+            print(f"{path_text(paths[0])} and {', '.join(path.suffix for path in paths[1:])}")
         else:
             missing.append(name)
     if missing:

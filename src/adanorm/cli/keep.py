@@ -8,7 +8,7 @@ is kept already stays as it is. The run's folder stays, with its weights, until 
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.records.keep import keep
 
 USAGE = Usage(
@@ -22,4 +22,4 @@ def main(arguments: Arguments) -> None:
     """Keep the records in the folders that the command line names."""
     into = Path(arguments.keys["into"]) if arguments.keys["into"] else None
     for name in arguments.names:
-        print(f"{shown(Path(name))}: {'kept' if keep(Path(name), into=into) else 'kept already'}")
+        print(f"{path_text(Path(name))}: {'kept' if keep(Path(name), into=into) else 'kept already'}")

@@ -12,7 +12,7 @@ from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or
 from adanorm.config.titles import counted
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import contribution, reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.verdicts.repetition import ROUNDING, elsewhere, score_of, scores_alike
 
@@ -29,13 +29,13 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Merge the file that the command line names."""
     runs, is_added = folder_of(arguments.keys["runs"]), true_or_false("add", arguments.keys["add"])
-    heading, records = contribution.read(Path(arguments.names[0]), runs)
+    heading, records = contribution.read_contribution(Path(arguments.names[0]), runs)
     machine, count = heading["environment"], counted(len(records), "run")
     lines = [f"{count}, {machine['device']}, commit {machine['commit']}", _golden(heading["golden"])]
     for line in (*lines, *map(_beside, records)):
         print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
     folder = contribution.add(heading, records, runs) if is_added else None
-    print(f"added: {shown(folder)}" if folder else "nothing new" if is_added else "not added")
+    print(f"added: {path_text(folder)}" if folder else "nothing new" if is_added else "not added")
 
 
 def _golden(theirs: dict[str, list[float]]) -> str:

@@ -18,7 +18,7 @@ from adanorm.config.paths import PACKAGE, PROJECT, choices
 from adanorm.config.titles import counted, title
 from adanorm.files import as_json, write_files
 from adanorm.records.environment import address, commit, is_dirty, is_published
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 
 USAGE = Usage(
     keys={
@@ -59,7 +59,7 @@ def main(arguments: Arguments) -> None:
     path = Path(keys["output"] or PROJECT / "outputs" / f"{name}.ipynb")
     notebook = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
     write_files(path.parent, {path.name: as_json(notebook)})
-    print(f"{shown(path)}: {words['title']}; clones {repo} at {sha[:8]}")
+    print(f"{path_text(path)}: {words['title']}; clones {repo} at {sha[:8]}")
     if "://" not in repo:
         print(f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone")
     elif is_dirty() or not is_published():

@@ -7,8 +7,8 @@ The files go to FOLDER/<task>/<norm>/<name>. Commands with runs=FOLDER read the 
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Usage
-from adanorm.records.folder import shown
-from adanorm.records.keep import kept, lay_out
+from adanorm.records.folder import path_text
+from adanorm.records.keep import kept_record, lay_out
 
 USAGE = Usage(name="RUN FOLDER", examples=("rt/adanorm/paper-seed1-09951176 opened",))
 
@@ -16,4 +16,4 @@ USAGE = Usage(name="RUN FOLDER", examples=("rt/adanorm/paper-seed1-09951176 open
 def main(arguments: Arguments) -> None:
     """Lay out the record that the command line names."""
     run, folder = arguments.names
-    print(shown(lay_out(kept(run), Path(folder))))
+    print(path_text(lay_out(kept_record(run), Path(folder))))

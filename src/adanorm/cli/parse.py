@@ -22,7 +22,7 @@ from adanorm.data.treebanks import conll
 from adanorm.data.treebanks.conll import DEPS, FORM, HEAD, LABEL, TAG_COLUMNS
 from adanorm.data.treebanks.trees import Tree
 from adanorm.runs.auto_scale import experiment_of
-from adanorm.runs.setup import trained
+from adanorm.runs.setup import trained_model
 from adanorm.tasks.parsing import Parsing
 
 EXAMPLE = "task=ptb scale=mini runs=runs input=a.conllu output=b.conllu"
@@ -67,8 +67,8 @@ def sentence_of(lines: list[str], *, tags: str) -> Sentence:
 
 
 def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Iterator[str]:
-    """Yield the text of each part's sentences with a run's heads and labels; raises as `trained` does."""
-    task, model = trained(experiment, Parsing)
+    """Yield each part's sentences as text with a run's heads and labels; raises as `trained_model` does."""
+    task, model = trained_model(experiment, Parsing)
     for sentences in parts:
         fill(task, model, sentences)
         yield "".join(sentence.text() for sentence in sentences)

@@ -5,7 +5,7 @@ from pathlib import Path
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_files
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.reporting.report import build_report
 
 USAGE = Usage(
@@ -20,4 +20,4 @@ def main(arguments: Arguments) -> None:
     if runs and not Path(runs).is_dir():
         raise ValueError(f"runs={arguments.keys['runs']}: no such folder")
     folder = Path(runs) / "report" if runs else PROJECT / "results" / "report"
-    print(*map(shown, write_files(folder, {"index.html": build_report(runs)})))
+    print(*map(path_text, write_files(folder, {"index.html": build_report(runs)})))

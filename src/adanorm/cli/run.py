@@ -16,12 +16,12 @@ from unittest.mock import patch
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
 from adanorm.config.compose import compose_experiment, compose_values, papers_sources, parse_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import check_each_once, differences, parsed, prepare_overrides
+from adanorm.config.overrides import check_each_once, differences, parse_override, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
-from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, shown, where
+from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, location, path_text
 from adanorm.records.published import published
 from adanorm.records.result import outcome
 from adanorm.runs.duration import needs_gpu
@@ -121,7 +121,7 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
 
 def _swept(override: str) -> list[str]:
     """Return the overrides, one per value, that a sweep makes of one override."""
-    sweep = parsed(override)
+    sweep = parse_override(override)
     if not sweep.is_sweep_override():
         return [override]
     return [f"{sweep.get_key_element()}={value}" for value in sweep.sweep_string_iterator()]
@@ -147,7 +147,7 @@ def _show_if_completed(experiment: Experiment) -> bool:
     if not reader.is_complete(folder):
         return False
     if is_first_process():
-        print(f"already completed: {where(folder)}\n  (another runs=FOLDER repeats it in that folder)")
+        print(f"already completed: {location(folder)}\n  (another runs=FOLDER repeats it in that folder)")
         print(run_summary(experiment), flush=True)
     return True
 
@@ -157,17 +157,17 @@ def run_summary(experiment: Experiment) -> str:
 
     For a dry run, return its updates, memory and seconds. Raises ValueError for a record that is not counted.
     """
-    from adanorm.verdicts.cell import cell, evidence, unlike_the_papers  # imports numpy
+    from adanorm.verdicts.cell import cell, departures_from_paper, evidence  # imports numpy
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     result = reader.result(experiment.folder(), dry_run=experiment.updates is not None)
     if result is None:
-        raise ValueError(f"{where(experiment.folder())}: the run has ended, but its record is not counted")
+        raise ValueError(f"{location(experiment.folder())}: the run has ended, but its record is not counted")
     if result.dry_run is not None:
         return (
             f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
             f" {result.dry_run['peak_memory'] / 1e9:.1f} GB, {result.seconds:.0f} s; no table reads it"
-            f"\nrecord: {shown(experiment.folder())}"
+            f"\nrecord: {path_text(experiment.folder())}"
         )
     runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
     seeds, summary = ", ".join(str(run.seed) for run in runs), cell(runs)
@@ -180,8 +180,8 @@ def run_summary(experiment: Experiment) -> str:
         records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
         lines.append(f"the paper has {summary.paper.text}: {summary.verdict(records.variance.within)}")
     elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
-        lines.append(f"not compared with the paper's number: {unlike_the_papers(experiment)}")
-    return "\n".join([*lines, f"record: {where(experiment.folder())}"])
+        lines.append(f"not compared with the paper's number: {departures_from_paper(experiment)}")
+    return "\n".join([*lines, f"record: {location(experiment.folder())}"])
 
 
 def _run(experiment: Experiment) -> None:

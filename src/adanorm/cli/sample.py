@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from adanorm.cli.command import Arguments, Key, Usage, whole_number
 from adanorm.runs.auto_scale import experiment_of
-from adanorm.runs.setup import trained
+from adanorm.runs.setup import trained_model
 from adanorm.tasks.char_lm import CharLm, segment_options
 
 USAGE = Usage(
@@ -40,7 +40,7 @@ def main(arguments: Arguments) -> None:
         raise ValueError(f"temperature={keys['temperature']}: must be a number from 0.001 to 1000")
     with redirect_stdout(sys.stderr):  # progress must not mix with the sample
         experiment = experiment_of(arguments.settings, kind="char_lm", otherwise="is no language model")
-        _, model = trained(experiment, CharLm)
+        _, model = trained_model(experiment, CharLm)
         assert experiment.segments is not None, "a language model has segments"
         text = continued(
             model,

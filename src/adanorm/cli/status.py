@@ -17,7 +17,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
-from adanorm.runs.duration import SecondsOfAUnit, needs_gpu, seconds_left, seconds_of_a_unit
+from adanorm.runs.duration import SecondsPerUnit, needs_gpu, seconds_left, seconds_per_unit
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
@@ -51,7 +51,7 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=folder_of(arguments.keys["runs"]))
-    progress = _progress(grid, cache(seconds_of_a_unit))
+    progress = _progress(grid, cache(seconds_per_unit))
     print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
@@ -68,7 +68,7 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     if keys := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
         raise ValueError(f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    unit_seconds, all_runs = cache(seconds_of_a_unit), Progress()
+    unit_seconds, all_runs = cache(seconds_per_unit), Progress()
     for name in study_names():
         runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), unit_seconds)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
@@ -81,7 +81,7 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     _show_time_left(all_runs.values(), workers)
 
 
-def _progress(grid: StudyGrid, unit_seconds: SecondsOfAUnit) -> Progress:
+def _progress(grid: StudyGrid, unit_seconds: SecondsPerUnit) -> Progress:
     runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
     return {
         run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, unit_seconds), needs_gpu(run))

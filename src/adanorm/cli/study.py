@@ -22,10 +22,10 @@ from adanorm.config.titles import counted, in_words
 from adanorm.launch import until
 from adanorm.launch.launch import Launch, choose_launch, load_facts, run_all
 from adanorm.records import loggers, reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
-from adanorm.runs.duration import seconds_left, seconds_of_a_unit
+from adanorm.runs.duration import seconds_left, seconds_per_unit
 from adanorm.studies.study import Planned, Study, StudyGrid, plan_runs, study_grid
 from adanorm.verdicts.preregistration import preregistration
 
@@ -95,7 +95,7 @@ def main(arguments: Arguments) -> int:
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))
-    print(f"{shown(paths[0])} and .csv", flush=True)
+    print(f"{path_text(paths[0])} and .csv", flush=True)
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
@@ -149,7 +149,7 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
-    unit_seconds = cache(seconds_of_a_unit)
+    unit_seconds = cache(seconds_per_unit)
     hours = sum(seconds_left(run, "missing", unit_seconds) for run in runs) / 3600
     threads = counted(runs[0].threads, "thread")
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"

@@ -7,7 +7,7 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_files
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
@@ -45,7 +45,7 @@ def main(arguments: Arguments) -> None:
             print(table_text(table))
             continue
         paths = write_table(table, name, formats=formats)
-        print(" and ".join([shown(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
+        print(" and ".join([path_text(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
     if arguments.names or metric or formats:
         return
     columns, leagues = agreements(), task_leagues()  # tables of no single study come last
@@ -59,8 +59,8 @@ def main(arguments: Arguments) -> None:
         "reproducibility.csv": reproducibility_csv(columns),
     }
     for path in write_files(PROJECT / "results" / "tables", texts):
-        print(shown(path))
+        print(path_text(path))
     for analysis in map(load_analysis, choices("analysis")):
         grid = analysis_grid(analysis)
         if any(analysis_results(cell) for cell in grid.values()):
-            print(f"{shown(write_analysis(analysis, grid)[0])} and .csv")
+            print(f"{path_text(write_analysis(analysis, grid)[0])} and .csv")

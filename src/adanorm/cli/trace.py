@@ -11,7 +11,7 @@ from adanorm.cli.command import Arguments, Key, Usage, folder_of, hanging
 from adanorm.cli.record_arguments import table_cell
 from adanorm.config.titles import title
 from adanorm.records import reader
-from adanorm.records.folder import where
+from adanorm.records.folder import location
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import origins
 
@@ -48,7 +48,7 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     if result.status == "done":
         ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
     record = reader.record(folder)
-    lines = [f"seed {result.seed}: {ending}", f"  record   {where(folder)}"]
+    lines = [f"seed {result.seed}: {ending}", f"  record   {location(folder)}"]
     for text in origins(record) or (["committed here"] if record.line else []):
         lines += hanging("  made     ", text)
     if environment := record.environment:

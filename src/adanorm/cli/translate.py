@@ -20,7 +20,7 @@ from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import batches_within
 from adanorm.runs.auto_scale import experiment_of
-from adanorm.runs.setup import trained
+from adanorm.runs.setup import trained_model
 from adanorm.tasks.translation import Translation
 
 EXAMPLE = "task=de-en scale=mini runs=runs input=a.de output=a.en"
@@ -39,12 +39,12 @@ LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square 
 
 
 def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterator[list[str]]:
-    """Yield the translations, running text, of each part's sentences; raises as `trained` does."""
+    """Yield the translations, running text, of each part's sentences; raises as `trained_model` does."""
     assert isinstance(experiment.data, ParallelConfig), "a translation task reads pairs"
     assert experiment.decoding is not None, "translation has settings of decoding"
     # Time and memory grow with the square of the length: lines longer than those of training are cut.
     longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
-    task, model = trained(experiment, Translation)
+    task, model = trained_model(experiment, Translation)
     for lines in parts:
         pieces = [_pieces(task, line, longest) for line in lines]
         sources = list(itertools.chain.from_iterable(pieces))

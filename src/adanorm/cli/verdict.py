@@ -17,7 +17,7 @@ from adanorm.cli.command import Arguments, Key, Usage, hanging
 from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
 from adanorm.metrics.table import mean_text
-from adanorm.reporting.tables.claims import shown_p
+from adanorm.reporting.tables.claims import p_text
 from adanorm.reporting.tables.league import outlook
 from adanorm.reporting.text import seeds
 from adanorm.verdicts.conjunction import League, league
@@ -158,7 +158,7 @@ def _answer(table: League, name: str, base: str) -> list[str]:
     """Return lines on a name beside the base: sign, size and answer, each with what decides it."""
     pair = table.comparison(name, base)
     assert pair is not None, "checked for every pair"
-    digits, ps = pair.digits, f"p {shown_p(pair.p)}, corrected {shown_p(pair.family_p)}"
+    digits, ps = pair.digits, f"p {p_text(pair.p)}, corrected {p_text(pair.family_p)}"
     chance = f"P({name} > {base}) = {table.chance(name, base):.2f}"
     return [
         *hanging("", f"{name} over {base}: {counted(pair.seeds, 'seed')}, {chance}"),

@@ -10,7 +10,7 @@ from typing import Any
 from adanorm.config.data_sections import FULL_SIZE
 from adanorm.config.errors import is_of_hydra, one_line
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import GROUPS, parsed, plain_value, prepare_overrides
+from adanorm.config.overrides import GROUPS, parse_override, plain_value, prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.readers import check_readers, setting, with_defaults
 from adanorm.config.yaml_file import dotted, read_yaml_file
@@ -143,7 +143,7 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
     from omegaconf import OmegaConf
 
     for override in overrides:
-        parsed(override)
+        parse_override(override)
     is_job = GlobalHydra.instance().is_initialized()  # this is a Hydra job: Hydra is set up already
     try:
         with nullcontext() if is_job else initialize_config_dir(str(CONF), version_base="1.3"):

@@ -29,11 +29,11 @@ def one_line(error: Exception, keys: Iterable[str] = ()) -> str:
 def check_known(kind: str, names: Iterable[str], choices: Collection[str], hint: str = "") -> None:
     """Raise ValueError, with the choices and a hint, for the first name that is not among them."""
     if unknown := [name for name in names if name not in choices]:
-        suggestion = alike(unknown[0], choices)
-        raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(choices)}{hint}{suggestion}")
+        hint += suggestion(unknown[0], choices)
+        raise ValueError(f"unknown {kind} {unknown[0]!r}: choose from {', '.join(choices)}{hint}")
 
 
-def alike(name: str, choices: Iterable[str]) -> str:
+def suggestion(name: str, choices: Iterable[str]) -> str:
     """Return '; did you mean NAME?' with the choice most similar to `name`, or '' if none is close."""
     spellings = {other.lower(): other for other in choices}
     similar = get_close_matches(name.lower(), spellings, n=1)

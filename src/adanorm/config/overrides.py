@@ -131,7 +131,7 @@ def _with_quotes(override: str, *, is_sweep: bool) -> str:
     return f"{key}={','.join(part if part in ('', 'null') else quoted(part) for part in values)}"
 
 
-def parsed(override: str) -> Any:
+def parse_override(override: str) -> Any:
     """Return an override as Hydra parses it; raises ValueError, in one line, if Hydra cannot."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
@@ -167,7 +167,7 @@ def plain_value(override: str) -> Any:
         return float(text) if {".", "e"} & {*text} else int(text)
     if re.fullmatch(r"[a-z][a-z\d_-]*", text) and text not in ("nan", "inf"):
         return text
-    parsed_override = parsed(override)
+    parsed_override = parse_override(override)
     if parsed_override.is_sweep_override():
         raise LookupError(key)
     return parsed_override.value()
@@ -180,7 +180,7 @@ def check_fixed(overrides: Overrides) -> Overrides:
             raise ValueError(f"{override}: may not refer to another setting: write its value")
         if re.fullmatch(SETTING, override, re.ASCII):
             continue
-        parsed_override = parsed(override)
+        parsed_override = parse_override(override)
         for key in (parsed_override.key_or_group, parsed_override.package or ""):
             if key.partition(".")[0] in FIXED_WITHIN or key in FIXED:
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid sets it")

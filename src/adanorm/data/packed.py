@@ -28,12 +28,12 @@ Hashing = Callable[[bytes], object]  # receives the bytes of a file, such as a d
 
 def content(path: Path, hashing: Hashing | None = None) -> bytes:
     """Return a file's bytes, unpacked from .gz or .tgz; raises ValueError where it is broken or a bomb."""
-    with opened(path, hashing) as stream:
+    with open_unpacked(path, hashing) as stream:
         return stream.read()
 
 
 @contextmanager
-def opened(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
+def open_unpacked(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
 
     Reading raises ValueError, naming the file, where it is cut off, corrupted (gzip compares checksums at the
@@ -92,7 +92,7 @@ def lines(path: Path, member: str | None = None, *, checksum: str | None = None)
     corrupted or a bomb, and where its SHA-256 is not `checksum`.
     """
     digest = hashlib.sha256()
-    with opened(path, digest.update if checksum else None) as stream:
+    with open_unpacked(path, digest.update if checksum else None) as stream:
         for file in [stream] if member is None else (file for _, file in _members(path, stream, [member])):
             yield from file
             break
@@ -126,7 +126,7 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
 
     Reads the archive to its end. Raises ValueError, naming it, where it lacks a file, is broken or a bomb.
     """
-    with opened(path, hashing) as stream:
+    with open_unpacked(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
         _read_to_end(stream)
     if lacking := next((suffix for suffix in suffixes if suffix not in contents), None):
@@ -176,5 +176,5 @@ def check(path: Path) -> None:
     if path.name.endswith(TAR):
         tar_members(path, [])
     elif path.suffix == ".gz":
-        with opened(path) as stream:
+        with open_unpacked(path) as stream:
             _read_to_end(stream)

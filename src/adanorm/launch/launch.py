@@ -32,7 +32,7 @@ from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import write_whole
 from adanorm.process import end_with_parent
 from adanorm.records import reader
-from adanorm.records.folder import HELD_CODE, is_locked, shown
+from adanorm.records.folder import HELD_CODE, is_locked, path_text
 from adanorm.records.result import outcome
 from adanorm.runs.devices import check_devices, usable_devices
 from adanorm.studies.study import Planned
@@ -215,7 +215,7 @@ def _launch(runs: Sequence[Planned], indices: Sequence[int], launch: Launch, fol
     if code:
         last = path.read_text("utf-8", "replace").strip().splitlines()[-1:]
         print(f"launcher {launch.launcher}: ended with {code} {' '.join(last)}", flush=True)
-        print(f"its log: {shown(folder)}", flush=True)
+        print(f"its log: {path_text(folder)}", flush=True)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
-from adanorm.files import as_json, digest_of, whole, with_checksum, write_whole
+from adanorm.files import as_json, digest_of, with_checksum, without_checksum, write_whole
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
@@ -31,7 +31,9 @@ def _entries() -> dict[str, dict[str, Any]]:
     """Return the recorded baselines by the data set's digest; raises ValueError if the file was damaged."""
     path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
     try:
-        entries = [whole(entry) for entry in json.loads(path.read_bytes())] if path.exists() else []
+        entries = (
+            [without_checksum(entry) for entry in json.loads(path.read_bytes())] if path.exists() else []
+        )
     except (ValueError, TypeError, RecursionError):
         raise ValueError(
             f"{path}: it is not what was written; restore it, or delete it and run `adanorm baselines`"

@@ -47,7 +47,7 @@ def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -
     identity = settings_of((content("config.yaml") or b"").decode())
     environment_of(content("environment.json") or b"{}")
     name = ROWS[type(result)]
-    rows = rows_of(name, content(name) or b"")
+    rows = json_rows(name, content(name) or b"")
     _check_identity(folder, identity, result)
     if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
         raise ValueError(f"rows.jsonl has {len(rows)} rows, not {result.observations}")
@@ -82,7 +82,7 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
     return values
 
 
-def rows_of(name: str, content: bytes) -> list[dict[str, Any]]:
+def json_rows(name: str, content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
     return [json_object(f"{name}, line {i}", line) for i, line in enumerate(content.splitlines(), 1)]
 

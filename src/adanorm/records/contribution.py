@@ -19,11 +19,11 @@ from filelock import FileLock
 from adanorm.config.errors import one_line
 from adanorm.config.paths import choices, contributed_folder, runs_folder
 from adanorm.config.yaml_file import dotted
-from adanorm.files import as_json, whole, with_checksum, write_files
+from adanorm.files import as_json, with_checksum, without_checksum, write_files
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import check, store
 from adanorm.records.keep import evidence_of
-from adanorm.records.reader import MERGED, Record, alike, contributed, record
+from adanorm.records.reader import MERGED, Record, contributed, record, siblings
 from adanorm.records.result import Result
 
 SCHEMA, MOST = 1, 100_000  # of the file's format; the most lines of a file
@@ -32,7 +32,9 @@ CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 
-def written(records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
+def packed_runs(
+    records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]
+) -> bytes:
     """Return the bytes of a contribution; `golden` has the machine's golden losses by TASK/NORM."""
     body = b"".join(b"".join(_lines(run).values()) for run in records)
     facts = {"environment": environment, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
@@ -45,7 +47,7 @@ def _lines(run: Record) -> dict[str, bytes]:
     return store.as_lines(run.folder.name, run.contents())
 
 
-def read(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
+def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
     """Return a contribution's head and its records; raises ValueError, in one line, if it must not be added.
 
     Its records are checked like those of runs made here, and their counts per example must give their scores.
@@ -55,15 +57,15 @@ def read(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Reco
         raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
     try:
         with path.open("rb") as file:
-            return parsed(file.read(check.LARGEST + 1), runs)
+            return parse_contribution(file.read(check.LARGEST + 1), runs)
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(error)}") from None
     except (KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path}: is not what `adanorm contribute` writes") from None
 
 
-def parsed(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
-    """Return what `read` returns, from the bytes of a contribution."""
+def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
+    """Return what `read_contribution` returns, from the bytes of a contribution."""
     text = check.unpacked(content, "gzip") if content.startswith(b"\x1f\x8b") else content
     if len(text) > check.LARGEST or text.count(b"\n") > MOST:
         raise ValueError(f"has more than {check.LARGEST:,} bytes or {MOST:,} lines")
@@ -71,7 +73,7 @@ def parsed(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], lis
     head = check.json_object("line 1", first)
     if (schema := head.get("schema")) != SCHEMA:
         raise ValueError(f"is of schema {schema!s:.9}, not {SCHEMA}: from another version of the suite")
-    if whole(head)["content"] != hashlib.sha256(body).hexdigest():
+    if without_checksum(head)["content"] != hashlib.sha256(body).hexdigest():
         raise ValueError("its lines are not what was written")
     records: dict[Path, Record] = {}
     group, texts = b"", dict[str, str]()
@@ -84,7 +86,7 @@ def parsed(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], lis
                 continue
             result = check.json_object("result.json", values["files"]["result.json"].encode())
             folder = runs_folder(runs) / result["task"] / result["norm"] / values["run"]
-            run = checked(Record(folder, store.Line(folder, values, texts)))
+            run = check_contributable(Record(folder, store.Line(folder, values, texts)))
             if b"".join(_lines(run).values()) != group or folder in records:
                 raise ValueError("it is not what `adanorm keep` writes, or is there twice")
         except ValueError as error:
@@ -107,7 +109,7 @@ def golden_pairs(records: Iterable[Record]) -> list[str]:
     return [f"{task}/{norm}" for task, norm in sorted(pairs) if norm in choices("norm")]
 
 
-def checked(run: Record) -> Record:
+def check_contributable(run: Record) -> Record:
     """Return a run's record that can be contributed; raises ValueError, with the reason, if it cannot."""
     task, norm, name = run.folder.parts[-3:]
     if not NORM.fullmatch(norm) or len(name) > 60:
@@ -122,13 +124,13 @@ def checked(run: Record) -> Record:
     norm_code = {f"code/{file}": digest for file, digest in run.identity["norm"].get("code", {}).items()}
     if code != {**norm_code, "result.json": code["result.json"]} or not all(map(CODE.fullmatch, norm_code)):
         raise ValueError("its files are not those of a run, or its code is not what its digest names")
-    if {*whole(run.values)["files"]} != {*contents} - {*code} or not isinstance(result, Result):
+    if {*without_checksum(run.values)["files"]} != {*contents} - {*code} or not isinstance(result, Result):
         raise ValueError("it is an analysis, or result.json has not the checksum of every file")
     tokens = yaml.scan(run.text("config.yaml"))
     if any(isinstance(token, yaml.AliasToken | yaml.TagToken) for token in tokens):
         raise ValueError("config.yaml has aliases or tags")
     _check_shown(run.environment, run.values)
-    if any(isinstance(other.ended, Result) and other.ended.data != result.data for other in alike(run)):
+    if any(isinstance(other.ended, Result) and other.ended.data != result.data for other in siblings(run)):
         raise ValueError("its data differ from those of the runs here with the same settings")
     metric = run.identity["task"]["metric"]
     is_scored = result.status == "done" and metric in COLUMNS

@@ -87,7 +87,7 @@ class RunFolder:
                 sweep(self.path)
                 yield
         except Timeout:
-            raise HeldError(f"{shown(self.path)} is being written by another process") from None
+            raise HeldError(f"{path_text(self.path)} is being written by another process") from None
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
         """Write all rows so far to `rows`, or to the file `to`; a resumed run appends to them."""
@@ -134,12 +134,12 @@ def is_locked(path: Path) -> bool:
         return True
 
 
-def where(folder: Path) -> str:
+def location(folder: Path) -> str:
     """Return where a person finds a record: its folder or, if it is kept, the store's file and its name."""
     line = reader.record(folder).line
-    return f"{shown(line.file)}, {folder.name}" if line else shown(folder)
+    return f"{path_text(line.file)}, {folder.name}" if line else path_text(folder)
 
 
-def shown(path: Path) -> str:
+def path_text(path: Path) -> str:
     """Return a path as text, relative to the project's root if it lies there."""
     return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)

@@ -7,7 +7,7 @@ from adanorm.config.paths import ANALYSES, RUNS, analyses_folder
 from adanorm.files import write_files
 from adanorm.records import store
 from adanorm.records.check import check
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.records.reader import Record, record
 from adanorm.records.result import AnalysisResult, Ended, Result
 
@@ -22,7 +22,7 @@ def keep(folder: Path, *, into: Path | None = None) -> bool:
     try:
         return store.append(store.file_of(_parent(evidence_of(live), into)), folder.name, live.contents())
     except ValueError as error:
-        raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
+        raise ValueError(f"{path_text(folder)}: {one_line(error)}") from None
 
 
 def evidence_of(entry: Record) -> Ended:
@@ -46,7 +46,7 @@ def _parent(result: Ended, runs: Path | None) -> Path:
     return (folder / result.task if result.task else folder) / result.norm
 
 
-def kept(name: str) -> Record:
+def kept_record(name: str) -> Record:
     """Return a kept record by its path, or the part below results/runs or analyses; ValueError if none."""
     for folder in (Path(name).resolve(), RUNS / name, ANALYSES / name):
         if (entry := record(folder)).line and entry.line.is_whole:
@@ -61,17 +61,17 @@ def lay_out(entry: Record, into: Path) -> Path:
     """
     result = entry.ended
     if result is None:
-        raise ValueError(f"{shown(entry.folder)}: is not whole")
+        raise ValueError(f"{path_text(entry.folder)}: is not whole")
     folder = _parent(result, into) / entry.folder.name
     if (folder / "result.json").exists():
-        raise ValueError(f"{shown(folder)}: there is a record already")
+        raise ValueError(f"{path_text(folder)}: there is a record already")
     contents = entry.contents()
     if outside := [n for n in contents if not (folder / n).resolve().is_relative_to(folder.resolve())]:
-        raise ValueError(f"{shown(folder)}: its file {outside[0]} would lie elsewhere")
+        raise ValueError(f"{path_text(folder)}: its file {outside[0]} would lie elsewhere")
     last = {"result.json": contents.pop("result.json")}  # it makes the record complete
     write_files(folder, contents | last)
     try:
         check(folder, Record(folder).content, result)
     except ValueError as error:
-        raise ValueError(f"{shown(folder)}: {one_line(error)}") from None
+        raise ValueError(f"{path_text(folder)}: {one_line(error)}") from None
     return folder

@@ -12,7 +12,7 @@ import yaml
 from adanorm.config.paths import PROJECT, RUNS, install_command
 from adanorm.config.sections import LoggerConfig
 from adanorm.files import digest_of
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.records.result import Result
 
@@ -20,7 +20,7 @@ Row = dict[str, int | float]
 
 
 @contextmanager
-def opened(
+def open_logger(
     logger: LoggerConfig, identity: dict[str, Any], folder: Path, *, used: bool = True
 ) -> Iterator[Callable[[Row, float], object]]:
     """Yield a function that logs a row or the test scores at an update; then print where the log lies.
@@ -61,13 +61,13 @@ def opened(
 
 
 def _say(name: str, path: Path, command: str) -> None:
-    print(f"{name}: {shown(path)}\n  {command} {shlex.quote(shown(path))}", flush=True)
+    print(f"{name}: {path_text(path)}\n  {command} {shlex.quote(path_text(path))}", flush=True)
 
 
 def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> None:
     """Send a finished run's rows and test scores to a logger, as the run would; its files go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with opened(logger, record.identity, folder) as log:
+    with open_logger(logger, record.identity, folder) as log:
         for row in record.rows():
             log(row, row["update"])
         scores = {f"test_{name}": score for name, score in (result.test or {}).items()}

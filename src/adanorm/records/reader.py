@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
-from adanorm.files import digest_of, whole
+from adanorm.files import digest_of, without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import check, store
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -108,7 +108,7 @@ class Record:
             raise ValueError(f"schema {schema!r} is not {SCHEMA}")
         kind: type[Ended] = AnalysisResult if "analysis" in values else Result
         try:
-            ended = kind.model_validate(whole(values) if line is None else values)
+            ended = kind.model_validate(without_checksum(values) if line is None else values)
         except ValidationError as error:
             wrong = error.errors()[0]
             raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}") from None
@@ -159,7 +159,7 @@ class Record:
     def rows(self, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
         """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
         if name not in self._rows:
-            self._rows[name] = check.rows_of(name, self.content(name) or b"")
+            self._rows[name] = check.json_rows(name, self.content(name) or b"")
         return self._rows[name]
 
     def outputs(self) -> list[str]:
@@ -290,7 +290,7 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
     return [run.model_copy(update={"seed": s}) for s in _seeds(run.folder().parent, run.identity)]
 
 
-def alike(run: Record) -> list[Record]:
+def siblings(run: Record) -> list[Record]:
     """Return the records of a record's series that differ from it only in the seed, sorted by seed."""
     return [record(run.folder.with_name(name)) for name in _seeds(run.folder.parent, run.identity).values()]
 

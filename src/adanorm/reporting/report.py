@@ -13,7 +13,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
-from adanorm.records.folder import where
+from adanorm.records.folder import location
 from adanorm.records.result import STATUSES, Result
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
@@ -115,7 +115,7 @@ class RunGroups:
 def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) -> dict[str, Any]:
     environment = reader.record(folder).environment
     facts = [
-        ("record", where(folder)),
+        ("record", location(folder)),
         ("repeat", shlex.join(["adanorm", "run", *overrides, f"seed={result.seed}"])),
         ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
         ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),

@@ -12,7 +12,7 @@ from adanorm.records.result import Result
 from adanorm.runs.devices import usable_devices
 
 LONGEST_CPU_HOURS = 8.0  # a longer run needs a GPU
-SecondsOfAUnit: TypeAlias = Callable[[Path, str], float | None]
+SecondsPerUnit: TypeAlias = Callable[[Path, str], float | None]
 
 
 def on_cuda(run: Experiment) -> bool:
@@ -25,8 +25,8 @@ def needs_gpu(run: Experiment) -> bool:
     return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
-def seconds_left(run: Experiment, state: str, unit_seconds: SecondsOfAUnit | None = None) -> float:
-    """Return an estimate of the seconds that a run still takes; `unit_seconds` caches `seconds_of_a_unit`.
+def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | None = None) -> float:
+    """Return an estimate of the seconds that a run still takes; `unit_seconds` caches `seconds_per_unit`.
 
     A run in state `running` goes on at its pace so far. In other states an epoch, or an update, takes the
     median of the finished runs of the task at the scale. If there are none, the estimate is the hours in the
@@ -43,11 +43,11 @@ def seconds_left(run: Experiment, state: str, unit_seconds: SecondsOfAUnit | Non
     if rows and (so_far := rows[-1].get(key)):
         return float(rows[-1]["seconds"] / so_far * max(0.0, length - so_far))
     hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
-    unit = (unit_seconds or seconds_of_a_unit)(run.folder().parents[1], run.scale)
+    unit = (unit_seconds or seconds_per_unit)(run.folder().parents[1], run.scale)
     return 3600 * hours if unit is None else unit * length
 
 
-def seconds_of_a_unit(task: Path, scale: str) -> float | None:
+def seconds_per_unit(task: Path, scale: str) -> float | None:
     """Return the median seconds per epoch, or per update, of a task's finished runs at a scale, or None.
 
     If this machine's kind of processor has computed some of them, only those count.

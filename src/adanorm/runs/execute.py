@@ -21,7 +21,7 @@ from adanorm.records.result import Result
 from adanorm.runs.setup import Prepared, describe_environment, free_bytes, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
 from adanorm.training.checkpoint import save_weights
-from adanorm.training.distributed import LOST, broadcast, init_distributed, is_of_a_lost_process
+from adanorm.training.distributed import LOST, broadcast, init_distributed, is_lost_process_error
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress, planned_updates, updates_per_epoch
 from adanorm.training.state import Outcome, Row
@@ -63,7 +63,7 @@ def execute(experiment: Experiment) -> None:
             except Exception as error:
                 if is_out_of_memory(error):
                     raise  # here too
-                if is_of_a_lost_process(error, world):
+                if is_lost_process_error(error, world):
                     raise ConnectionError(LOST) from None
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
@@ -105,7 +105,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.opened(experiment.logger, experiment.identity, folder.path, used=is_main) as send,
+        loggers.open_logger(experiment.logger, experiment.identity, folder.path, used=is_main) as send,
     ):
 
         def log(row: Row) -> None:

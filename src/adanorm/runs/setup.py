@@ -13,7 +13,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.models.norm_sites import PlacedNorms, build_with_norms, compatible_norm
 from adanorm.norms import backends
 from adanorm.records.environment import describe, numerics_version
-from adanorm.records.folder import RunFolder, shown
+from adanorm.records.folder import RunFolder, path_text
 from adanorm.runs.devices import check_devices
 from adanorm.tasks.base import TrainingTask
 from adanorm.training.checkpoint import load_weights
@@ -98,12 +98,12 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
 
 
-def trained(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
+def trained_model(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
     """Return the task of a run and its trained model; raises ValueError if its weights are not here."""
     path = RunFolder(experiment.folder()).weights
     if not path.exists():
         raise ValueError(
-            f"{shown(path.parent)} holds no {path.name}: make the run here first, with"
+            f"{path_text(path.parent)} holds no {path.name}: make the run here first, with"
             " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
         )
     prepared = prepare(experiment)

@@ -18,7 +18,7 @@ from adanorm.launch.launch import Launch, run_all
 from adanorm.launch.until import Followed, Run, as_it_comes, on_record, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
 from adanorm.scorecards.observed import Observed, computed_alike, observe
 from adanorm.studies.study import Planned
@@ -187,7 +187,9 @@ def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launc
     path = path_of(norm, runs, ".json")
     state: Any = json.loads(path.read_text("utf-8")) if path.exists() else {"norm": norm, "identity": ""}
     if state["norm"] != norm:
-        raise ValueError(f"{shown(path)}: is the scorecard of {state['norm']}; choose another runs=FOLDER")
+        raise ValueError(
+            f"{path_text(path)}: is the scorecard of {state['norm']}; choose another runs=FOLDER"
+        )
     spent = state["spent"] if state["identity"] == identity else 0.0
     columns, left_out = choose_columns(norms, budget=budget, workers=launch.workers)
     return Trial(norm, against, budget, runs, launch, columns, left_out, identity, spent)

@@ -109,7 +109,7 @@ def _end_with_others(world: World, is_over: Event) -> None:
 GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Socket Timeout")
 
 
-def is_of_a_lost_process(error: BaseException, world: World) -> bool:
+def is_lost_process_error(error: BaseException, world: World) -> bool:
     """Return whether an error means that another process of the run has ended."""
     is_gloo = isinstance(error, RuntimeError) and any(words in str(error) for words in GONE)
     return world.size > 1 and (is_gloo or isinstance(error, dist.DistBackendError | dist.DistNetworkError))

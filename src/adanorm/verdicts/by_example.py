@@ -11,7 +11,7 @@ from adanorm.files import digest_of
 from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
-from adanorm.records.folder import shown
+from adanorm.records.folder import path_text
 from adanorm.verdicts.variance import Components, Values, components, seed_split
 
 
@@ -59,9 +59,9 @@ def runs_of(run: Experiment, seeds: Sequence[int]) -> list[Experiment]:
     for one in runs:
         result = reader.result(one.folder())
         if result is None or result.status != "done":
-            raise ValueError(f"{shown(one.folder())}: no completed run; `adanorm run` makes it")
+            raise ValueError(f"{path_text(one.folder())}: no completed run; `adanorm run` makes it")
         if not reader.record(one.folder()).counts:
-            raise ValueError(f"{shown(one.folder())}: has not counted its test examples")
+            raise ValueError(f"{path_text(one.folder())}: has not counted its test examples")
     return runs
 
 

@@ -124,7 +124,7 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     full_cell = cell_of(first, runs)
     if metric and any(metric in (result.test or {}) for result in full_cell.results):
         full_cell = cell_of(first, runs, metric=metric)
-    is_compared = full_cell.metric == first.task.metric and unlike_the_papers(first) is None
+    is_compared = full_cell.metric == first.task.metric and departures_from_paper(first) is None
     paper = published(first.task.name, first.norm.name) if is_compared else None
     return replace(full_cell, planned=len(experiments), paper=paper)
 
@@ -188,7 +188,7 @@ def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
     return fmean(test for _, test in best) if best else None
 
 
-def unlike_the_papers(run: Experiment) -> str | None:
+def departures_from_paper(run: Experiment) -> str | None:
     """Return the settings in which a run differs from the paper (its nearest preset); None if comparable."""
     if run.norm.path is not None:
         return "a norm from outside"

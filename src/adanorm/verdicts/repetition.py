@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from adanorm.metrics.table import METRICS
 from adanorm.records.check import OUTPUTS
-from adanorm.records.reader import Record, alike
+from adanorm.records.reader import Record, siblings
 from adanorm.records.result import Result
 from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, prediction
 
@@ -69,7 +69,7 @@ def score_of(record: Record) -> float | None:
 
 def scores_alike(record: Record) -> tuple[float, ...]:
     """Return the recorded test scores of a run and of all runs that differ from it only in their seed."""
-    return tuple(score for score in map(score_of, alike(record)) if score is not None)
+    return tuple(score for score in map(score_of, siblings(record)) if score is not None)
 
 
 def elsewhere(here: Record, there: Record) -> str:

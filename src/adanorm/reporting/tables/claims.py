@@ -47,7 +47,7 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
     own_table = "The paper's own table"
     lines += [f"## {own_table}, tested as the paper's claims", "", how_to_read(own_table), ""]
-    own = ([claim.text, *map(str, counts), shown_p(p)] for claim, *counts, p in claims_of_the_paper())
+    own = ([claim.text, *map(str, counts), p_text(p)] for claim, *counts, p in claims_of_the_paper())
     lines += markdown_table(("claim", "data sets for it", "against", "equal", "p of the sign test"), own)
     for result in judgements:
         if result.run:
@@ -80,10 +80,10 @@ def claim_row(task: TaskResult) -> list[str]:
         f"seeds, {comparison.examples:,} examples" if comparison.examples else "seeds",
         f"{comparison.margin:g}",
         answer,
-        shown_p(comparison.p),
+        p_text(comparison.p),
         str(comparison.seeds),
         f"{paper.value:+.3f}{'' if paper.confirmed else UNCONFIRMED}" if paper else "-",
-        f"{excluded} ({shown_p(comparison.paper_p)})" if paper else "-",
+        f"{excluded} ({p_text(comparison.paper_p)})" if paper else "-",
         _seeds_text(pair, prospect.to_find) if paper else "-",
         _seeds_text(pair, prospect.to_equate),
         _effect_and_half(task.best_epoch),
@@ -103,7 +103,7 @@ def _effect_and_half(pair: Pair | None) -> str:
     return f"{comparison.gap:+.3f} ± {comparison.interval.high - comparison.gap:.3f}" if comparison else "-"
 
 
-def shown_p(p: float | None) -> str:
+def p_text(p: float | None) -> str:
     """Return a p as text, `< .001` if it is smaller than that."""
     return "-" if p is None else "< .001" if p < 0.001 else f"{p:.3f}"
 
@@ -112,8 +112,8 @@ def over_tasks(result: ClaimResult) -> str:
     """Return a paragraph with the tests of a claim over all its tasks."""
     holds, contrary, no_gain = result.family or result.ps
     return (
-        f"Over all data sets, p corrected for the claims of the scale: {shown_p(holds)} for the claim,"
-        f" {shown_p(contrary)} for the opposite, {shown_p(no_gain)} for no such gain. The claim"
+        f"Over all data sets, p corrected for the claims of the scale: {p_text(holds)} for the claim,"
+        f" {p_text(contrary)} for the opposite, {p_text(no_gain)} for no such gain. The claim"
         f" is shown on at least {result.shown_on} of them."
     )
 

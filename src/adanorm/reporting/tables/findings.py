@@ -7,8 +7,8 @@ from statistics import fmean
 
 from adanorm.analyses import spec
 from adanorm.config.titles import title
-from adanorm.reporting.tables.claims import shown_p
-from adanorm.reporting.tables.notes import decided
+from adanorm.reporting.tables.claims import p_text
+from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import how_to_read, markdown, markdown_table
 from adanorm.studies.study import load_study, study_grid
@@ -44,7 +44,7 @@ def findings_markdown(runs: str | None = None) -> str:
 def _row(finding: Finding, row: FindingRow) -> list[str]:
     norm_means = zip(finding.norms or (), row.means, strict=True)
     sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in norm_means]
-    p, gap = shown_p(row.comparison.family_p if row.comparison else None), fmean(row.gaps)
+    p, gap = p_text(row.comparison.family_p if row.comparison else None), fmean(row.gaps)
     difference = (
         f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + spec.number(abs(gap))
     )
@@ -71,7 +71,7 @@ def predictions_markdown(runs: str | None = None) -> str:
     @cache
     def families(study_name: str) -> dict[str, list[Decision]]:
         study = load_study(study_name)
-        return decided(Table(study, study_grid(study, runs=runs)))[1]
+        return rule_decisions(Table(study, study_grid(study, runs=runs)))[1]
 
     lines = ["# Gradients and memory: the predictions of two papers, tested", ""]
     lines += [f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**. {how_to_read('Predictions')}"]
@@ -88,7 +88,7 @@ def _outcomes(prediction: Prediction, study: str, families: dict[str, list[Decis
     for decision, outcome in prediction.outcomes(families):
         one, facts = decision.comparison, ["-"] * 5
         if one is not None:
-            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", shown_p(one.family_p)]
+            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", p_text(one.family_p)]
             facts.append(str(one.seeds))
         if decision.has_run:
             yield [study, title(decision.column.task), *facts, outcome]

@@ -9,7 +9,7 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.claims import shown_p
+from adanorm.reporting.tables.claims import p_text
 from adanorm.reporting.tables.table import Table, origin_note
 from adanorm.reporting.text import markdown
 from adanorm.studies.rule import Compares, Conclusion, Rule
@@ -123,7 +123,7 @@ def rule_notes(table: Table) -> list[str]:
     rule = table.study.rule
     if rule is None:
         return []
-    columns, families = decided(table)
+    columns, families = rule_decisions(table)
     lead, decisions = _rule(rule, columns), [d for family in families.values() for d in family]
     if all(d.comparison is None and not d.not_compared for d in decisions):
         return [f"{lead} There are too few runs yet to apply it to."]
@@ -132,7 +132,7 @@ def rule_notes(table: Table) -> list[str]:
     return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
 
 
-def decided(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
+def rule_decisions(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
     """Return the columns by quantity and the decisions by family of the study's rule; empty without a rule.
 
     The columns include those that the rule takes from other studies.
@@ -217,7 +217,7 @@ def _decision(decision: Decision) -> str:
     if one is None:
         return f"{task} {markdown(decision.lack)}"
     gap, low, high = (f"{value:+.{one.digits}f}" for value in (one.gap, *one.interval))
-    return f"{task} {gap} [{low}, {high}] p {shown_p(one.family_p)} *{one.answer}*"
+    return f"{task} {gap} [{low}, {high}] p {p_text(one.family_p)} *{one.answer}*"
 
 
 def _replicated(first: str, second: str, columns: list[Column]) -> str:
