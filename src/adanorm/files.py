@@ -143,8 +143,8 @@ def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
 def without_checksum(values: Any) -> dict[str, Any]:
     """Return values without their checksum; raises ValueError if they differ from what was written."""
     if not isinstance(values, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     rest = {key: value for key, value in values.items() if key != CHECKSUM}
     if values.get(CHECKSUM) != checksum_of(rest):
-        raise ValueError("it is not what was written" if CHECKSUM in values else "it has no checksum")
+        raise ValueError("it has been changed" if CHECKSUM in values else "it has no checksum")
     return rest

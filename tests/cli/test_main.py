@@ -150,7 +150,7 @@ REFUSED = [
     ("check-norm norm=adanorm norm.placement=[nowhere.*]", "the norm is checked alone"),
     ("compare task=rt scale=smoke metric=bleu", "the test of rt yields accuracy, loss"),
     ("compare task=enwik8 norm=none,adanorm scale=smoke", "no completed run; `adanorm run` makes it"),
-    ("compare task=rt norm=adanorm", "name two norms or more"),
+    ("compare task=rt norm=adanorm", "name two or more norms"),
     ("compare task=rt scale=smoke", "no completed runs"),
     ("compare task=gaussian scale=smoke", "no claim names it"),
     ("compare task=rt norm=adanorm,adanorm", "norm=adanorm,adanorm: adanorm is named twice"),

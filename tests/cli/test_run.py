@@ -380,7 +380,7 @@ def test_loggers_need_no_account_and_also_log_a_finished_run(
         content = b"".join(path.read_bytes() for path in files)
         for word in (b"test_accuracy", b"valid_accuracy", b"warmup_updates"):
             assert word in content, "test scores, curves and the configuration"
-    assert "is there already" in command(*again).stderr
+    assert "already exists" in command(*again).stderr
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])

@@ -183,7 +183,7 @@ def test_arcs_with_labels_unseen_in_training_are_reported(tmp_path: Path) -> Non
     assert inspection.warnings == (
         "test: 3 of 6 arcs have a label that training lacks, such as 'nsubj': a parser cannot give it",
     )
-    with pytest.raises(ValueError, match="valid: label 'other' and all others are no training labels"):
+    with pytest.raises(ValueError, match="valid: label 'other' and all others are not training labels"):
         treebank(tmp_path, {"train": "obj", "valid": "other", "test": "obj"}, root="other")
 
 

@@ -64,8 +64,8 @@ WHOLE = idx(np.zeros((60, 28, 28), np.uint8))
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (zipped(b""), "no IDX file"),
-        (zipped(b"not an idx file at all"), "no IDX file"),
+        (zipped(b""), "not an IDX file"),
+        (zipped(b"not an idx file at all"), "not an IDX file"),
         (zipped(WHOLE)[:-20], r"train-images-idx3-ubyte\.gz: not a whole gzip file"),
         (zipped(WHOLE[:-5]), "holds 47,035 values, its header says 47,040"),
         (zipped(WHOLE + bytes(5)), "holds 47,045 values, its header says 47,040"),
@@ -227,8 +227,8 @@ FOUR = records(4, 0)
     [
         (None, None, r"data\.path=\S+: holds no data_batch_1\.bin"),
         (FOUR, None, r"holds no test_batch\.bin"),
-        (FOUR[:, :-1], FOUR, "12,288 bytes are no whole number of records"),
-        (FOUR[:0], FOUR, "0 bytes are no whole"),
+        (FOUR[:, :-1], FOUR, "12,288 bytes are not a whole number of records"),
+        (FOUR[:0], FOUR, "0 bytes are not a whole"),
         (FOUR | 128, FOUR, "has the label 1[23]"),
         (FOUR, FOUR, r"data\.valid_size=5000: only 4 training images"),
     ],

@@ -64,7 +64,7 @@ def test_a_placement_that_matches_nothing_is_an_error() -> None:
         encoder("adanorm", ["layers.*", "decoder.*"])
     with pytest.raises(ValueError, match=r"no norm closes a stack here; the sites are norms\.0, norms\.1"):
         network("mnist_cnn", "adanorm", "final")
-    with pytest.raises(ValueError, match=r"WeightNorm lives in the layer before a site.*attention_norm"):
+    with pytest.raises(ValueError, match=r"WeightNorm works through the layer before a site.*attention_norm"):
         encoder("weightnorm", ["layers.0.attention_norm"])
 
 

@@ -42,7 +42,7 @@ def test_a_record_with_a_changed_file_is_not_counted(run: Experiment, name: str,
     path = run.folder() / name
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
     spoil(path, change, Random(0))
-    expected = f"{name} is {'missing' if change == REMOVED else 'not what was written'}"
+    expected = f"{name} {'is missing' if change == REMOVED else 'has been changed'}"
     assert complaint(run.folder()) == expected
     assert not reader.is_complete(run.folder()), "it is made again"
 
@@ -64,8 +64,8 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
     "norm is 'layernorm', its folder is of 'adanorm'": lambda values: values.update(norm="layernorm"),
     "task is 'mnist', its folder is of 'rt'": lambda values: values.update(task="mnist"),
     "scale is 'paper', its folder is of 'smoke'": lambda values: values.update(scale="paper"),
-    "test.accuracy is 999.0, which cannot be": lambda values: values.update(test={"accuracy": 999}),
-    "valid.accuracy is -1.0, which cannot be": lambda values: values.update(valid={"accuracy": -1}),
+    "test.accuracy is 999.0, which is impossible": lambda values: values.update(test={"accuracy": 999}),
+    "valid.accuracy is -1.0, which is impossible": lambda values: values.update(valid={"accuracy": -1}),
     "test lacks accuracy": lambda values: values.update(test={}),
     "valid lacks accuracy": lambda values: values.update(valid=None),
     "metrics.jsonl ends at update 30, the run at 40": lambda values: values.update(steps=40),
@@ -108,7 +108,7 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys: tuple[st
     edited = {**result_of(run.folder()), "test": {"accuracy": 75.5}, **{key: values[key] for key in keys}}
     path.write_text(json.dumps(edited))
     assert complaint(run.folder()) == (
-        "it is not what was written" if "checksum" in edited else "it has no checksum"
+        "it has been changed" if "checksum" in edited else "it has no checksum"
     )
 
 
@@ -116,9 +116,9 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys: tuple[st
     ("rows", "expected"),
     [
         ([], "metrics.jsonl ends at update None, the run at 30"),
-        (["{"], "metrics.jsonl, line 1: no JSON object"),
-        (["[1]"], "metrics.jsonl, line 1: no JSON object"),
-        (["[" * 9999 + "]" * 9999], "metrics.jsonl, line 1: no JSON object"),
+        (["{"], "metrics.jsonl, line 1: not a JSON object"),
+        (["[1]"], "metrics.jsonl, line 1: not a JSON object"),
+        (["[" * 9999 + "]" * 9999], "metrics.jsonl, line 1: not a JSON object"),
         ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:
     [
         ({}, "config.yaml names no metric"),
         ({"task": {"metric": ["accuracy"]}}, "config.yaml names no metric"),
-        ({"task": 7}, "config.yaml: task, norm or data is no section"),
+        ({"task": 7}, "config.yaml: task, norm or data is not a section"),
     ],
 )
 def test_settings_of_no_run_are_not_counted_under_true_checksums(

@@ -234,7 +234,7 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
 
 def test_contribute_does_not_overwrite_a_file_that_is_no_contribution(tmp_path: Path) -> None:
     (notes := tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"^output=.*notes\.txt: exists and is no contribution"):
+    with pytest.raises(ValueError, match=r"^output=.*notes\.txt: exists and is not a contribution"):
         dispatch(["contribute", "rt/adanorm", f"output={notes}"])
     assert notes.read_text() == "mine"
 

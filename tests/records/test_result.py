@@ -55,8 +55,11 @@ def test_the_keys_of_a_result_say_how_it_ended() -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ('{"schema": 1, "status": "do', "it is no JSON object"),
-        *((content, "it is no JSON object") for content in ("[]", "null", "1", '"x"', "\xff", "[" * 100000)),
+        ('{"schema": 1, "status": "do', "it is not a JSON object"),
+        *(
+            (content, "it is not a JSON object")
+            for content in ("[]", "null", "1", '"x"', "\xff", "[" * 100000)
+        ),
         ('{"schema": 2, "status": "done"}', "schema 2 is not 1"),
         ('{"status": "done"}', "schema None is not 1"),
         (json.dumps(with_checksum({"schema": 1, "status": "running"})), "status: input should be 'done', "),

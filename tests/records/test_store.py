@@ -181,7 +181,7 @@ REFUSED: dict[str, Callable[[Path], object]] = {
     "it failed": lambda folder: seal(folder, {**result_of(folder), "status": "failed"}),
     "it is a dry run": lambda folder: seal(folder, {**result_of(folder), "dry_run": {"peak_memory": 1}}),
     "it has not ended, or is no record": lambda folder: (folder / "result.json").unlink(),
-    "metrics.jsonl is not what was written": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
+    "metrics.jsonl has been changed": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
 }
 
 
@@ -196,7 +196,7 @@ def test_an_unfinished_or_damaged_record_is_not_kept(run: Experiment, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda line: line.replace(b"75.0", b"76.0"), "is not what was written"),
+        (lambda line: line.replace(b"75.0", b"76.0"), "has been changed"),
         (lambda line: line[:-9], "line 1 is not counted: it is no record"),
     ],
 )

@@ -66,5 +66,5 @@ def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(tmp_path: Path)
     assert "uncertainty" not in score, "of one seed"
     with pytest.raises(ValueError, match="nothing to export"):
         exported(tmp_path / "none", str(tmp_path / "smoke"))
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="already exists"):
         exported(tmp_path / "out", str(mini))

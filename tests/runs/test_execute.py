@@ -66,7 +66,7 @@ def test_a_record_lists_what_computed_each_start_of_a_run_where_they_differ(
     trainer.save(RunFolder(run.folder()).checkpoint)
     execute(run)
     named = {"changes": "uncommitted changes"}.get(key, key.replace("_", " "))
-    line = f"warning: not as at the run's last start: {named}; its record says so\n"
+    line = f"warning: since the run's last start, changed: {named}; its record says so\n"
     assert (line in capsys.readouterr().err) == bool(key)
     assert result_of(run).computed_by == ([{**own, **other}, own] if key else None)
 

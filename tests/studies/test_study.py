@@ -151,7 +151,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         ('rows: {"a\\nb": {norm: adanorm}}', r"'a\\nb': write a word or more, in one line"),
         ("rows: {'a|b': {norm: adanorm}}", r"'a\|b': \| ends a column of a table"),
         ("rows: {' adanorm': {norm: adanorm}}", "' adanorm': write a word or more, in one line"),
-        ("rows: {AdaNorm: {norm: none}}", "row 'AdaNorm': tables call adanorm so, and its norm is none"),
+        ("rows: {AdaNorm: {norm: none}}", "row 'AdaNorm': tables call adanorm this; its norm is none"),
         ("rows: {AdaNorm: {norm: adanorm}, adanorm: {norm: adanorm}}", "'AdaNorm' is named twice"),
         ('title: "a\\nb"', r"title: 'a\\nb': write a word or more, in one line"),
         ("rows: {0.1: {norm: adanorm}, 0.10: {norm: none}}", "'0.10' is given twice, again in line 5"),
@@ -183,7 +183,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str) -> None:
         (f"{RULE}, looks: [5, 3]}}", r"looks \[5, 3\]: must rise"),
         (
             f"{RULE}, conclusions: [{{says: so, where: [none, adanorm], found: better}}]}}",
-            r"conclusion 'so': none compares \['none', 'adanorm'\]",
+            r"conclusion 'so': no family has \['none', 'adanorm'\]",
         ),
         ("rule: {families: {all: [[none, adanorm]]}}", "unknown row of the rule 'none': choose from adano"),
         ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; write a value with other"),

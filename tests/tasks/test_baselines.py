@@ -135,5 +135,5 @@ def test_baselines_belong_to_one_data_set_and_spoiled_ones_are_refused(own_recor
     for spoiled in (text.replace("50.0", "60.0", 1), text[:50], "[1]", "1"):
         own_record.write_text(spoiled)
         recorded._entries.cache_clear()
-        with pytest.raises(ValueError, match=r"baselines.json: it is not what was written; restore it"):
+        with pytest.raises(ValueError, match=r"baselines.json: it has been changed; restore it"):
             recorded.best_baseline(smoke("rt"), "accuracy")

@@ -64,7 +64,7 @@ def test_a_checkpoint_with_code_in_it_is_refused_even_with_a_right_checksum(
 ) -> None:
     path = tmp_path / "checkpoint.pt"
     checkpoint.save(path, {"weights": Code()})
-    with pytest.raises(BrokenError, match=r"checkpoint.pt: no checkpoint of this suite"):
+    with pytest.raises(BrokenError, match=r"checkpoint.pt: not a checkpoint of this suite"):
         checkpoint.load(path, CPU)
     assert capfd.readouterr().out == ""
     assert pickle.loads(pickle.dumps(Code())) is None, "it would have been"

@@ -114,7 +114,7 @@ TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
     "test_counts.json is of other outputs": lambda folder: swap(folder, "predictions.txt.gz"),
     "is of other outputs": lambda folder: swap(folder, "test_counts.json"),
     "its examples make 0": lambda folder: recount(folder, ["0 " * 31 + "0"]),
-    "no counts of test examples": lambda folder: recount(folder, ["-1 2"]),
+    "has no counts of test examples": lambda folder: recount(folder, ["-1 2"]),
 }
 
 
@@ -197,7 +197,7 @@ def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_
     assert fresh[1] == "  adanorm over layernorm, seeds 41, 42, 32 examples"
     assert fresh[-1].endswith("; series: seeds 41 to 100")
     assert max(map(len, [*lines, *fresh])) <= 80
-    with pytest.raises(ValueError, match="rt: no run has counted loss of two test examples or more"):
+    with pytest.raises(ValueError, match="rt: no run has the loss of two or more test examples"):
         compare(runs, [PAIR], metric="loss")
     write(tmp_path, [6], counted=False)
     with pytest.raises(ValueError, match="has not counted its test examples"):

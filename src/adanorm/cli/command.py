@@ -130,7 +130,7 @@ def name_list(key: str, text: str) -> list[str]:
 
 
 def seed_list(text: str) -> list[int]:
-    """Return the seeds in the text `1,2,3`; raises ValueError if one is no whole number or is named twice."""
+    """Return the seeds in the text `1,2,3`; ValueError if one is not a whole number or is named twice."""
     if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
         raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
     seeds = [str(whole_number("seeds", seed, at_least=0)) for seed in text.split(",")]

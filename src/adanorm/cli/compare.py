@@ -48,7 +48,7 @@ def main(arguments: Arguments) -> None:
         raise ValueError(f"metric={keys['metric']}: the test of {first.task.name} yields {', '.join(names)}")
     base, *others = name_list("norm", keys["norm"])
     if base and not others:
-        raise ValueError("name two norms or more, such as norm=layernorm,adanorm")
+        raise ValueError("name two or more norms, such as norm=layernorm,adanorm")
     pairs = [(base, other) for other in others] or claimed_pairs(first.task.name)
     if not pairs:
         raise ValueError(f"task={first.task.name}: no claim names it; give norms: norm=layernorm,adanorm")
@@ -80,7 +80,7 @@ def compare(
         pair_seeds = seeds or sorted(cells[base].by_seed.keys() & cells[other].by_seed.keys()) or [first.seed]
         pair = compared_by_example([runs_of(runs[norm], pair_seeds) for norm in (base, other)], metric)
         if pair is None:
-            raise ValueError(f"{first.task.name}: no run has counted {metric} of two test examples or more")
+            raise ValueError(f"{first.task.name}: no run has the {metric} of two or more test examples")
         margin = preregistration().margin(first.task.name, "test") if metric == first.task.metric else None
         comparison = compared(variance, other, base, pair.gaps, margin=margin or 0.0, noise=pair.noise)
         seed_names = ", ".join(map(str, pair.seeds))

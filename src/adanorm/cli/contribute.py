@@ -33,7 +33,7 @@ def main(arguments: Arguments) -> None:
         try:
             contribution.read_contribution(path)
         except ValueError:
-            line = f"output={output}: exists and is no contribution; remove it or name another file"
+            line = f"output={output}: exists and is not a contribution; remove it or name another file"
             raise ValueError(line) from None
     records, refusals = [], []
     for stored, _ in named_runs(arguments.names):

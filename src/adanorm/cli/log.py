@@ -32,6 +32,6 @@ def main(arguments: Arguments) -> None:
     base = Path(keys["output"]).resolve()
     runs = {base.joinpath(*run[0].folder.parts[-3:], logger.name): run for run in named_runs(arguments.names)}
     if existing := next((folder for folder in runs if folder.exists()), None):
-        raise ValueError(f"{existing}: is there already; name another folder with output=")
+        raise ValueError(f"{existing}: already exists; name another folder with output=")
     for folder, (record, result) in runs.items():
         loggers.send(record, result, logger, folder.parent)

@@ -39,7 +39,7 @@ def main(arguments: Arguments) -> None:
     if not number or not 0.001 <= float(keys["temperature"]) <= 1000:
         raise ValueError(f"temperature={keys['temperature']}: must be a number from 0.001 to 1000")
     with redirect_stdout(sys.stderr):  # progress must not mix with the sample
-        experiment = experiment_of(arguments.settings, kind="char_lm", otherwise="is no language model")
+        experiment = experiment_of(arguments.settings, kind="char_lm", otherwise="is not a language model")
         _, model = trained_model(experiment, CharLm)
         assert experiment.segments is not None, "a language model has segments"
         text = continued(

@@ -70,14 +70,14 @@ def read_scores(path: Path) -> tuple[dict[str, dict[str, dict[int, float]]], Row
         field, (name, seed, score) = f"{path}, row {row}, column", (fields[column] for column in NEEDED)
         for column, text in fields.items():
             if column in ("task", "name") and not (text.isprintable() and 0 < len(text) <= LONGEST):
-                raise ValueError(f"{field} {column}: {text[:40]!r} is no name of 1 to {LONGEST} characters")
+                raise ValueError(f"{field} {column}: {text[:40]!r} must have 1 to {LONGEST} characters")
         if not (seed.isascii() and seed.isdecimal() and len(seed) <= 20):
-            raise ValueError(f"{field} seed: {seed[:40]!r} is no whole number")
+            raise ValueError(f"{field} seed: {seed[:40]!r} is not a whole number")
         if not NUMBER.fullmatch(score) or abs(float(score)) > MOST:
-            raise ValueError(f"{field} score: {score[:40]!r} is no number such as 75.8")
+            raise ValueError(f"{field} score: {score[:40]!r} is not a number such as 75.8")
         task = fields.get("task", "")
         if (first_row := rows.setdefault((task, name, int(seed)), row)) != row:
-            raise ValueError(f"{field} seed: {seed} of {name} is there twice, first in row {first_row}")
+            raise ValueError(f"{field} seed: {seed} of {name} occurs twice, first in row {first_row}")
         by_task.setdefault(task, {}).setdefault(name, {})[int(seed)] = float(score)
     if not by_task:
         raise ValueError(f"{path}: has no row of scores")
@@ -104,7 +104,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 raise ValueError(f"{path}, row 1: needs one column {name!r}, has {','.join(columns)[:80]!r}")
         for fields in reader:
             if None in fields or None in fields.values():
-                raise ValueError(f"{path}, row {reader.line_num}: has not the {len(columns)} fields of row 1")
+                raise ValueError(f"{path}, row {reader.line_num}: not the {len(columns)} fields of row 1")
             yield reader.line_num, {column: field.strip() for column, field in fields.items()}
     except csv.Error as error:
         raise ValueError(f"{path}, row {reader.line_num + 1}: {error}") from None

@@ -147,7 +147,7 @@ def parse_override(override: str) -> Any:
         elif re.fullmatch(r"[+~]*[\w./@$-]+", key, re.ASCII):
             hint = f'write a value with other characters in quotes: "{key}={quoted(value)}"'
         else:
-            hint = f"{key!r} is no key"
+            hint = f"{key!r} is not a key"
         raise ValueError(f"{override}: cannot be read; {hint}") from error
 
 

@@ -73,7 +73,7 @@ def placements(
     sites = POSITIONS[position]
     first = (post_layers or quarter(layers)) if sites.first else 0
     if sites.first and first >= layers:
-        raise ValueError(f"norm_position={position}: {first} post layers of {layers} leave none that is pre")
+        raise ValueError(f"norm_position={position}: {first} post layers of {layers} leave no pre-norm layer")
     skip_scale, init_gain = deepnorm(layers) if sites.deepnorm else (1.0, None)
     in_heads = sites.in_heads or (("query", "key") if qk_norm else ())
     stack = []

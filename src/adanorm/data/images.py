@@ -96,10 +96,10 @@ def read_idx(content: bytes, name: str) -> Pixels:
     try:
         zeros, kind, axes = struct.unpack_from(">HBB", content)
         if zeros != 0 or kind != 8 or axes not in (1, 3):
-            raise ValueError(f"{name}: no IDX file of images or labels in bytes")
+            raise ValueError(f"{name}: not an IDX file of images or labels in bytes")
         shape = struct.unpack_from(f">{axes}I", content, 4)
     except struct.error as error:
-        raise ValueError(f"{name}: no IDX file ({error})") from None
+        raise ValueError(f"{name}: not an IDX file ({error})") from None
     size, count = len(content) - 4 - 4 * axes, math.prod(shape)
     if size != count:
         raise ValueError(f"{name}: holds {size:,} values, its header says {count:,}")
@@ -136,7 +136,7 @@ def _arrays_of_records(contents: Mapping[str, bytes]) -> Arrays:
     for path, content in contents.items():
         if not content or len(content) % RECORD:
             size = f"{len(content):,} bytes"
-            raise ValueError(f"{path}: {size} are no whole number of records of {RECORD:,} bytes")
+            raise ValueError(f"{path}: {size} are not a whole number of records of {RECORD:,} bytes")
         if (largest := max(content[::RECORD])) >= CLASSES:
             raise ValueError(f"{path}: has the label {largest}; CIFAR-10's are 0 to {CLASSES - 1}")
     *train, test = (np.frombuffer(content, np.uint8).reshape(-1, RECORD) for content in contents.values())

@@ -163,7 +163,7 @@ def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None
                     contents[name] = file.read(files[name].file_size)
             return contents
     except (*BROKEN, NotImplementedError, RuntimeError, OverflowError, UnicodeError, struct.error) as error:
-        raise ValueError(f"{path.name}: no zip archive that can be read ({error})") from None
+        raise ValueError(f"{path.name}: not a readable zip archive ({error})") from None
 
 
 def _check_size(path: Path, member: str, size: int) -> None:

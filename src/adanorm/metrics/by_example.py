@@ -89,5 +89,5 @@ def from_text(metric: str, columns: Sequence[str]) -> Counts:
     rows = [[float(number) for number in column.split(" ")] for column in columns]
     are_counts = all(math.isfinite(n) and n >= 0 for row in rows for n in row)
     if len({len(row) for row in rows}) > 1 or not are_counts:
-        raise ValueError(f"columns of {metric} of other lengths, or a number that is no count")
+        raise ValueError(f"columns of {metric} differ in length, or a number is not a count")
     return np.array(rows).T

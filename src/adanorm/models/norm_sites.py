@@ -69,7 +69,7 @@ def build_with_norms(
     if placed.in_layers and not any(after for _, _, after in placed.in_layers):
         kind, names = type(placed.in_layers[0][1]).__name__, ", ".join(site for site, *_ in placed.in_layers)
         lacking = f"none has a layer of its own before it: {names}"
-        raise ValueError(f"{kind} lives in the layer before a site, and {lacking}")
+        raise ValueError(f"{kind} works through the layer before a site, and {lacking}")
     return model, placed
 
 

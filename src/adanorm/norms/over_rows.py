@@ -50,7 +50,7 @@ class BatchNorm(Affine):
     running values. In evaluation, a position not `seen` in training takes those of the last seen position
     before it, as Cooijmans et al. 2017 do beyond their longest sequence. In training, running values serve in
     this way at a position with fewer than two examples. Raises ValueError for a momentum outside (0, 1), an
-    unknown choice, or `positions` that is no whole number above 0.
+    unknown choice, or `positions` that is not a whole number above 0.
     """
 
     depends_on_batch = True

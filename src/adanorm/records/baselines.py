@@ -36,7 +36,7 @@ def _entries() -> dict[str, dict[str, Any]]:
         )
     except (ValueError, TypeError, RecursionError):
         raise ValueError(
-            f"{path}: it is not what was written; restore it, or delete it and run `adanorm baselines`"
+            f"{path}: it has been changed; restore it, or delete it and run `adanorm baselines`"
         ) from None
     return {entry["data"]: entry for entry in entries}
 

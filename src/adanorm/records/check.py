@@ -43,7 +43,7 @@ def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -
         if (data := content(name)) is None:
             raise ValueError(f"{name} is missing")
         if hashlib.sha256(data).hexdigest() != digest:
-            raise ValueError(f"{name} is not what was written")
+            raise ValueError(f"{name} has been changed")
     identity = settings_of((content("config.yaml") or b"").decode())
     environment_of(content("environment.json") or b"{}")
     name = ROWS[type(result)]
@@ -64,10 +64,10 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """Return the settings in the text of config.yaml; raises ValueError if they are no mapping."""
+    """Return the settings in the text of config.yaml; raises ValueError if they are not a mapping."""
     settings = read_yaml(text) or {}
     if not isinstance(settings, dict):
-        raise ValueError("config.yaml: no settings")
+        raise ValueError("config.yaml: has no settings")
     return settings
 
 
@@ -78,7 +78,7 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise ValueError(f"{name}: no JSON object")
+        raise ValueError(f"{name}: not a JSON object")
     return values
 
 
@@ -88,10 +88,10 @@ def json_rows(name: str, content: bytes) -> list[dict[str, Any]]:
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
-    """Return the values of environment.json; ValueError if it, packages or arithmetic is no JSON object."""
+    """Return the values of environment.json; ValueError if it or a part is not a JSON object."""
     values = json_object("environment.json", content)
     if not all(isinstance(values.get(key, {}), dict) for key in ("packages", "arithmetic")):
-        raise ValueError("environment.json: packages or arithmetic is no JSON object")
+        raise ValueError("environment.json: packages or arithmetic is not a JSON object")
     return values
 
 
@@ -130,7 +130,7 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
         digest, texts = values["outputs"], values["counts"].items()
         counts = {metric: by_example.from_text(metric, columns) for metric, columns in texts}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{COUNTS}: no counts of test examples") from None
+        raise ValueError(f"{COUNTS}: has no counts of test examples") from None
     if digest != outputs:
         raise ValueError(f"{COUNTS} is of other outputs")
     for metric, examples in counts.items():
@@ -152,7 +152,7 @@ def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) ->
         raise ValueError("its folder does not say whether it is of a dry run")
     task, norm, data = sections = [identity.get(section) or {} for section in ("task", "norm", "data")]
     if not all(isinstance(section, dict) for section in sections):
-        raise ValueError("config.yaml: task, norm or data is no section")
+        raise ValueError("config.yaml: task, norm or data is not a section")
     of_folder = {"seed": int(seed), "norm": folder.parent.name}
     if scale is not None:
         of_folder |= {"scale": scale, "task": folder.parent.parent.name}
@@ -177,7 +177,7 @@ def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
         for name, score in (scores or {}).items():
             # sacrebleu's perfect score is 100.00000000000004
             if score < 0 or (name in METRICS and score > METRICS[name].largest * (1 + 1e-9)):
-                raise ValueError(f"{split}.{name} is {score}, which cannot be")
+                raise ValueError(f"{split}.{name} is {score}, which is impossible")
 
 
 def _check_rows(rows: Sequence[Mapping[str, Any]], result: Result) -> None:

@@ -74,7 +74,7 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[st
     if (schema := head.get("schema")) != SCHEMA:
         raise ValueError(f"is of schema {schema!s:.9}, not {SCHEMA}: from another version of the suite")
     if without_checksum(head)["content"] != hashlib.sha256(body).hexdigest():
-        raise ValueError("its lines are not what was written")
+        raise ValueError("its lines have been changed")
     records: dict[Path, Record] = {}
     group, texts = b"", dict[str, str]()
     for number, line in enumerate(body.splitlines(keepends=True), 2):
@@ -88,7 +88,7 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[st
             folder = runs_folder(runs) / result["task"] / result["norm"] / values["run"]
             run = check_contributable(Record(folder, store.Line(folder, values, texts)))
             if b"".join(_lines(run).values()) != group or folder in records:
-                raise ValueError("it is not what `adanorm keep` writes, or is there twice")
+                raise ValueError("it is not what `adanorm keep` writes, or occurs twice")
         except ValueError as error:
             raise ValueError(f"line {number}: {one_line(error)}") from None
         records[folder], group, texts = run, b"", {}
@@ -98,7 +98,7 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[st
     pairs = {*golden_pairs(records.values())}
     is_finite = [type(x) is float and math.isfinite(x) for losses in head["golden"].values() for x in losses]
     if not {*head["golden"]} <= pairs or not all(is_finite):
-        raise ValueError("has golden losses that are no numbers, or of a norm without a run")
+        raise ValueError("has golden losses that are not numbers, or of a norm without a run")
     return head, [*records.values()]
 
 
@@ -125,7 +125,7 @@ def check_contributable(run: Record) -> Record:
     if code != {**norm_code, "result.json": code["result.json"]} or not all(map(CODE.fullmatch, norm_code)):
         raise ValueError("its files are not those of a run, or its code is not what its digest names")
     if {*without_checksum(run.values)["files"]} != {*contents} - {*code} or not isinstance(result, Result):
-        raise ValueError("it is an analysis, or result.json has not the checksum of every file")
+        raise ValueError("it is an analysis, or result.json lacks the checksum of a file")
     tokens = yaml.scan(run.text("config.yaml"))
     if any(isinstance(token, yaml.AliasToken | yaml.TagToken) for token in tokens):
         raise ValueError("config.yaml has aliases or tags")

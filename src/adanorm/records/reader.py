@@ -101,9 +101,9 @@ class Record:
             raise ValueError("it has not ended, or is no record")
         values, line = self.values, self.line
         if line is not None and not line.is_whole:
-            raise ValueError(f"its line in {line.file.name} is not what was written")
+            raise ValueError(f"its line in {line.file.name} has been changed")
         if values is None:
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         if (schema := values.get("schema")) != SCHEMA:
             raise ValueError(f"schema {schema!r} is not {SCHEMA}")
         kind: type[Ended] = AnalysisResult if "analysis" in values else Result
@@ -118,7 +118,7 @@ class Record:
 
     @property
     def values(self) -> dict[str, Any] | None:
-        """The content of result.json, unchecked; None if there is none, or it is no JSON object."""
+        """The content of result.json, unchecked; None if there is none, or it is not a JSON object."""
         with suppress(OSError, ValueError):
             return check.json_object("result.json", self.content("result.json") or b"")
         return None

@@ -31,11 +31,11 @@ class Line:
         self.run: str = values["run"]
         self.files: Mapping[str, str] = values["files"]
         if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
-            raise TypeError("its run or a file is no text")
+            raise TypeError("its run or a file is not text")
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether the line fits its checksum: nothing in it has changed since it was written."""
+        """Whether the line fits its checksum: nothing in it has been changed."""
         values = {key: value for key, value in self.values.items() if key != CHECKSUM}
         return bool(self.values.get(CHECKSUM) == checksum_of(values))
 

@@ -71,7 +71,7 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
     if not files:
         raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
     if existing := next((path.parent for path in files if path.parent.exists()), None):
-        raise ValueError(f"{existing}: is there already; name another folder with output=")
+        raise ValueError(f"{existing}: already exists; name another folder with output=")
     for path, content in files.items():
         path.parent.mkdir(parents=True)
         write_whole(path, content)

@@ -93,7 +93,7 @@ def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) ->
     if trainer.context.world.is_main:
         keys = [key for key in {**writers[-2], **writers[-1]} if writers[-2].get(key) != writers[-1].get(key)]
         others = ", ".join(key.replace("_", " ") for key in keys).replace("changes", "uncommitted changes")
-        print(f"warning: not as at the run's last start: {others}; its record says so", file=sys.stderr)
+        print(f"warning: since the run's last start, changed: {others}; its record says so", file=sys.stderr)
     return writers
 
 

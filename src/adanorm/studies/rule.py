@@ -92,7 +92,7 @@ class Rule(Config):
         comparisons = {rows for family in self.families.values() for rows in family}
         for conclusion in self.conclusions:
             if conclusion.where not in comparisons:
-                raise ValueError(f"conclusion {conclusion.says!r}: none compares {list(conclusion.where)}")
+                raise ValueError(f"conclusion {conclusion.says!r}: no family has {list(conclusion.where)}")
         return self
 
     def quantity_of(self, family: str) -> Compares:

@@ -156,7 +156,7 @@ def _check_names(study: Study) -> None:
         if "|" in label:
             raise ValueError(f"{label!r}: | ends a column of a table; write another character")
         if (norm := norm_by_title.get(title(label), row.norm)) != row.norm:
-            raise ValueError(f"row {label!r}: tables call {norm} so, and its norm is {row.norm}: rename it")
+            raise ValueError(f"row {label!r}: tables call {norm} this; its norm is {row.norm}: rename it")
     each_once([title(label) for label in study.rows])
     for pair in study.improvements:
         check_known("row of the improvements", pair, sorted(study.rows))

@@ -48,7 +48,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     try:
         return dict(torch.load(path, map_location=device, weights_only=True))
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        raise BrokenError(f"{path}: no checkpoint of this suite ({str(error).splitlines()[0]})") from None
+        raise BrokenError(f"{path}: not a checkpoint of this suite ({str(error).splitlines()[0]})") from None
 
 
 def verify(path: Path) -> None:
@@ -168,7 +168,7 @@ def load_weights(path: Path, run: str) -> dict[str, Tensor]:
         is_whole = label["sha256"] == _checksum(content)
         owner, weights = label["run"], safetensors.torch.load(content)
     except _UNREADABLE as error:
-        raise BrokenError(f"{path}: no weights of this suite ({str(error).splitlines()[0]})") from None
+        raise BrokenError(f"{path}: not weights of this suite ({str(error).splitlines()[0]})") from None
     if not is_whole:
         raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")
     if owner != run:

@@ -148,7 +148,7 @@ def test_a_corpus_with_a_corrupted_file_is_prepared_again(tmp_path: Path, how: s
         assert prepared_corpus(data)[0] == folder
         # Of the list of checksums itself any file may seem the wrong one.
         (line,) = capsys.readouterr().out.splitlines()
-        assert line.endswith(": not what was written: the corpus is prepared again")
+        assert line.endswith(": has been changed: the corpus is prepared again")
         assert name == "checksums.json" or f"{folder.name}/{name}: " in line
         assert contents(folder) == before
         prepared_corpus(data)

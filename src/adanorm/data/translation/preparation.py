@@ -67,7 +67,7 @@ def prepared_corpus(data: ParallelConfig, *, processes: int | None = None) -> tu
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
         if folder.exists() and (broken := _broken_file(folder)) is not None:
-            print(f"{folder / broken}: not what was written: the corpus is prepared again")
+            print(f"{folder / broken}: has been changed: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
             _remove_old_parts(folder.parent)

@@ -64,7 +64,7 @@ def inspect_trees(trees: Trees) -> Inspection:
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in train_labels]
         if unknown and len(unknown) == len(labels):
-            raise ValueError(f"{split}: label {unknown[0]!r} and all others are no training labels")
+            raise ValueError(f"{split}: label {unknown[0]!r} and all others are not training labels")
         if unknown:
             counts.setdefault("unknown_labels", {})[split] = len(unknown)
             warnings.append(
