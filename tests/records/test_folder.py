@@ -152,7 +152,9 @@ def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: R
     folder.path.mkdir(parents=True)
     folder.write_outputs(outputs := ["eins zwei", "", "drei"])
     content = (folder.path / "predictions.txt.gz").read_bytes()
-    assert content[4:8] == bytes(4), "of no time (RFC 1952, MTIME)"
+    assert content[4:8] == bytes(4), "no time is stored (RFC 1952, MTIME)"
+    folder.write_outputs(outputs)
+    assert (folder.path / "predictions.txt.gz").read_bytes() == content
     assert reader.record(folder.path).outputs() == outputs
 
 

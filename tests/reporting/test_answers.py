@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from adanorm.reporting.figures.leads import answer_figure
-from adanorm.reporting.tables.claims import answer_rows, corrections, headline, question
+from adanorm.reporting.tables.claims import answer_rows, corrections, headline
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
 from tests.verdicts import not_none
@@ -80,4 +80,3 @@ def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_si
     lines = {tuple(np.asarray(line.get_xdata()).tolist()) for line in axes[0].get_lines()}
     assert {tuple(OF_RT.interval), tuple(OF_RT.margin_interval)} < lines
     assert answer_figure([PTB]) is None
-    assert len(question().tasks) == 8
