@@ -63,7 +63,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Rounds(Generic[SideT]):
-    """What each side spent in each round, in seconds or another unit of which less is better."""
+    """The cost of each side in each round, in seconds or another unit; less is better."""
 
     spent: Mapping[SideT, Sequence[float]]
 

@@ -132,7 +132,7 @@ def test_training_carries_a_memory_of_the_set_length_and_starts_an_epoch_without
     ("text", "message"),
     [
         (bytes(range(60)), r"54 bytes to train on, shorter than one segment of every stream \(4 x 16\)"),
-        (b"abc", r"3 bytes in parts .* leave no valid"),
+        (b"abc", r"3 bytes in parts .* leave valid empty"),
         (b"a" * 20_000, r"short\.txt: the training part has one byte, 97: nothing to learn"),
     ],
 )

@@ -106,7 +106,7 @@ def load_streams(data: ByteTextConfig) -> Corpus:
     splits = dict(zip(SPLITS, parts, strict=True))
     for split, part in splits.items():
         if len(part) == 0:
-            raise ValueError(f"{name}: {len(content):,} bytes in parts {data.fractions} leave no {split}")
+            raise ValueError(f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} empty")
     if bool((splits["train"] == splits["train"][0]).all()):
         raise ValueError(f"{name}: the training part has one byte, {splits['train'][0]}: nothing to learn")
     return Corpus(splits, {name: digest.hexdigest()})
