@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
@@ -16,6 +17,7 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.execute import execute
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from adanorm.training.state import flushed_denormals
 from tests.verdicts import not_none
 
 SETTINGS = ("task=gaussian", "norm=adanorm", "scale=smoke")
@@ -53,7 +55,14 @@ OTHER: dict[str, Any] = {
 }  # fmt: skip
 
 
+def test_a_run_flushes_denormal_numbers_and_its_caller_keeps_them(run: Experiment) -> None:
+    execute(run)
+    assert reader.record(run.folder()).environment["arithmetic"]["denormals"] == "flushed to zero"
+    assert torch.tensor(1e-39) * 0.5 > 0
+
+
 @pytest.mark.parametrize("key", ["", *OTHER])
+@flushed_denormals()
 def test_a_record_lists_what_computed_each_start_of_a_run_where_they_differ(
     run: Experiment, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

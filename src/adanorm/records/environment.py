@@ -95,6 +95,7 @@ def _arithmetic() -> dict[str, str]:
         "BLAS": product,
         "oneDNN": onednn and onednn[1],
         "products": "oneDNN" if onednn and products() == "onednn" else product,
+        "denormals": None if torch.tensor(1e-39).mul(1) else "flushed to zero",
         **{name: os.environ.get(name) for name in HOLDS},
     }
     return {name: value for name, value in libraries.items() if value is not None}

@@ -24,9 +24,10 @@ from adanorm.training.checkpoint import save_weights
 from adanorm.training.distributed import LOST, broadcast, init_distributed, is_lost_process_error
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress, planned_updates, updates_per_epoch
-from adanorm.training.state import Outcome, Row
+from adanorm.training.state import Outcome, Row, flushed_denormals
 
 
+@flushed_denormals()
 def execute(experiment: Experiment) -> None:
     """Train or resume a run to its end, score its best weights and write its record.
 
