@@ -1,6 +1,6 @@
 """The sources of data in catalogue.yaml: file names, sizes, checksums, addresses and licences."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ class Source(NamedTuple):
     folder: str
     license: str
     files: tuple[File, ...]
-    counts: tuple[int, int, int] | None = None  # published numbers of prepared train, valid and test examples
+    counts: Sequence[int] | None = None  # published numbers of prepared train, valid and test examples
     tolerance: float = 0.005  # a larger relative difference from `counts` means another corpus
     instead: str | None = None  # another source with the same content
     edition_of: str | None = None  # the default source of the same corpus
@@ -45,9 +45,8 @@ def _file(line: str, addresses: Iterable[str]) -> File:
 
 
 def _source(name: str, parts: list[dict[str, Any]], **entry: Any) -> Source:
-    lines = [(line, part.get("addresses", ())) for part in parts for line in part["files"].splitlines()]
-    counts = tuple(entry.pop("counts")) if "counts" in entry else None
-    return Source(**{"folder": name, **entry}, files=tuple(_file(*line) for line in lines), counts=counts)
+    files = [_file(line, part.get("addresses", ())) for part in parts for line in part["files"].splitlines()]
+    return Source(**{"folder": name, **entry}, files=tuple(files))
 
 
 SOURCES: dict[str, Source] = {

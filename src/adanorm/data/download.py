@@ -105,9 +105,8 @@ def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
 
 def _answer(session: requests.Session, address: str, span: str, seconds: float) -> requests.Response:
     """Return the answer, content unread, to a request for the bytes `span` (all if it is empty)."""
-    headers = {"Accept-Encoding": "identity"}  # the file's own bytes, which size and checksum are about
-    if span:
-        headers["Range"] = f"bytes={span}"
+    # The encoding is that of the file's own bytes, which size and checksum are about.
+    headers = {"Accept-Encoding": "identity", "Range": f"bytes={span}" if span else None}
     limits = PATIENCE.connect, seconds
     return _within(sum(limits), lambda: session.get(address, headers=headers, stream=True, timeout=limits))
 

@@ -116,9 +116,8 @@ def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: i
 
 def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
     """Return the entries that occur `min_count` times or more, by falling count, then by name."""
-    counts = Counter(entries)
-    frequent_entries = (entry for entry, count in counts.items() if count >= min_count)
-    return tuple(sorted(frequent_entries, key=lambda entry: (-counts[entry], entry)))
+    ordered = sorted(Counter(entries).items(), key=lambda item: (-item[1], item[0]))
+    return tuple(entry for entry, count in ordered if count >= min_count)
 
 
 class Examples(Protocol):

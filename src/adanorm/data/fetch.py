@@ -53,9 +53,8 @@ def availability(source: str, data: DataConfig) -> str | None:
     """Return why a source's files cannot be had here, or None (also if it is unlisted); downloads nothing."""
     if (entry := SOURCES.get(source)) is None:
         return None
-    for file in entry.files:
-        addresses = [str(cache_of(data) / entry.folder / file.name), *_addresses(entry, file, data)]
-        if not any(map(_answers, addresses)):
+    for file in missing_files(entry, data):
+        if not any(map(_answers, _addresses(entry, file, data))):
             lacking = f"{file.name} cannot be had (no network or no mirror)"
             return availability(entry.instead, data) if entry.instead else lacking
     return None
@@ -82,7 +81,7 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
             if _local(address) is None and getattr(error, "errno", None) is not None:
                 raise  # a full or read-only disk here is not the address's fault
             problems.append(f"{address}: {reason(error)}")
-    others = [f"preset={other.preset}" for other in editions_of(entry) if other.preset]
+    others = [f"preset={other.preset}" for other in editions_of(entry)]
     raise ValueError(
         f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
         f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"

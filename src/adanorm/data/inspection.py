@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 Counts = dict[str, dict[str, int]]
+Labels = Mapping[str, Sequence[Hashable]]  # by split, one per example
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 MANY_COPIES = 0.1  # share of a split: more copies give a warning
 LONGEST = 5000  # words of a sentence: attention and trees take quadratic time and memory
@@ -27,15 +28,12 @@ class Inspection(NamedTuple):
 
 
 def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
-    """Return how many examples are also in an earlier split (`overlap`) or repeated in their own (`copies`).
-
-    Examples are the bytes that a model sees. `overlap` has keys such as "valid in train" and "test in valid".
-    """
+    """Return `count_key_overlaps` of the examples' keys; an example is the bytes that a model sees."""
     return count_key_overlaps({split: keys_of(examples) for split, examples in splits.items()})
 
 
 def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
-    """Return the same as `count_overlaps`, from the keys of the examples."""
+    """Return how many examples an earlier split has too (`overlap`) or their own split repeats (`copies`)."""
     ordered = {split: np.sort(part) for split, part in keys.items()}
     return {
         "overlap": {
@@ -47,16 +45,10 @@ def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
 
 
 def inspect_labeled(
-    examples: Mapping[str, Iterable[bytes]],
-    labels: Mapping[str, Sequence[Hashable]],
-    *,
-    kind: str,
-    available: int,
-    batch: tuple[str, int],
+    examples: Mapping[str, Iterable[bytes]], labels: Labels, *, kind: str, others: Sequence[str]
 ) -> Inspection:
-    """Return counts and warnings on labeled examples; `kind` names them in messages.
+    """Return counts and warnings on labeled examples, then `others`; `kind` names the examples in messages.
 
-    `available` is the size of the training data; `batch` is the setting that bounds a batch, with its value.
     Raises ValueError where training has only one label, or lacks a label of another split.
     """
     train_labels = set(labels["train"])
@@ -71,11 +63,11 @@ def inspect_labeled(
         for split, part in labels.items()
         if len(set(part)) == 1
     ]
-    lines = [*overlap_warnings(counts, labels), *one_label, *_label_warnings(labels)]
-    return Inspection(counts, (*lines, *batch_warnings(available, *batch)))
+    warnings = (*overlap_warnings(counts, labels), *one_label, *_label_warnings(labels), *others)
+    return Inspection(counts, warnings)
 
 
-def _label_warnings(labels: Mapping[str, Sequence[Hashable]]) -> list[str]:
+def _label_warnings(labels: Labels) -> list[str]:
     """Return warnings of labels that look alike, and of a label that may be a header."""
     names_by_look: dict[str, list[str]] = {}
     for name in sorted({name for part in labels.values() for name in part if isinstance(name, str)}):

@@ -11,7 +11,7 @@ from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.examples import LabelledExamples, Splits, TextExamples, frequent
 from adanorm.data.fetch import fetch
-from adanorm.data.inspection import inspect_labeled, too_long
+from adanorm.data.inspection import batch_warnings, inspect_labeled, too_long
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 Sentence = tuple[str, list[str]]  # a label and its words
@@ -28,8 +28,7 @@ def load_sentences(data: TextConfig) -> Splits:
             checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(content).hexdigest()
             corpora[split] = read_lines(content, str(path), separator)
     elif data.source in ("synthetic", FULL_SIZE):
-        is_small = data.source == "synthetic"
-        corpora = synthetic.sentences() if is_small else synthetic.full_size_sentences()
+        corpora = synthetic.sentences() if data.source == "synthetic" else synthetic.full_size_sentences()
     elif data.source == "sst5":
         (path,) = fetch("sst5", data).values()
         corpora, checksums = read_sst(path)
@@ -90,12 +89,12 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
     corpora = {split: [(label, clean(words)) for label, words in part] for split, part in corpora.items()}
     fraction = data.train_fraction
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * fraction))]
+    tokens = sum(len(words) for _, words in corpora["train"])
     inspection = inspect_labeled(
         {split: (" ".join(words).encode() for _, words in part) for split, part in corpora.items()},
         {split: [label for label, _ in part] for split, part in corpora.items()},
         kind="sentences" if fraction == 1 else f"sentences (data.train_fraction={fraction})",
-        available=sum(len(words) for _, words in corpora["train"]),
-        batch=("data.batch_tokens", data.batch_tokens),
+        others=batch_warnings(tokens, "data.batch_tokens", data.batch_tokens),
     )
     labels = tuple(sorted({label for label, _ in corpora["train"]}))
     frequent_words = frequent((word for _, words in corpora["train"] for word in words), data.min_count)

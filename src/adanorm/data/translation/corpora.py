@@ -4,7 +4,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +36,7 @@ class ParallelText:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield pairs of lines; raises ValueError where numbers of lines differ or a text is empty."""
         for source, target in self.texts:
-            count = 0
+            pair = None
             for pair in zip_longest(source.lines(), target.lines()):
                 if None in pair:
                     first, second = (sum(1 for _ in text.lines()) for text in (source, target))
@@ -45,9 +44,8 @@ class ParallelText:
                         f"{source.name} has {first:,} lines and {target.name} has {second:,}: line i of one"
                         " must be the translation of line i of the other"
                     )
-                count += 1
                 yield pair
-            if count == 0:
+            if pair is None:
                 raise ValueError(f"{source.name}: no lines")
 
     def parts(self, size: int, limit: int | None = None) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
@@ -95,8 +93,8 @@ def read_corpus(data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapp
         role, deen = ("src" if language == source else "ref" for source in (first, "de"))
         file = part.file.format(language)
         member = part.member and part.member.format(language, role=role, deen=deen)
-        lines = partial(_lines, paths[file], member, checksums.get(file))
-        return Text(member or paths[file].name, lambda: part.filter(lines()))
+        name = member or paths[file].name
+        return Text(name, lambda: part.filter(_lines(paths[file], member, checksums.get(file))))
 
     recipe = {split: [Part(f"{split}.{{}}")] for split in SPLITS} if own else RECIPES[data.source]
     return {

@@ -24,7 +24,8 @@ from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
 from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
-UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"  # the second is a private-use character, in no text
+# A translation may have the first; in references the second, a private-use character, stands for it.
+UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
 OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
 
@@ -48,8 +49,8 @@ class PairBatch(Movable):
 class Pairs:
     """A split: pairs of token id sequences, each with an end-of-sentence token."""
 
-    def __init__(self, dataset: Any, padding: int) -> None:
-        self.dataset, self._padding = dataset, padding
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self._padding = dataset, dataset.src_dict.pad()
         self.sizes = np.maximum(dataset.src_sizes, dataset.tgt_sizes).astype(np.int64)
 
     def __len__(self) -> int:
@@ -61,8 +62,7 @@ class Pairs:
         With a generator, batches are in random order, without pairs longer than a batch.
         """
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
-        indices = indices[np.argsort(self.dataset.tgt_sizes[indices], kind="stable")]
-        indices = indices[np.argsort(self.dataset.src_sizes[indices], kind="stable")]
+        indices = indices[np.lexsort((self.dataset.tgt_sizes[indices], self.dataset.src_sizes[indices]))]
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
         # Not fairseq's batch_by_size: it drops a last batch whose size is not a multiple.
@@ -138,10 +138,7 @@ class Corpus:
         return Inspection(counts, tuple(warnings))
 
     def references(self, split: str, kind: str) -> list[str]:
-        """Return the references of a split as words (`kind="words"`) or running text (`kind="text"`).
-
-        Unknown words become a character that no translation has, so that a model's `<unk>` never matches.
-        """
+        """Return the references of a split as words (`kind="words"`) or running text (`kind="text"`)."""
         if self.data.path is None:  # beside a data-bin, a file with this name may have other pairs
             path = self.folder / f"{split}.{kind}.{self.words[1].language}"
             lines = packed.text_lines(path.read_bytes(), path.name)
@@ -213,7 +210,7 @@ def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) ->
     dataset = fairseq().data.LanguagePairDataset(
         source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
     )
-    return Pairs(dataset, dictionaries[0].pad())
+    return Pairs(dataset)
 
 
 def _side(path: Path, dictionary: Any) -> Any:

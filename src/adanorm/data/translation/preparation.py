@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import accumulate, chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,8 +55,7 @@ def cores() -> int:
 def prepared_corpus(data: ParallelConfig, *, processes: int | None = None) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, which may be prepared now, and its input files' checksums.
 
-    A folder with a changed file is prepared again; an interrupted preparation continues after its finished
-    shards. Raises ValueError where the corpus cannot be had or read.
+    A folder with a changed file is prepared again. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = _sha256(files)
@@ -209,7 +208,7 @@ class Steps:
             codes = self.codes(words["train"])
             subwords = self.subwords(words, codes)
             self.ids(subwords)
-        self.finish(subwords, codes)
+        self.finish(subwords)
 
     def words(self, pairs: Mapping[str, Sequence[int]]) -> dict[str, list[Shard]]:
         """Split the raw text into words and clean it; return the shards of each split."""
@@ -225,10 +224,10 @@ class Steps:
         return words
 
     def codes(self, train: list[Shard]) -> str | None:
-        """Return the merges of subwords, learned from the training words; None for whole words."""
+        """Write and return the merges of subwords, learned from training words; None for whole words."""
         if self._data.bpe_merges is None:
             return None
-        path = self._folder / "codes"
+        path = self._out / "codes"
         if not path.exists():
             counts: list[Counter[str]] = [Counter(), Counter()]
             for counters in self._results("vocabulary", vocabulary, train):
@@ -254,9 +253,15 @@ class Steps:
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
             print(line)
         self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
+        if self._data.joined_dictionary:
+            counts = [counts[0] + counts[1]] * 2
         for language, count in zip(self._data.languages, counts, strict=True):
-            path, joined = self._out / f"dict.{language}.txt", self._data.joined_dictionary
-            self._indices.append(_save_dictionary(path, counts if joined else [count], self._data))
+            dictionary = fairseq().data.Dictionary()
+            for word, number in count.items():
+                dictionary.add_symbol(word, n=number)
+            dictionary.finalize(nwords=self._data.dictionary_size or -1, padding_factor=8)
+            dictionary.save(str(self._out / f"dict.{language}.txt"))
+            self._indices.append(dictionary.indices)
         return subwords
 
     def ids(self, subwords: dict[str, list[Shard]]) -> None:
@@ -279,17 +284,16 @@ class Steps:
                     index.write(sizes[side])
                 self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
 
-    def finish(self, subwords: dict[str, list[Shard]], codes: str | None) -> None:
-        """Write the merges, the references as words and as text (raw lines if they are text), the report."""
+    def finish(self, subwords: dict[str, list[Shard]]) -> None:
+        """Write the references as words and as text (raw lines if they are text), and the report."""
         language = Tokenizer(self._data.languages[1], self._data)
-        contents = {} if codes is None else {"codes": codes}
+        contents = {"report.json": json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"}
         for split in ("valid", "test"):
             words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
             raw = [line for shard in self._raw.get(split, ()) for line in shard.sides()[1]]
             text = raw if raw and self._data.tokenize else [language.join(line) for line in words]
             for kind, lines in (("words", words), ("text", text)):
                 contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
-        contents["report.json"] = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
         for name, content in contents.items():
             (self._out / name).write_text(content, "utf-8")
 
@@ -309,14 +313,13 @@ class Steps:
 
     def _report_dropped(self, infos: Sequence[Info]) -> None:
         """Report dropped training pairs, one line per reason; raises ValueError where no pair is left."""
-        total, counts, firsts = sum(info["read"] for info in infos), Counter[str](), dict[str, str]()
+        total, dropped = sum(info["read"] for info in infos), dict[str, list[Any]]()
         for reason, (count, first) in (entry for info in infos for entry in info["dropped"].items()):
-            counts[reason] += count
-            firsts.setdefault(reason, first)
+            dropped.setdefault(reason, [0, first])[0] += count
+        name = self._texts["train"].name
         lines = [
-            f"{self._texts['train'].name}: dropped {count:,} of {total:,} pairs, {reason}"
-            f" (the first: {firsts[reason]})"
-            for reason, count in counts.items()
+            f"{name}: dropped {count:,} of {total:,} pairs, {reason} (the first: {first})"
+            for reason, (count, first) in dropped.items()
         ]
         if not sum(info["pairs"] for info in infos):
             raise ValueError(f"cleaning leaves no pair: {'; '.join(lines)}")
@@ -328,8 +331,9 @@ def split_words(data: ParallelConfig, raw: Shard) -> Info:
     words = raw._replace(step="words")
 
     def compute() -> Info:
-        pairs = zip(_tokenizers(data), raw.sides(), strict=True)
-        return _cleaned([[split(line) for line in side] for split, side in pairs], data, words)
+        pairs = zip(data.languages, raw.sides(), strict=True)
+        sides = [[*map(Tokenizer(language, data).split, side)] for language, side in pairs]
+        return _cleaned(sides, data, words)
 
     return words.once(compute)
 
@@ -404,11 +408,6 @@ def clean(
     return indices, dropped
 
 
-@cache
-def _tokenizers(data: ParallelConfig) -> list[Callable[[str], str]]:
-    return [Tokenizer(language, data).split for language in data.languages]
-
-
 _encoding = lru_cache(1)(Bpe)
 
 
@@ -422,17 +421,6 @@ def _id_type(indices: Mapping[str, int]) -> type[np.generic]:
     return np.uint16 if len(indices) < 65500 else np.int32
 
 
-def _save_dictionary(path: Path, counts: Sequence[Counter[str]], data: ParallelConfig) -> dict[str, int]:
-    """Write fairseq's dictionary of the subwords of one language or both; return the id of each."""
-    dictionary = fairseq().data.Dictionary()
-    for word, count in chain.from_iterable(counter.items() for counter in counts):
-        dictionary.add_symbol(word, n=count)
-    dictionary.finalize(nwords=data.dictionary_size or -1, padding_factor=8)
-    dictionary.save(str(path))
-    indices: dict[str, int] = dictionary.indices
-    return indices
-
-
 def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
     """Return the published numbers of pairs, and lines on differences; ValueError for another corpus."""
     source = SOURCES.get(data.source)
@@ -442,7 +430,7 @@ def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[
     if max(abs(pairs[split] - count) / count for split, count in published.items()) > source.tolerance:
         raise ValueError(
             f"{source.files[0].name}: gives {tuple(pairs.values())} pairs for training, validation and test,"
-            f" published are {source.counts}: not the same archive"
+            f" published are {tuple(source.counts)}: not the same archive"
         )
     lines = [
         f"{data.source}: {pairs[split]:,} pairs for {split}, published are {count:,}"
