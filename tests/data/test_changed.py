@@ -1,6 +1,7 @@
 """A run is named by the content of its files: a file that changes before it is read is refused."""
 
 import gzip
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,55 +13,54 @@ from adanorm.data.translation.preparation import prepared_corpus
 from tests.data.translation.test_pairs import data_of
 from tests.faults.data_files import DATA, write_good_files
 
-
-def changed(path: Path) -> None:
-    """Change a file in a place where it stays a good one."""
-    content = path.read_bytes()
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(gzip.decompress(content)[:-1] + b"\1", mtime=0))
-    else:
-        path.write_bytes(content[:-1] + b"\n" if path.name == "text" else content * 2)
+Change = Callable[[bytes], bytes]  # from a good file to another good file
 
 
-OF_KIND = {"sentences": "test.tsv", "trees": "train.conllu", "bytes": "text"}
-
-
-@pytest.mark.parametrize(("kind", "name"), [*OF_KIND.items(), ("images", "t10k-images-idx3-ubyte.gz")])
-def test_a_file_that_changes_after_the_run_was_named_is_refused(tmp_path: Path, kind: str, name: str) -> None:
-    write_good_files(kind, tmp_path)
-    settings = ["scale=smoke", *DATA[kind].arguments(tmp_path)]
+def assert_refused(settings: list[str], path: Path, change: Change) -> None:
+    """Assert that a run is refused after the change, while one that is named after it is not."""
     run = compose_experiment(settings)
     assert run.digest
     assert tasks.build(run).checksums
-    changed(tmp_path / name)
+    path.write_bytes(change(path.read_bytes()))
     with pytest.raises(ValueError, match=r"the file for \S+ was changed after the run was named by its"):
         tasks.build(run)
     assert tasks.build(compose_experiment(settings))
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "change"),
+    [
+        ("sentences", "test.tsv", lambda content: content * 2),
+        ("trees", "train.conllu", lambda content: content * 2),
+        ("bytes", "text", lambda content: content[:-1] + b"\n"),
+        ("images", "t10k-images-idx3-ubyte.gz", lambda c: gzip.compress(gzip.decompress(c)[:-1] + b"\1")),
+    ],
+)
+def test_a_file_that_changes_after_the_run_was_named_is_refused(
+    tmp_path: Path, kind: str, name: str, change: Change
+) -> None:
+    write_good_files(kind, tmp_path)
+    assert_refused(["scale=smoke", *DATA[kind].arguments(tmp_path)], tmp_path / name, change)
+
+
 def test_word_vectors_that_change_are_refused_too(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("the0 " + " ".join(["1"] * 50) + "\n")
-    run = compose_experiment(["task=ptb", "scale=smoke", f"data.vectors={path}", "model.embedding_dim=50"])
-    assert run.digest
-    path.write_text("the0 " + " ".join(["2"] * 50) + "\n")
-    with pytest.raises(ValueError, match="the file for vectors was changed"):
-        tasks.build(run)
+    settings = ["task=ptb", "scale=smoke", f"data.vectors={path}", "model.embedding_dim=50"]
+    assert_refused(settings, path, lambda content: content.replace(b" 1", b" 2"))
 
 
 @pytest.mark.needs("fairseq")
-def test_a_data_bin_that_changes_is_refused_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("dict.de.txt", lambda lines: b"\n".join(reversed(lines.split(b"\n")[:-1])) + b"\n"),
+        ("valid.de-en.en.bin", lambda ids: ids[2:4] + ids[:2] + ids[4:]),
+    ],
+)
+def test_a_data_bin_that_changes_is_refused_too(tmp_path: Path, name: str, change: Change) -> None:
     folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path}"))
-    for name in ("dict.de.txt", "valid.de-en.en.bin"):
-        run = compose_experiment(["task=de-en", "scale=smoke", f"data.path={folder}"])
-        assert run.digest
-        lines = (folder / name).read_bytes()
-        swapped = lines[2:4] + lines[:2] + lines[4:]  # two ids
-        other = b"\n".join(reversed(lines.split(b"\n")[:-1])) + b"\n" if name.endswith("txt") else swapped
-        (folder / name).write_bytes(other)
-        with pytest.raises(ValueError, match=r"the file for \S+ was changed"):
-            tasks.build(run)
-        (folder / name).write_bytes(lines)
+    assert_refused(["task=de-en", "scale=smoke", f"data.path={folder}"], folder / name, change)
 
 
 @pytest.mark.needs("fairseq")

@@ -7,6 +7,7 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import editions_of
+from adanorm.files import write_files
 from adanorm.runs import duration
 from adanorm.runs.auto_scale import resolve_auto
 
@@ -29,10 +30,8 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
-    for name in ("wmt16-en-de", "multi30k-de-en"):
-        for file in SOURCES[name].files:
-            (tmp_path / name).mkdir(exist_ok=True)
-            (tmp_path / name / file.name).touch()
+    files = {name: {f"{name}/{file.name}": b"" for file in source.files} for name, source in SOURCES.items()}
+    write_files(tmp_path, files["wmt16-en-de"] | files["multi30k-de-en"])
     overrides = ["task=en-de", "norm=adanorm", "scale=auto"]
     assert resolve_auto(overrides)[2:] == ["scale=mini"], "the edition is of the paper's scale alone"
     monkeypatch.setattr(duration, "LONGEST_CPU_HOURS", 1e9)
@@ -41,7 +40,5 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
     swept = ["task=en-de", "norm=adanorm,layernorm", "seed=1,2,3", "scale=auto"]
     assert resolve_auto(swept)[3:] == ["scale=paper", "preset=wmt16-archive"], "as each of its runs"
     assert resolve_auto(["task=en-de", "scale=paper"]) == ["task=en-de", "scale=paper"]
-    for file in SOURCES["wmt16-en-de-parts"].files:
-        (tmp_path / "wmt16-en-de-parts").mkdir(exist_ok=True)
-        (tmp_path / "wmt16-en-de-parts" / file.name).touch()
+    write_files(tmp_path, files["wmt16-en-de-parts"])
     assert resolve_auto(overrides)[2:] == ["scale=paper"]

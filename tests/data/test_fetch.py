@@ -14,6 +14,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.data import catalogue, fetch
 from adanorm.data.catalogue import File, Source
 from adanorm.data.fetch import mirrors_of
+from adanorm.files import write_files
 from tests.data.archives import archive
 from tests.servers import CONTENT, Reply, Server, rest
 
@@ -35,9 +36,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
 
 
 def data_in(tmp_path: Path, mirror: object = "") -> DataConfig:
-    return compose_experiment(
-        [f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'", "data.mirrors=[]"]
-    ).data
+    settings = [f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'", "data.mirrors=[]"]
+    return compose_experiment(settings).data
 
 
 def fetched(data: DataConfig) -> bytes:
@@ -51,10 +51,8 @@ def files_left(tmp_path: Path) -> list[str]:
 
 @pytest.mark.usefixtures("listed")
 def test_a_broken_off_download_goes_on(tmp_path: Path, server: Server) -> None:
-    part = tmp_path / "cache" / "numbers" / "part.numbers.bin"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(CONTENT[:1000])
-    (part.parent / "numbers.bin").write_bytes(b"cut off")
+    files = {"numbers.bin": b"cut off", "part.numbers.bin": CONTENT[:1000]}
+    _, part = write_files(tmp_path / "cache" / "numbers", files)
     assert fetched(data_in(tmp_path, server.url)) == CONTENT, "a corrupted file is downloaded again"
     assert server.ranges == ["bytes=1000-"]
     assert not part.exists()
@@ -81,21 +79,16 @@ def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
 def test_a_file_must_have_its_checksum_wherever_it_is_from(
     tmp_path: Path, server: Server, listed: Listed, monkeypatch: pytest.MonkeyPatch, origin: str
 ) -> None:
-    cached = tmp_path / "cache" / "numbers" / "numbers.bin"
-    content = {"cache": cached, "package": tmp_path / "numbers_of_a_test" / "numbers.bin"}.get(
-        origin, tmp_path / "served" / "numbers" / "numbers.bin"
-    )
-    content.parent.mkdir(parents=True)
-    (content.parent / "__init__.py").touch()
+    folder = {"cache": "cache/numbers", "package": "numbers_of_a_test"}.get(origin, "served/numbers")
+    content, _ = write_files(tmp_path / folder, {"numbers.bin": CONTENT, "__init__.py": b""})
     monkeypatch.syspath_prepend(str(tmp_path))
     server.script = lambda number, ranged: rest(ranged, content.read_bytes())
     listed({"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(origin, NOBODY))
     data = data_in(tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(origin, ""))
     mirrors = (str(tmp_path / "nowhere"), str(tmp_path / "served")) if origin == "default mirror" else ()
     data = data.model_copy(update={"mirrors": mirrors})
-    content.write_bytes(CONTENT)
     assert fetched(data) == CONTENT
-    cached.unlink(missing_ok=True)
+    (tmp_path / "cache" / "numbers" / "numbers.bin").unlink(missing_ok=True)
     content.write_bytes(CONTENT[:-1] + b"x")
     with pytest.raises(ValueError, match=r"cannot get numbers\.bin: .*: sha256 is \w{12}\.\.\., not"):
         fetched(data)
@@ -106,10 +99,8 @@ def test_the_mirror_that_was_used_is_printed_and_the_cache_is_not(
     tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "served"
-    (folder / "numbers").mkdir(parents=True)
-    (folder / "numbers" / "numbers.bin").write_bytes(CONTENT)
-    (path,) = fetch.fetch("numbers", data_in(tmp_path, folder)).values()
-    assert path == folder / "numbers" / "numbers.bin", "it is used in place"
+    mirrored = write_files(folder, {"numbers/numbers.bin": CONTENT})
+    assert [*fetch.fetch("numbers", data_in(tmp_path, folder)).values()] == mirrored, "it is used in place"
     line = f"numbers: 1 file from the mirror {folder}, 1 with a published checksum\n"
     over_http = line.replace(str(folder), server.url)
     for mirror, output in ((folder, line), (server.url, over_http), (server.url, "")):

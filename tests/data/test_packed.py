@@ -136,13 +136,12 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ("unpacks to" in refusal) == ("bomb" in kind), refusal
 
 
-@pytest.mark.parametrize("name", ["a.zip", "a.gz", "a.tgz"])
-def test_an_archive_within_an_archive_stays_packed(tmp_path: Path, name: str) -> None:
+def test_an_archive_within_an_archive_stays_packed(tmp_path: Path) -> None:
     inner = zipped(8, {"a": BOMB})
     archive(tmp_path / "a.tgz", {"a": inner})
     (tmp_path / "a.zip").write_bytes(zipped(8, {"a": inner}))
     (tmp_path / "a.gz").write_bytes(gzip.compress(inner))
-    assert outcome(tmp_path / name) == inner
+    assert [outcome(tmp_path / name) for name in ("a.zip", "a.gz", "a.tgz")] == [inner] * 3
 
 
 def test_members_of_a_zip_archive_count_together_as_a_bomb(
@@ -170,8 +169,7 @@ def test_a_sparse_member_of_holes_is_a_bomb(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(tmp_path: Path, method: int) -> None:
     path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", method) as file:
-        file.writestr("a", TEXT)
+    path.write_bytes(zipped(method, {"a": TEXT}))
     with pytest.raises(ValueError, match=r"a\.zip: holds no b"):
         packed.zip_members(path, ["a", "b"])
     path.write_bytes(flipped(path.read_bytes()))

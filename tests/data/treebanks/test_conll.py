@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks.conll import load_treebank, read_sample, read_treebank
 from adanorm.data.treebanks.encoding import Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import is_projective, problem, projectivized
-from tests.data.sections import write_splits
+from adanorm.files import write_files
+from tests.data.sections import section_of, write_splits
 from tests.trees import any_tree, dominates, projective
 
 UD = """\
@@ -83,16 +85,21 @@ def test_a_sentence_that_is_no_tree_is_named_with_its_file(text: str, message: s
     assert message in str(caught.value)
 
 
+def crossing(heads: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return the length and the word of each arc over a word that its head does not dominate."""
+    return [
+        (abs(word - head), word)
+        for word, head in enumerate(heads, 1)
+        for between in range(min(word, head) + 1, max(word, head))
+        if head and not dominates(heads, head, between)
+    ]
+
+
 @given(st.integers(1, 14), st.integers(0, 10**6))
 def test_a_tree_is_projective_if_every_head_dominates_the_words_between(count: int, seed: int) -> None:
     for tree in (any_tree(count, seed), projective(count, seed)):
         assert problem(tree.heads) is None
-        covered = all(
-            dominates(tree.heads, head, between)
-            for word, head in enumerate(tree.heads, 1)
-            for between in range(min(word, head) + 1, max(word, head))
-            if head
-        )
+        covered = not crossing(tree.heads)
         # The arc to the root comes from the left of the sentence: no arc may cross it either.
         assert is_projective(tree.heads) == covered
         lifted = projectivized(tree)
@@ -106,12 +113,7 @@ def test_the_shortest_of_several_crossing_arcs_is_lifted_first() -> None:
     for seed in range(60):
         tree = any_tree(9, seed)
         heads = tree.heads
-        while arcs := [  # the length and the word of each arc over a word that its head does not dominate
-            (abs(word - head), word)
-            for word, head in enumerate(heads, 1)
-            for between in range(min(word, head) + 1, max(word, head))
-            if head and not dominates(heads, head, between)
-        ]:
+        while arcs := crossing(heads):
             _, word = min(arcs)
             other_order += max(arcs)[0] > min(arcs)[0]
             heads = (*heads[: word - 1], heads[heads[word - 1] - 1], *heads[word:])
@@ -122,10 +124,10 @@ def test_the_shortest_of_several_crossing_arcs_is_lifted_first() -> None:
 def test_a_treebank_without_tags_in_the_chosen_column_is_refused_naming_the_other(tmp_path: Path) -> None:
     files = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
     with pytest.raises(ValueError, match=r"has no tags in the column xpos: data\.tags=upos reads"):
-        load_treebank(parser(*files).data)  # type: ignore[arg-type]
-    assert load_treebank(parser(*files, "data.tags=upos").data)  # type: ignore[arg-type]
+        load_treebank(section_of(TreebankConfig, "task=ptb", *files))
+    assert load_treebank(section_of(TreebankConfig, "task=ptb", *files, "data.tags=upos"))
     without = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\t_\t_\t"))
-    assert load_treebank(parser(*without).data), "of a treebank without any tags"  # type: ignore[arg-type]
+    assert load_treebank(section_of(TreebankConfig, "task=ptb", *without)), "of a treebank without any tags"
 
 
 def test_trees_that_the_oracle_cannot_follow_are_counted_and_stay_in_the_evaluation(tmp_path: Path) -> None:
@@ -144,11 +146,9 @@ def test_trees_that_the_oracle_cannot_follow_are_counted_and_stay_in_the_evaluat
 
 
 def penn(folder: Path, *, skip: str = "") -> Path:
-    for section in (0, 1, 2, 21, 22, 23, 24):
-        path = folder / f"{section:02}" / f"wsj_{section:02}01.conllu"
-        if f"{section:02}" != skip:
-            path.parent.mkdir(parents=True)
-            path.write_text(row(1, 0) + row(2, 1) + "\n" * section)
+    for section in {"00", "01", "02", "21", "22", "23", "24"} - {skip}:
+        text = row(1, 0) + row(2, 1) + int(section) * "\n"
+        write_files(folder, {f"{section}/wsj_{section}01.conllu": text})
     return folder
 
 
