@@ -55,7 +55,8 @@ def cores() -> int:
 def prepared_corpus(data: ParallelConfig, *, processes: int | None = None) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, which may be prepared now, and its input files' checksums.
 
-    A folder with a changed file is prepared again. Raises ValueError where the corpus cannot be had or read.
+    A folder with a changed file is prepared again; an interrupted preparation continues after its finished
+    shards. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = _sha256(files)
