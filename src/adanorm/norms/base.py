@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-# The key in a swapped norm's __dict__ for the module that it replaced and the parameters that it took over.
+# The key in a swapped norm's __dict__ for the module that it replaced and the paths of parameters taken over.
 # A tuple holds them: no state dict and no optimizer sees them, and a copy of the model can be restored too.
 ORIGINAL = "_adanorm_original"
 
@@ -166,9 +166,6 @@ class Affine(GainAndBias):
     With `zero_centered` the gain less one is learned. It has a name of its own, because code that reads
     `weight` takes it for a gain.
     """
-
-    weight: nn.Parameter | None
-    bias: nn.Parameter | None
 
     def __init__(
         self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False, eps: float = 1e-5

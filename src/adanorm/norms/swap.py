@@ -33,7 +33,7 @@ class WithAffine(Norm):
     """A norm, then the gain and the bias (H,) of the norm that it replaced; the gain is `added` + weight."""
 
     def __init__(
-        self, norm: Norm, weight: nn.Parameter | None, bias: nn.Parameter | None, added: int = 0
+        self, norm: Norm, weight: nn.Parameter | None, bias: nn.Parameter | None, added: int
     ) -> None:
         super().__init__()
         self.norm, self.weight, self.bias, self.added = norm, weight, bias, added
@@ -103,9 +103,9 @@ def restore(model: nn.Module) -> tuple[str, ...]:
     if not sites:
         raise ValueError("no norm of this model was swapped")
     for name, replacement in sites.items():
-        original, owners = replacement.__dict__[ORIGINAL]
-        for key, (owner, attribute) in owners.items():
-            original.register_parameter(key, getattr(replacement.get_submodule(owner), attribute))
+        original, paths = replacement.__dict__[ORIGINAL]
+        for key, path in paths.items():
+            original.register_parameter(key, replacement.get_parameter(path))
         _share_hooks(replacement, original)
         model.set_submodule(name, original.train(replacement.training))
     return tuple(sites)
@@ -139,7 +139,7 @@ def _replacement(
         norm.to(nearest.device, nearest.dtype if nearest.is_floating_point() else None)
     if parameters:
         norm.requires_grad_(any(parameter.requires_grad for parameter in parameters.values()))
-    replacement, owners = norm, {}
+    replacement, paths = norm, {}
     if keep:
         shared = [name for name in NAMES if norm._parameters.get(name) is not None and name in parameters]
         if added := _added_to_gain(original) or 0:  # its weight is a gain less one, not the new norm's gain
@@ -151,14 +151,14 @@ def _replacement(
         if len(shared) < len(parameters):
             weight, bias = (None if name in shared else parameters.get(name) for name in NAMES)
             replacement = WithAffine(norm, weight, bias, added)
-        inner = "" if replacement is norm else "norm"
-        owners = {name: (inner if name in shared else "", name) for name in parameters}
+        inner = "" if replacement is norm else "norm."
+        paths = {name: f"{inner if name in shared else ''}{name}" for name in parameters}
     else:
         for name, parameter in norm.named_parameters():
             if name in parameters:
                 parameter.requires_grad_(parameters[name].requires_grad)
                 norm.register_parameter(name, tied.setdefault(id(parameters[name]), parameter))
-    replacement.__dict__[ORIGINAL] = (original, owners)
+    replacement.__dict__[ORIGINAL] = (original, paths)
     _share_hooks(original, replacement)
     return replacement.train(original.training)
 
