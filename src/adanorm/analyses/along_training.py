@@ -93,5 +93,4 @@ def _result(
     elif analysis.evaluate:
         facts["valid"] = trainer.measure("valid").metrics
         summary["score"] = facts["valid"][record.experiment.task.selection_metric]
-    facts |= {"steps": state.update, "observations": len(rows), "summary": summary, "places": places}
-    return record.result(**facts)
+    return record.result(**facts, steps=state.update, observations=len(rows), summary=summary, places=places)

@@ -195,8 +195,7 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
         return "diverges"
     summaries = [result.summary for result in ended]
     if quantity.geometric:
-        records = [reader.record(record.folder()) for record in cell if analysis_results([record])]
-        rows = [record.rows("rows.jsonl") for record in records]
+        rows = (reader.record(one.folder()).rows("rows.jsonl") for one in cell if analysis_results([one]))
         summaries = [averages(of_run, geometric_mean, only=quantity.name)[0] for of_run in rows]
     numbers = [summary[quantity.name] for summary in summaries if quantity.name in summary]
     if not numbers:

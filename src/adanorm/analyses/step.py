@@ -20,11 +20,7 @@ Tensors = dict[str, Tensor]  # by parameter name
 
 
 class Step:
-    """An update that an observer makes: it calls `update` exactly once.
-
-    It makes other changes to weights, gradients or buffers only inside `preserved_state`. `sites` are the
-    norms under study, by their names in the model.
-    """
+    """An update that an observer makes by one call of `update`; `sites` are the norms under study by name."""
 
     def __init__(self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
@@ -40,10 +36,7 @@ class Step:
         return self.loss
 
     def update_and_gradient(self) -> tuple[Tensors, Tensors]:
-        """Make the update; return the weights before it, and the gradient of the mean loss at these weights.
-
-        The gradient is unclipped, for the parameters it reaches. If the update clips, it costs one more pass.
-        """
+        """Make the update; return the weights before it and the unclipped gradient of the mean loss there."""
         weights = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
         if self.trainer.settings.clip_norm is None:
             self.update()
@@ -111,8 +104,7 @@ def _copy_into(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None
 
 def l2_norm(tensors: Mapping[str, Tensor]) -> float:
     """Return the Euclidean norm of all tensors together."""
-    squares = [tensor.double().square().sum() for tensor in tensors.values()]
-    return torch.stack(squares).sum().sqrt().item()
+    return torch.stack([tensor.double().square().sum() for tensor in tensors.values()]).sum().sqrt().item()
 
 
 def difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> Tensors:
@@ -202,8 +194,8 @@ def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> t
 def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple[int, Values]:
     """Make the step's update; return its units, and each site's means over rows.
 
-    `measure` returns numbers (N,) for a call's N rows; means are over all calls in the update. A
-    site that no gradient reaches is left out.
+    `measure` returns numbers (N,) for a call's N rows, with gradients of the summed loss of all units; means
+    are over all calls in the update. A site that no gradient reaches is left out.
     """
     sums: dict[str, dict[str, Any]] = {site: {} for site in step.sites}
     counts = dict.fromkeys(step.sites, 0)
@@ -217,5 +209,4 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
 
     with record_norm_calls(step.sites, on_call, gradients=True):
         units = step.update().units
-    reached = [(site, count) for site, count in counts.items() if count]
-    return units, {s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached}
+    return units, {s: {name: t.item() / n for name, t in sums[s].items()} for s, n in counts.items() if n}

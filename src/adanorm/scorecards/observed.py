@@ -125,9 +125,8 @@ def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: 
     rounds = range(WARM_UP + ROUNDS)
     seconds = np.array([[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in rounds])
     fastest = seconds[WARM_UP:].min(2)  # (rounds, norms, forward and backward)
-    ratios = np.quantile(fastest / fastest[:, :1], [0.25, 0.5, 0.75], axis=0)
+    forward, backward = np.quantile(fastest / fastest[:, :1], [0.25, 0.5, 0.75], axis=0).T.tolist()
     row_bytes = [kept_bytes(partial(module, x)) // rows for module in modules]
-    forward, backward = ratios.T.tolist()
     return [
         Cost(norm, rows, features, forward[index], backward[index], row_bytes[index], row_bytes[0])
         for index, norm in enumerate(norms, 1)

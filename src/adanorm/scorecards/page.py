@@ -45,8 +45,7 @@ def card_page(card: Card, template: str = "page.html") -> str:
     }
     pairs = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
     undecided = [f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in pairs if v["closing"]]
-    is_html = template.endswith(".html")
-    environment = Environment(autoescape=is_html, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(autoescape=template.endswith(".html"), trim_blocks=True, lstrip_blocks=True)
     return environment.from_string((FOLDER / template).read_text("utf-8")).render(
         title=norms[0],
         verdicts=_headline(scores),

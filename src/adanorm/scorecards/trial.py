@@ -62,11 +62,7 @@ class Trial:
         return as_it_comes(run, self._scales[run.task], self.runs)
 
     def run(self) -> str:
-        """Make the missing runs, and return why no more are made.
-
-        Each column first gets its planned seeds. Then seeds are added where they decide most, but never to
-        tell apart norms that compute the same.
-        """
+        """Make the missing runs, the planned seeds of each column first; return why no more are made."""
         complete = [column for column in self.columns if self._made_planned_seeds(column)]
         comparisons = [
             Followed(column.task, self.norm, other)

@@ -1,15 +1,15 @@
 """Internal covariate shift as Santurkar et al. 2018 measure it (section 2.2, definition 2.1).
 
-It is the change of a layer's gradient when the layers before it are updated first. G_i is the gradient of
-the loss with respect to the parameters of layer i before an update. G'_i is the gradient on the same batch
-after the layers before i are updated, but not layer i and the layers after it.
+G_i is the gradient of the loss with respect to the parameters of layer i before an update. G'_i is the
+gradient on the same batch after the layers before i are updated, but not layer i and the layers after it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from adanorm.analyses.step import Step, Values, difference, l2_norm
 
@@ -19,8 +19,7 @@ def observe(step: Step) -> Values:
 
     A layer is a module with parameters of its own, in the order of the forward pass. The first is left out:
     nothing before it can shift. Norms are updated in this order too, but are not measured, so that all
-    norms are compared over the same layers. The update is the optimizer's own. Each layer costs a forward
-    pass, and a backward pass down to that layer.
+    norms are compared over the same layers. The update is the optimizer's own.
     """
     with calls(step.model) as called:
         before, gradient = step.update_and_gradient()
@@ -53,11 +52,8 @@ def compared(gradient: Mapping[str, Tensor], shifted: Mapping[str, Tensor]) -> d
 @contextmanager
 def calls(model: nn.Module) -> Iterator[Iterable[str]]:
     """Collect the names of the modules that are called in a block, in the order of their first calls."""
-    called: dict[str, None] = {}
-    with ExitStack() as hooks:
-        for name, module in model.named_modules():
-            hook = module.register_forward_pre_hook(lambda *_, name=name: called.setdefault(name))
-            hooks.enter_context(hook)
+    names, called = {module: name for name, module in model.named_modules()}, dict[str, None]()
+    with register_module_forward_pre_hook(lambda module, _: called.setdefault(names.get(module, ""))):
         yield called
 
 

@@ -20,7 +20,6 @@ def observe(step: Step, *, tolerance: float) -> Values:
     square of g over sigma for the mean, and to D_g / sigma^2 for the variance.
     """
     units, means = row_means(step, lambda call: statistics(call, tolerance))
-    # The loop's gradients are those of the summed loss until the loop divides them.
     power = {"mean_before": 1, "mean_after": 1, "variance_before": 2, "variance_after": 2}
     return {
         site: {name: value / units ** power.get(name, 0) for name, value in values.items()}

@@ -1,8 +1,7 @@
 """Which changes of weights and data leave a norm's output as it is: table 1 of Ba et al. 2016, for any norm.
 
-A layer x -> W x without bias is followed by the norm: x (B, T, D), W (H, D), z (B, T, H). Nothing is
-trained. Learned parameters are moved away from their initial values, at which one norm can equal another
-(SeeDNorm then is RMSNorm). All is in float64.
+A layer x -> W x without bias is followed by the norm: x (B, T, D), W (H, D), z (B, T, H), in float64.
+Learned parameters are moved away from their initial values, at which SeeDNorm, for one, is RMSNorm.
 """
 
 import inspect
@@ -38,8 +37,7 @@ def make(record: AnalysisRecord) -> None:
     backend = backends.describe(norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64)
     device, threads = torch.device("cpu"), torch.get_num_threads()
     setup = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
-    folder = RunFolder(record.folder())
-    with folder.recording(record.identity, setup, run.norm.code) as recording:
+    with RunFolder(record.folder()).recording(record.identity, setup, run.norm.code) as recording:
         if recording.is_complete:
             return
         numbers = differences(run.norm, seed=run.seed, options=record.analysis.options)

@@ -16,7 +16,7 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
     `loss`: the largest l(x - eta g) less the smallest; `gradient`: the same for |grad l(x - eta g) - g|,
     which is small where g predicts the gradient; both have their ends as `_low` and `_high`. `smoothness`:
     the largest |grad l(x - eta g) - g| / |eta g|, the effective beta. `magnitude`: |g|, a lower bound on any
-    Lipschitz constant of the loss. Each probe costs a forward and a backward pass.
+    Lipschitz constant of the loss.
     """
     x, g = step.update_and_gradient()
     rate = step.trainer.optimizer.param_groups[0]["lr"]

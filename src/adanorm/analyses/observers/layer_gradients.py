@@ -1,8 +1,4 @@
-"""How much of the gradient that enters a network's last norm comes out of its first norm.
-
-A norm maps x to z, both rows (N, H). Xu et al. 2019 (section 3.2) say what one norm does to a gradient.
-This analysis measures what all norms of a network do, with the layers between them.
-"""
+"""How much of the gradient that enters a network's last norm as dl/dz comes out of its first as dl/dx."""
 
 import math
 
@@ -28,7 +24,6 @@ def observe(step: Step) -> Values:
     if (count := len(sites)) < 2:
         raise ValueError(f"layer-gradients: a gradient reaches {count} norms of this model, two are needed")
     first, last = means[sites[0]], means[sites[-1]]
-    # The loop's gradients are those of the summed loss until the loop divides them.
     leaves, enters = math.sqrt(first["before"]) / units, math.sqrt(last["after"]) / units
     passed = leaves / enters if enters else math.nan
     return {f"{sites[0]} to {sites[-1]}": {"passed": passed, "enters": enters, "leaves": leaves}}

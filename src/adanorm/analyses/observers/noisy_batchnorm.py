@@ -1,8 +1,4 @@
-"""The distribution of a norm's output while a run trains, feature by feature.
-
-Santurkar et al. 2018, section 2.2 and figure 2: BatchNorm with noise after it trains as well as without,
-although the distribution of its outputs is less stable than in a network without norms.
-"""
+"""The distribution of a norm's output while a run trains, feature by feature (Santurkar et al. 2018)."""
 
 import torch
 from torch import Tensor
@@ -13,9 +9,8 @@ from adanorm.analyses.step import Call, Step, Values, record_norm_calls
 def observe(step: Step) -> Values:
     """Return for each site the features' means and variances over the batch, summarized over features.
 
-    `mean`, `mean_spread`: mean and standard deviation, over features, of a feature's mean; `variance`:
-    the mean over features of a feature's variance. A feature's moments are over all examples and positions
-    that the norm itself counts; leaving out others, such as rows without a gradient, would shift the means.
+    They are over all examples and positions that the norm itself counts; leaving out others, such as rows
+    without a gradient, would shift the means.
     """
     rows: dict[str, list[Tensor]] = {}
 
@@ -31,7 +26,7 @@ def observe(step: Step) -> Values:
 
 
 def feature_distribution(z: Tensor) -> dict[str, float]:
-    """Return the moments of each feature over rows z (N, H), summarized over features."""
+    """Return mean and spread of the features' means over rows z (N, H), and the mean of their variances."""
     variance, mean = torch.var_mean(z, 0, correction=0)
     summary = {"mean": mean.mean(), "mean_spread": mean.std(correction=0), "variance": variance.mean()}
     return {name: number.item() for name, number in summary.items()}

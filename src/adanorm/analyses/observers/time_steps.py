@@ -1,8 +1,7 @@
 """How far a gradient reaches back through time in a recurrent network, at every norm.
 
 a_t (G, B, H) or (B, H) are the summed inputs of a norm at time step t of a segment of T bytes. l_T is the
-loss on the segment's last byte alone, in nats. Ba et al. 2016 (section 3.1) say that such a norm keeps the
-hidden dynamics stable, so that the gradient neither vanishes nor explodes.
+loss on the segment's last byte alone, in nats.
 """
 
 import torch
@@ -31,12 +30,10 @@ def observe(step: Step, *, back: int) -> Values:
         assert call.dx is not None, "recorded with gradients"
         sizes.setdefault(site, []).append(call.dx.float().norm(dim=-1).mean().item())  # last step first
 
-    memory = [] if batch.first else step.trainer.carried
     with step.preserved_state(), record_norm_calls(step.sites, on_call, gradients=True):
         with step.trainer.context.autocast():
-            logits, _ = model(batch.segment, memory)
-        loss = F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum")
-        torch.autograd.backward(loss)
+            logits, _ = model(batch.segment, [] if batch.first else step.trainer.carried)
+        torch.autograd.backward(F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum"))
     step.update()
     ends = {site: (by_step[0], by_step[back]) for site, by_step in sizes.items()}
     return {s: {"near": a, "far": b, "factor": (b / a) ** (1 / back)} for s, (a, b) in ends.items()}
