@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from adanorm.analyses.along_training import updates
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
@@ -29,6 +30,19 @@ def grad(loss: Callable[[Weights], Tensor]) -> Callable[[Weights], Weights]:
     return gradient
 
 
+def functional_loss(step: Step) -> Callable[[Weights], Tensor]:
+    """Return the loss on a step's only micro-batch as a function of the weights."""
+    (batch,) = step.micro_batches
+    inputs, targets = batch.inputs, batch.targets  # type: ignore[attr-defined]
+    loss = nn.functional.cross_entropy if targets.dtype == torch.long else nn.functional.mse_loss
+    return lambda weights: loss(functional_call(step.model, weights, (inputs,)), targets)
+
+
+def flat(tensors: Mapping[str, Tensor], prefix: str = "") -> Tensor:
+    """Return the numbers of all tensors whose names start with a prefix as one vector."""
+    return torch.cat([tensor.flatten() for name, tensor in tensors.items() if name.startswith(prefix)])
+
+
 def begin(one: AnalysisRecord) -> tuple[Trainer, list[str]]:
     """Return the trainer of a record's run at its very start, and the sites of its norm."""
     prepared = prepare(one.experiment)
@@ -38,8 +52,7 @@ def begin(one: AnalysisRecord) -> tuple[Trainer, list[str]]:
 def first_step(one: AnalysisRecord) -> Step:
     """Return the first update of a record's run before it is made."""
     trainer, sites = begin(one)
-    norms = {site: trainer.model.get_submodule(site) for site in sites}
-    return Step(trainer, next(trainer.batches()), norms)
+    return Step(trainer, next(trainer.batches()), {site: trainer.model.get_submodule(site) for site in sites})
 
 
 def observed(one: AnalysisRecord, observe: Observe) -> list[dict[str, Any]]:

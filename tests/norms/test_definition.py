@@ -75,16 +75,13 @@ def test_functional_transforms_are_those_of_the_definition(
 
 def penalty_gradients(norm: Norm, x: Tensor, weights: Tensor) -> list[Tensor]:
     """Return the gradients of a gradient penalty, with an incoming gradient that requires one and without."""
-    gradients = []
+    gradients: list[Tensor] = []
     for needs_grad in (True, False):
         x, weights = x.detach().requires_grad_(), weights.detach().requires_grad_(needs_grad)
         (dx,) = torch.autograd.grad((norm(x) * weights).sum(), x, create_graph=True)
-        penalty = dx.pow(3).sum()
-        parts: Any = [None]
-        if penalty.requires_grad:
-            leaves = (x, weights) if needs_grad else (x,)
-            parts = torch.autograd.grad(penalty, leaves, allow_unused=True)
-        gradients += [torch.zeros_like(x) if part is None else part for part in parts]
+        penalty = dx.pow(3).sum() + 0 * x.sum()  # dx may depend on no leaf
+        leaves = (x, weights) if needs_grad else (x,)
+        gradients += torch.autograd.grad(penalty, leaves, materialize_grads=True)
     return gradients
 
 
@@ -94,12 +91,6 @@ def test_a_gradient_penalty_behind_the_kernels_is_that_of_the_definition(member:
     exact = penalty_gradients(partial(definition, member=member), X.double(), WEIGHTS.double())
     for part, expected in zip(ours, exact, strict=True):
         torch.testing.assert_close(part.double(), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("numerics", ["paper", "released"])
-def test_second_derivatives_of_the_definition_without_stops_are_finite_differences(numerics: Any) -> None:
-    norm = partial(definition, member=Member(numerics=numerics))
-    assert torch.autograd.gradgradcheck(norm, (X.double().requires_grad_(),))
 
 
 @of_the_family
@@ -117,8 +108,7 @@ def test_derivatives_at_constant_rows_are_finite(member: Member) -> None:
     for norm in (closed_form, definition):
         x = torch.full((2, 4), 3.0, requires_grad=True)
         weights = torch.arange(8.0).view(2, 4).requires_grad_()
-        z = norm(x, member)
-        (dx,) = torch.autograd.grad((z * weights).sum(), x, create_graph=True)
+        (dx,) = torch.autograd.grad((norm(x, member) * weights).sum(), x, create_graph=True)
         (second,) = torch.autograd.grad(dx.square().sum(), weights)
         assert second.isfinite().all()
 
@@ -243,8 +233,7 @@ class Named(Tensor):
 
 
 def test_a_subclass_of_tensor_takes_the_definition() -> None:
-    x = X.as_subclass(Named)
-    z = closed_form(x, Member(k=0.1))
+    z = closed_form(X.as_subclass(Named), Member(k=0.1))
     assert type(z) is Named
     assert torch.equal(z.as_subclass(Tensor), definition(X, Member(k=0.1)))
 

@@ -93,8 +93,6 @@ def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None
     assert report.left == {}
     by_hand.load_state_dict(model.state_dict())
     assert torch.equal(model(images()), by_hand(images()))
-    model(images()).sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 def test_globs_choose_sites_and_the_rest_stays() -> None:
@@ -300,8 +298,7 @@ def test_restore_gives_the_model_back_and_a_copy_can_be_restored_too() -> None:
     adanorm.swap(model, "adanorm")
     assert len(model.state_dict()) == len(keys) - 10, "what was there is in no state dict"
     assert not torch.equal(model(images()), expected)
-    twin = copy.deepcopy(model)
-    for m in (model, twin):
+    for m in (model, copy.deepcopy(model)):
         assert adanorm.restore(m) == tuple(names)
         assert torch.equal(m(images()), expected)
         assert list(m.state_dict()) == keys

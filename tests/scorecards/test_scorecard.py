@@ -31,7 +31,6 @@ class MyNorm(nn.Module):
     def forward(self, x):
         return x / (x.abs().mean(-1, keepdim=True) + 1e-5)
 """
-Gap = Callable[[int], float]
 
 
 def recorded(folder: Path, gap: str, *, seeds: int, scale: str = "mini", other: str = "layernorm") -> None:
@@ -54,7 +53,7 @@ def card(of: Trial, *alike: str) -> Card:
     return Card(of, ["It holds."], observed, "all is decided", of.scores())
 
 
-GAPS: dict[str, Gap] = {
+GAPS: dict[str, Callable[[int], float]] = {
     "higher": lambda seed: 2 + 0.1 * (seed % 2),
     "lower": lambda seed: -2 - 0.1 * (seed % 2),
     "close": lambda seed: 0.01 - 0.02 * (seed % 2),
@@ -102,8 +101,7 @@ def test_the_times_of_forward_and_backward_are_not_swapped(tmp_path: Path) -> No
 
 
 def test_a_norm_with_other_settings_on_a_task_is_another_norm_there(tmp_path: Path) -> None:
-    of = trial(tmp_path, other="adanorm")
-    of = replace(of, norm="tests.scorecards.norms:Renamed")
+    of = replace(trial(tmp_path, other="adanorm"), norm="tests.scorecards.norms:Renamed")
     tasks = ("ptb", "rt")  # on RT AdaNorm has a C of its own
     assert [of.alike(Column(task, "mini", 0.01)) for task in tasks] == [["adanorm"], []]
 
@@ -137,8 +135,7 @@ def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines
     assert max(map(len, text.splitlines())) <= 80
     assert not re.search(r"<(script|link|img|iframe|object)\b|https?:|url\(|@import", page)
     assert "prefers-color-scheme: dark" in page
-    anchors = re.findall(r'href="#([^"]+)"', page)
-    assert {*anchors} <= {*re.findall(r'id="([^"]+)"', page)}
+    assert {*re.findall(r'href="#([^"]+)"', page)} <= {*re.findall(r'id="([^"]+)"', page)}
 
 
 def test_a_norm_that_breaks_the_contract_gets_no_scorecard(

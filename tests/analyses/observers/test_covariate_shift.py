@@ -1,20 +1,13 @@
 """Internal covariate shift against gradients of functional calls at the weights the definition names."""
 
-from collections.abc import Mapping
 from itertools import chain
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from adanorm.analyses.observers.covariate_shift import calls, layers, observe
-from tests.analyses.conftest import Records, count_passes, first_step, grad
-
-
-def flat(tensors: Mapping[str, Tensor], prefix: str) -> Tensor:
-    return torch.cat([t.flatten() for name, t in tensors.items() if name.startswith(f"{prefix}.")])
-
+from tests.analyses.conftest import Records, count_passes, first_step, flat, functional_loss, grad
 
 CASES = [  # overrides, and the modules with parameters in the order of the forward pass
     (("task=gaussian", "norm=none"), ["linears.0", "linears.1", "linears.2", "linears.3"]),
@@ -32,15 +25,7 @@ def test_the_shift_is_that_of_its_written_out_definition(
     overrides: tuple[str, ...], order: list[str], record: Records
 ) -> None:
     step = first_step(record("covariate-shift", *overrides))
-    (batch,), model = step.micro_batches, step.model
-
-    def loss(weights: dict[str, Tensor]) -> Tensor:
-        outputs = functional_call(model, weights, (batch.inputs,))  # type: ignore[attr-defined]
-        targets = batch.targets  # type: ignore[attr-defined]
-        if targets.dtype == torch.long:
-            return nn.functional.cross_entropy(outputs, targets)
-        return nn.functional.mse_loss(outputs, targets)
-
+    model, loss = step.model, functional_loss(step)
     old = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     shifts = observe(step)
     new = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
@@ -50,7 +35,7 @@ def test_the_shift_is_that_of_its_written_out_definition(
     for layer in measured:
         earlier = tuple(f"{name}." for name in order[: order.index(layer)])
         mixed = {name: (new if name.startswith(earlier) else old)[name] for name in old}
-        G, G_after = flat(grad(loss)(old), layer), flat(grad(loss)(mixed), layer)
+        G, G_after = (flat(grad(loss)(weights), f"{layer}.") for weights in (old, mixed))
         shift, cosine = (G - G_after).norm(), torch.cosine_similarity(G.double(), G_after.double(), dim=0)
         assert shifts[layer]["shift"] == pytest.approx(shift.item(), rel=1e-3)
         assert shifts[layer]["relative"] == pytest.approx((shift / G.norm()).item(), rel=1e-3)

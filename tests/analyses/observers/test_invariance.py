@@ -9,44 +9,27 @@ from adanorm.norms import NORMS
 
 OPTIONS = load_analysis("invariance").options
 TOLERANCE = float(OPTIONS["tolerance"])
-EPS = float(OPTIONS["eps"])
-LEARNED = float(OPTIONS["learned"])
 
-# Rows of the published table, in the order of its columns. Of the later norms, RMSNorm's row is from
-# Zhang & Sennrich 2019, table 1, and the others follow from their formulas.
+# Norms by their rows in the published table, in the order of its columns. Of the later norms, RMSNorm's row
+# is from Zhang & Sennrich 2019, table 1, and the others follow from their formulas.
 # Over positions a re-centering is not constant, so GroupNorm is not invariant to it.
-INVARIANT = {
-    "batchnorm": "yes no yes yes yes no",
-    "weightnorm": "yes no yes no no no",
-    "layernorm": "yes yes no yes no yes",
-    "rmsnorm": "yes no no yes no yes",
-    "none": "no no no no no no",
-    "adanorm": "yes yes no yes no yes",
-    "detachnorm": "yes yes no yes no yes",
-    "batchnorm-noisy": "yes no yes yes yes no",
-    "instancenorm": "yes no yes yes yes yes",
-    "groupnorm": "yes no no yes no yes",
-    "scalenorm": "yes no no yes no yes",
-    "simple-rmsnorm": "yes no no yes no yes",
-    "preaffine-rmsnorm": "yes no no yes no yes",
-    "seednorm": "no no no no no no",
-    "gatednorm": "yes no no yes no yes",
-    "dynamic-tanh": "no no no no no no",
-    "derf": "no no no no no no",
-    "pointwise": "no no no no no no",
-    "layernorm-simple": "yes yes no yes no yes",
-    "detach-mean": "yes yes no yes no yes",
-    "detach-var": "yes yes no yes no yes",
-    "topk": "yes yes no yes no yes",
-    "partial-rmsnorm": "yes no no yes no yes",
-    "powernorm": "yes no yes yes no no",
-    **dict.fromkeys(["gradnorm", "grad-only", "grad-mean", "grad-variance", "grad-scale"], "no" + 5 * " no"),
+ROWS = {
+    "yes yes no yes no yes": "layernorm layernorm-simple detachnorm detach-mean detach-var adanorm topk",
+    "yes no no yes no yes": """rmsnorm partial-rmsnorm simple-rmsnorm preaffine-rmsnorm scalenorm gatednorm
+        groupnorm""",
+    "yes no yes yes yes no": "batchnorm batchnorm-noisy",
+    "yes no yes yes yes yes": "instancenorm",
+    "yes no yes yes no no": "powernorm",
+    "yes no yes no no no": "weightnorm",
+    "no no no no no no": """none seednorm dynamic-tanh derf pointwise gradnorm grad-only grad-mean
+        grad-variance grad-scale""",
 }
+INVARIANT = {norm: row for row, norms in ROWS.items() for norm in norms.split()}
 
 
-def measured(name: str, *overrides: str, eps: float = EPS, learned: float = LEARNED) -> dict[str, float]:
+def measured(name: str, *overrides: str, **options: float) -> dict[str, float]:
     norm = compose_experiment([f"norm={name}", *overrides]).norm
-    return differences(norm, seed=1, options={"eps": eps, "learned": learned})
+    return differences(norm, seed=1, options={**OPTIONS, **options})
 
 
 @pytest.mark.parametrize("name", sorted(NORMS))

@@ -5,25 +5,20 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from adanorm.analyses.observers.landscape import observe
 from adanorm.analyses.step import Step
 from adanorm.runs.setup import prepare, start_trainer
-from tests.analyses.conftest import Records, count_passes, first_step, grad
+from tests.analyses.conftest import Records, count_passes, first_step, flat, functional_loss, grad
 
 FEW = {"probes": "2"}  # at most as many as a tiny run has steps
-
-
 PROBES: Any = {"probes": 3, "smallest": 20.0, "largest": 100.0}
 
 
 def quadratic(record: Records) -> tuple[Step, Tensor, Tensor]:
     """Least squares under one matrix of eight inputs and three targets: a quadratic loss."""
     run = record("landscape", "task=gaussian", "norm=none", settings=FEW).experiment
-    prepared = prepare(run)
-    torch.manual_seed(0)
-    trainer = start_trainer(run, prepared._replace(model=nn.Linear(8, 3, bias=False)))
+    trainer = start_trainer(run, prepare(run)._replace(model=nn.Linear(8, 3, bias=False)))
     step = Step(trainer, next(trainer.batches()), {})
     (batch,) = step.micro_batches
     return step, batch.inputs, batch.targets  # type: ignore[attr-defined]
@@ -58,18 +53,9 @@ def test_the_landscape_agrees_with_functional_gradients(norm: str, clip: str, re
     """The observed gradient is that of the loss, even where training clips it."""
     one = record("landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", settings=FEW)
     step = first_step(one)
-    (batch,), model = step.micro_batches, step.model
-
-    def loss(weights: dict[str, Tensor]) -> Tensor:
-        logits = functional_call(model, weights, (batch.inputs,))  # type: ignore[attr-defined]
-        return nn.functional.cross_entropy(logits, batch.targets)  # type: ignore[attr-defined]
-
-    x = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    loss = functional_loss(step)
+    x = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     g = grad(loss)(x)
-
-    def flat(tensors: dict[str, Tensor]) -> Tensor:
-        return torch.cat([tensors[name].flatten() for name in x])
-
     losses, changes, slopes = [], [], []
     for eta in (0.02, 0.06, 0.1):
         there = {name: x[name] - eta * g[name] for name in x}

@@ -8,12 +8,7 @@ from torch import Tensor
 
 from adanorm.analyses.observers import layer_gradients
 from adanorm.analyses.spec import analysis_grid, load_analysis
-from adanorm.analyses.step import Step
 from tests.analyses.conftest import Records, first_step
-
-
-def begun(record: Records, *overrides: str) -> Step:
-    return first_step(record("layer-gradients", *overrides, settings={"steps": "1", "every": "1"}))
 
 
 def deviation(gradient: Tensor) -> float:
@@ -26,10 +21,11 @@ def deviation(gradient: Tensor) -> float:
 def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(norm: str, record: Records) -> None:
     # With norms behind the sum only the norm reads its input: the gradient of that input is the norm's.
     overrides = ("task=rt", f"norm={norm}", "model.pre_norm=false", "model.layers=3")
-    ((span, sizes),) = layer_gradients.observe(begun(record, *overrides)).items()
+    one = record("layer-gradients", *overrides)
+    ((span, sizes),) = layer_gradients.observe(first_step(one)).items()
     assert span == "layers.0.attention_norm to layers.2.ffn_norm"
 
-    step = begun(record, *overrides)
+    step = first_step(one)
     gradients: list[Tensor] = []
     for name in reversed(span.split(" to ")):
         step.model.get_submodule(name).register_full_backward_hook(
@@ -44,11 +40,9 @@ def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(norm: s
 
 
 def test_a_network_with_a_single_norm_is_refused(record: Records) -> None:
-    step = begun(record, "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
-    with pytest.raises(
-        ValueError, match="layer-gradients: a gradient reaches 1 norms of this model, two are"
-    ):
-        layer_gradients.observe(step)
+    one = record("layer-gradients", "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
+    with pytest.raises(ValueError, match="a gradient reaches 1 norms of this model, two are needed"):
+        layer_gradients.observe(first_step(one))
 
 
 def test_settings_of_one_task_apply_to_its_runs_alone_and_a_user_changes_them() -> None:

@@ -8,8 +8,7 @@ from tests.analyses.conftest import Records, observed
 
 
 def test_features_are_summed_up_by_their_means_and_variances() -> None:
-    z = torch.tensor([[1.0, 10.0], [3.0, 30.0]])
-    distribution = noisy_batchnorm.feature_distribution(z)
+    distribution = noisy_batchnorm.feature_distribution(torch.tensor([[1.0, 10.0], [3.0, 30.0]]))
     assert distribution == pytest.approx({"mean": 11.0, "mean_spread": 9.0, "variance": 50.5})
 
 

@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from adanorm.analyses.observers import time_steps
-from adanorm.analyses.step import Step
 from adanorm.data.byte_streams import SegmentBatch
 from adanorm.models.recurrent import Layer, Recurrent
 from tests.analyses.conftest import Records, first_step
@@ -16,13 +15,9 @@ from tests.analyses.conftest import Records, first_step
 BACK = 5
 
 
-def begun(record: Records, *overrides: str) -> Step:
-    return first_step(record("time-steps", *overrides, settings={"steps": "1", "every": "1"}))
-
-
 @pytest.mark.parametrize("norm", ["none", "layernorm-simple"])
 def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, record: Records) -> None:
-    step = begun(record, "task=enwik8-rnn", f"norm={norm}", "model.layers=1")
+    step = first_step(record("time-steps", "task=enwik8-rnn", f"norm={norm}", "model.layers=1"))
     model, batch = cast(Recurrent, step.model), cast(SegmentBatch, step.micro_batches[0])
     layer = cast(Layer, model.layers[0])
     h, summed = torch.zeros(len(batch.segment), layer.dim), list[Tensor]()
@@ -44,10 +39,10 @@ def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, re
 
 
 def test_a_model_without_time_steps_and_too_long_a_reach_are_refused(record: Records) -> None:
-    step = begun(record, "task=rt", "norm=adanorm")
+    step = first_step(record("time-steps", "task=rt", "norm=adanorm"))
     with pytest.raises(ValueError, match="time-steps: the model of this task carries no state through time"):
         time_steps.observe(step, back=BACK)
-    step = begun(record, "task=enwik8-rnn", "norm=adanorm")
+    step = first_step(record("time-steps", "task=enwik8-rnn", "norm=adanorm"))
     assert {site.split(".")[1] for site in time_steps.observe(step, back=BACK)} == {"0", "1"}, "both layers"
     with pytest.raises(ValueError, match="back=16: a segment has 16 time steps"):
         time_steps.observe(step, back=16)
