@@ -20,7 +20,11 @@ Tensors = dict[str, Tensor]  # by parameter name
 
 
 class Step:
-    """An update that an observer makes by one call of `update`; `sites` are the norms under study by name."""
+    """An update that an observer makes: it calls `update` exactly once.
+
+    It makes other changes to weights, gradients or buffers only inside `preserved_state`. `sites` are the
+    norms under study, by their names in the model.
+    """
 
     def __init__(self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites

@@ -48,7 +48,11 @@ def cached_njit(function: F) -> F:
 
 
 def is_plain(x: Tensor) -> bool:
-    """Return whether x is no subclass of Tensor, has numbers in memory, and only autograd tracks it."""
+    """Return whether x has numbers in memory and nothing but autograd tracks the computation.
+
+    It is false while torch compiles, exports or traces, under the transforms of torch.func, in forward
+    mode, and for subclasses of Tensor, such as DTensor and fake tensors.
+    """
     return (
         not torch.compiler.is_compiling()
         and type(x) in (Tensor, nn.Parameter)

@@ -41,8 +41,9 @@ def closed_form(x: Tensor, member: Member, backend: Backend = "auto") -> Tensor:
     float32 and, under autocast, returned in float32, as torch's LayerNorm does on CUDA. Derivatives of any
     order are those of the definition. Raises NotImplementedError for integers.
 
-    Kernels compute plain tensors in float32 and half precision, the definition all others. In float32 each is
-    within 2e-6 * (1 + max |x|/std) of exact, relative to a row's largest value; they sum in other orders.
+    Kernels compute plain tensors in float32 or half precision: they read and write once, and save x and
+    one number per row for the gradient. The definition computes everything else. In float32 the two sum in
+    different orders; each is within 2e-6 * (1 + max |x|/std) of exact, relative to a row's largest value.
     """
     check_floating_point(x)
     device = x.device.type

@@ -1,4 +1,8 @@
-"""The norms of the paper and of the released code as modules, from (..., H) to (..., H)."""
+"""The paper's norms as modules, from (..., H) to (..., H).
+
+Of the paper's norms only LayerNorm has parameters. TopK and GradNorm are in the released code alone. GradOnly
+and its variants are the converse of the paper's experiment: they have a norm's gradient but return x itself.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,8 +32,10 @@ class NoNorm(nn.Identity, Norm):
 class LayerNorm(nn.LayerNorm, GainAndBias):
     """Return g * y + b with y standardized over H, gain g (H,) and bias b (H,): torch's LayerNorm.
 
-    Xu et al. 2019, equation 1; Ba et al. 2016. `dim` may be the sizes of several last axes, such as (C, H, W)
-    of images. With `zero_centered` the gain is 1 + g, and g is learned from 0.
+    Xu et al. 2019, equation 1; Ba et al. 2016. With `released` numerics it divides as the other norms of
+    the authors' code do; a well-known tutorial writes LayerNorm that way. `dim` may be the sizes of several
+    last axes, such as (C, H, W) of images; gain and bias can each be left out. With `zero_centered` the
+    gain is 1 + g, and g is learned from 0.
     """
 
     takes_axes = True
@@ -69,7 +75,8 @@ class TopK(nn.LayerNorm, Norm):
     """Return LayerNorm's z of x with each row's extremes clipped: `topk` of the released code.
 
     The k largest features of a row become the k-th largest, the k smallest become the k-th smallest;
-    k = max(int(sigma * H), 1). Raises ValueError unless 0 < sigma <= 0.5: the two would overlap.
+    k = max(int(sigma * H), 1), and k = 1 clips nothing. The released code clips x in place and so changes
+    the residual stream; this does not. Raises ValueError unless 0 < sigma <= 0.5: the two would overlap.
     """
 
     def __init__(self, dim: int, *, sigma: float = 0.005, eps: float = 1e-5) -> None:
@@ -218,9 +225,10 @@ class GradScale(GradOnly):
 class AdaNorm(ClosedFormNorm):
     """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
 
-    The factor carries no gradient; mean and variance keep theirs. Two options repeat mistakes of public
-    ports: with `phi_gradient` the factor carries its gradient, with `learn_C` C is learned. Raises
-    ValueError unless 0 <= k < 1 and C > 0.
+    The factor carries no gradient; mean and variance keep theirs. k = 1/10 keeps the factor
+    positive for at least 99 % of the features (Chebyshev). Two options repeat mistakes of public ports,
+    to measure them: with `phi_gradient` the factor carries its gradient, with `learn_C` C is learned.
+    Raises ValueError unless 0 <= k < 1 and C > 0.
     """
 
     def __init__(

@@ -42,13 +42,15 @@ class BatchNorm(Affine):
     """Return gain * (x - mean)/sqrt(variance + eps) + bias with each feature's statistics over the batch.
 
     Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. Running values replace the batch's in
-    evaluation and in a batch of fewer than two rows, which can be the last of an epoch. `momentum` is the
-    weight of their new value, or of the old one if `convention` is old. `running_variance` is the unbiased
-    estimate, as in algorithm 2, or biased. `synchronized` takes the statistics over all processes. `over`
-    examples takes them over the examples of each position alone, and the first `positions` have running
-    values. In evaluation, a position not `seen` in training takes those of the last seen position before it,
-    as Cooijmans et al. 2017 do beyond their longest sequence; in training, so does a position with fewer than
-    two examples. Raises ValueError for a momentum outside (0, 1), an unknown choice, or bad `positions`.
+    evaluation and in a batch of fewer than two rows, which can be the last of an epoch. They move by
+    `momentum`: the weight of the new value if `convention` is new (PyTorch's), of the old value if it is old
+    (older libraries'). `running_variance` is the unbiased estimate, as in algorithm 2, or biased.
+    `synchronized` takes the statistics over all processes. With `over` rows they are over examples and
+    positions; with examples they are over the examples of each position alone, and the first `positions` have
+    running values. In evaluation, a position not `seen` in training takes those of the last seen position
+    before it, as Cooijmans et al. 2017 do beyond their longest sequence. In training, running values serve in
+    this way at a position with fewer than two examples. Raises ValueError for a momentum outside (0, 1), an
+    unknown choice, or `positions` that is not a whole number above 0.
     """
 
     depends_on_batch = True
@@ -197,10 +199,11 @@ class NoisyBatchNorm(BatchNorm):
 class PowerNorm(Affine):
     """Return gain * x/psi + bias; psi is a running root mean square of each feature; no mean is subtracted.
 
-    Shen et al. 2020, algorithm 2: a running value also approximates the gradient's term through psi. During
-    the first `warmup` batches psi is the batch's, with its true gradient (their PN-V). `alpha` is the weight
-    of the old value, forward and backward. The layer scale in front, which the released code has, is left
-    out. Raises ValueError for alpha outside (0, 1) or a negative or fractional warmup.
+    Shen et al. 2020, algorithm 2: psi is the running value in training too, and a running value also
+    approximates the gradient's term through psi. During the first `warmup` batches psi is the batch's, with
+    its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward. The layer
+    scale in front, which the released code has, is left out. Statistics are over all processes if
+    `synchronized` is true. Raises ValueError for alpha outside (0, 1) or a negative or fractional warmup.
     """
 
     depends_on_batch = True

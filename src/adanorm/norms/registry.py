@@ -74,7 +74,11 @@ class NormFactory(NamedTuple):
 
 
 def norm_factory(norm: NormChoice) -> NormFactory:
-    """Return a norm's make_norm(dim, *, site); ValueError for an unknown norm or parameter or a bad value."""
+    """Return make_norm(dim, *, site) for a norm.
+
+    PyTorch computes `none` and `layernorm` under every backend. Raises ValueError before any model is built:
+    for an unknown norm, an unknown parameter or a value outside its range.
+    """
     if norm.outside is None and norm.name not in NORMS:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
     cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)

@@ -13,8 +13,9 @@ from adanorm.norms.base import Affine, Norm, check_choice, check_positive, upcas
 class RmsNorm(Affine):
     """Return gain * x/sqrt(mean(x^2) + eps) (Zhang & Sennrich 2019, equation 4).
 
-    With `eps_at` outside, eps is added to the root, as in the authors' code. With `zero_centered` the gain is
-    1 + g, and g is learned from 0. Raises ValueError for another `eps_at`.
+    `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as the authors'
+    code does. With `zero_centered` the gain is 1 + g, and g is learned from 0, as in Gemma and Qwen3-Next:
+    weight decay then pulls the gain to 1. Raises ValueError for another `eps_at`.
     """
 
     def __init__(
@@ -60,7 +61,11 @@ class PartialRmsNorm(RmsNorm):
 
 
 class SimpleRmsNorm(RmsNorm):
-    """Return RMSNorm's z without a gain, or with `size` length x/max(||x||, eps); ValueError for another."""
+    """Return x/sqrt(mean(x^2) + eps), which is RMSNorm without a gain, like x-transformers' SimpleRMSNorm.
+
+    With `size` length it is x/max(||x||, eps) instead: rows of length 1 by L2 normalization, like nGPT's
+    (Loshchilov et al. 2024). Raises ValueError for another size.
+    """
 
     def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5) -> None:
         super().__init__(dim, eps=eps, gain=False)
@@ -75,7 +80,10 @@ class SimpleRmsNorm(RmsNorm):
 
 
 class PreAffineRmsNorm(RmsNorm):
-    """Return RMSNorm's z of scale * x; scale and gain (H,) are learned from 1 (Qiu et al. 2026)."""
+    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x; scale and gain (H,) are learned from 1.
+
+    Qiu et al. 2026, arXiv 2601.22966.
+    """
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__(dim, eps=eps)
@@ -101,8 +109,9 @@ class ScaleNorm(Affine):
 class SeeDNorm(Affine):
     """Return (tanh(x . beta) * alpha + gain) * x/sqrt(mean(x^2) + eps) (Cai et al. 2025, arXiv 2510.22777).
 
-    alpha, beta and gain (H,) are learned from 1, 0 and 1, like the authors' in language models; `alpha` is
-    alpha's first value. Raises ValueError unless it is above 0.
+    alpha, beta and gain (H,) are learned from 1, 0 and 1, like the authors' in language models; with beta = 0
+    it is RMSNorm. `alpha` is alpha's first value; eps is assumed. There is one dot product, without the heads
+    and the dropout that the authors have for images. Raises ValueError unless alpha is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
@@ -121,8 +130,10 @@ class SeeDNorm(Affine):
 class GatedNorm(RmsNorm):
     """Return c * y * sigmoid(up silu(down y)) with y = RMSNorm(x), down (rank, H) and up (H, rank).
 
-    Qiu et al. 2026. c is `scale`; down and up are drawn from a normal distribution, deviation .02 (assumed).
-    Raises ValueError unless rank is a whole number above 0 and scale is above 0.
+    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, takes over the role of outlier features. c is
+    `scale`: 1, or 2 as in a port, which starts near RMSNorm. down and up are drawn from a normal distribution
+    of deviation .02, as in language models (assumed). Raises ValueError unless rank is a whole number above 0
+    and scale is above 0.
     """
 
     def __init__(self, dim: int, *, rank: int = 16, scale: float = 1.0, eps: float = 1e-5) -> None:
@@ -165,8 +176,9 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Pointwise(Affine):
     """Return gain * f(a x + s) + bias with one learned a, one learned s, and gain and bias (H,).
 
-    f is a `function` of Chen et al. 2025 (FUNCTIONS). a starts at `alpha` (the authors take 0.5), s at 0;
-    without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
+    f is a `function` of arXiv 2512.10938 (Chen et al. 2025): tanh, erf, arctan (times 2/pi), isru
+    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha` (the authors take 0.5), s at
+    0. Without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
     """
 
     def __init__(self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True) -> None:
@@ -185,21 +197,31 @@ class Pointwise(Affine):
 
 
 class DynamicTanh(Pointwise):
-    """Return gain * tanh(a x) + bias with a learned from `alpha`, the authors' 0.5 (DyT, Zhu et al. 2025)."""
+    """Return gain * tanh(a x) + bias with one learned a: no statistics at all (DyT, Zhu et al. 2025).
+
+    a starts at `alpha`; 0.5 is the authors' value outside large language models. Raises ValueError unless it
+    is above 0.
+    """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
         super().__init__(dim, function="tanh", alpha=alpha, shift=False)
 
 
 class Derf(Pointwise):
-    """Return gain * erf(a x + s) + bias with a learned from `alpha` and s from 0 (Chen et al. 2025)."""
+    """Return gain * erf(a x + s) + bias with a learned from `alpha` and s from 0 (Chen et al. 2025).
+
+    arXiv 2512.10938. Raises ValueError unless alpha is above 0.
+    """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
         super().__init__(dim, function="erf", alpha=alpha)
 
 
 class WeightNorm(nn.Identity, Norm):
-    """Return x itself; the layer before gets weights g v/||v|| (Salimans & Kingma 2016, equation 2)."""
+    """Return x itself; the norm is in the layer before, whose weights of each unit have a learned length g.
+
+    Salimans & Kingma 2016, equation 2: w = g v/||v||. g and v are learned, and w starts as it was drawn.
+    """
 
     lives_in_layer = True
 

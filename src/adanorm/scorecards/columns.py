@@ -56,8 +56,9 @@ def span(seconds: float) -> str:
 def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tuple[list[Column], list[str]]:
     """Return the columns whose planned seeds fit, the cheapest first, and one line per task left out.
 
-    A task needs a registered margin, its data on this machine, and sites at which the norms are defined. If
-    none fits, the only column is the cheapest one at smoke. Raises ValueError if that does not fit either.
+    A task is chosen at scale paper if that fits, otherwise at mini. It needs a registered margin, its data on
+    this machine, and sites at which the norms are defined. If none fits, the only column is the cheapest task
+    at smoke, the scale for tests. Raises ValueError if that does not fit, or no task has such sites.
     """
     chosen: dict[str, Column] = {}
     left_out: dict[str, str] = {}

@@ -1,6 +1,7 @@
 """How often AdaNorm's phi is negative while a run trains, beside Chebyshev's bound; AdaNorm's constraints.
 
-phi(y) = C (1 - k y), and y is x standardized over the H features (Xu et al. 2019, section 4). AdaNorm is
+Xu et al. 2019, section 4: phi(y) = C (1 - k y) is above 0 where y < 1/k, and at most k^2 of the
+features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features. AdaNorm is
 derived from three constraints: phi is differentiable, its mean over features is C, and |mean z| is bounded.
 """
 

@@ -1,7 +1,8 @@
 """Internal covariate shift as Santurkar et al. 2018 measure it (section 2.2, definition 2.1).
 
-G_i is the gradient of the loss with respect to the parameters of layer i before an update. G'_i is the
-gradient on the same batch after the layers before i are updated, but not layer i and the layers after it.
+It is the change of a layer's gradient when the layers before it are updated first. G_i is the gradient of
+the loss with respect to the parameters of layer i before an update. G'_i is the gradient on the same batch
+after the layers before i are updated, but not layer i and the layers after it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,8 @@
-"""How much of the gradient that enters a network's last norm as dl/dz comes out of its first as dl/dx."""
+"""How much of the gradient that enters a network's last norm comes out of its first norm.
+
+A norm maps x to z, both rows (N, H). Xu et al. 2019 (section 3.2) say what one norm does to a gradient.
+This analysis measures what all norms of a network do, with the layers between them.
+"""
 
 import math
 
