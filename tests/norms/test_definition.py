@@ -93,6 +93,12 @@ def test_a_gradient_penalty_behind_the_kernels_is_that_of_the_definition(member:
         torch.testing.assert_close(part.double(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+def test_second_derivatives_of_the_definition_without_stops_are_finite_differences(numerics: Any) -> None:
+    norm = partial(definition, member=Member(numerics=numerics))
+    assert torch.autograd.gradgradcheck(norm, (X.double().requires_grad_(),))
+
+
 @of_the_family
 def test_gradients_in_a_batch_are_a_loop_over_them(member: Member) -> None:
     x = X.clone().requires_grad_()

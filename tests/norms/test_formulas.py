@@ -76,6 +76,7 @@ def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     for ours, theirs in zip(norm.parameters(), norm_of_rows.parameters(), strict=True):
         theirs.data.copy_(nn.init.normal_(ours))
     assert_same(norm, written_out, x)
+    assert torch.autograd.gradgradcheck(norm, (x[:3].requires_grad_(),))
     assert TopK(128).k == 1
     assert TopK(512).k == 2
     assert_same(
