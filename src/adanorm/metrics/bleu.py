@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 Lines = Sequence[str]
-_HYPHEN = re.compile(r"(?<=\S)-(?=\S)")
 
 KINDS = {
     "bleu": "on the corpus's own words, as multi-bleu and fairseq-score count it",
@@ -25,7 +24,7 @@ def scorer(kind: str, *, lowercase: bool) -> Any:
 
 def split_compounds(words: str) -> str:
     """Return words with each hyphen inside a word made a separate word (Vaswani et al. 2017)."""
-    return _HYPHEN.sub(" ##AT##-##AT## ", words)
+    return re.sub(r"(?<=\S)-(?=\S)", " ##AT##-##AT## ", words)
 
 
 def sides(kind: str, words: tuple[Lines, Lines], text: tuple[Lines, Lines]) -> tuple[list[str], list[str]]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 Counts = NDArray[np.float64]
 MEANS = {"accuracy": 100.0, "loss": 1.0}  # factors of the mean
 COLUMNS = {"accuracy": 1, "loss": 1, "uas": 2, "bleu": 6, "sacrebleu": 6, "compound_bleu": 6}
-ORDERS = np.arange(4)  # n - 1 for n-grams
 
 
 def score(metric: str, counts: Counts) -> float:
@@ -57,7 +56,7 @@ def factors(metric: str, counts: Counts) -> dict[str, float]:
 
 def _with_ngrams(counts: Counts) -> Counts:
     """Return counts followed by the numbers of 1- to 4-grams of each output, (E, 10)."""
-    return np.hstack([counts, np.maximum(counts[:, 4:5] - ORDERS, 0)])
+    return np.hstack([counts, np.maximum(counts[:, 4:5] - np.arange(4), 0)])
 
 
 def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:

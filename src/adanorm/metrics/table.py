@@ -37,8 +37,7 @@ class Metric(NamedTuple):
     def decimals(self, score: float) -> int:
         """Return the number of decimals to show: `places`, or more below 1, for three significant digits."""
         size = abs(score)
-        small = 1e-9 <= size < 1
-        return max(self.places, 2 - math.floor(math.log10(size)) if small else 0)
+        return 2 - math.floor(math.log10(size)) if 1e-9 <= size < 1 else self.places
 
     def text(self, score: float) -> str:
         """Return a score with its number of decimals."""

@@ -1,9 +1,10 @@
 """The rule by which a study's rows are compared, written in its YAML before any run."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from adanorm.config.sections import Config, Positive
 
@@ -48,9 +49,9 @@ Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_los
 class Margin(Config):
     """The smallest difference that matters on a task: in its test score, a loss in nats, or wrong labels."""
 
-    test: Annotated[float, Field(gt=0)]
-    loss: Annotated[float, Field(gt=0)] | None = None
-    wrong_labels: Annotated[float, Field(gt=0)] | None = None  # memorized or recovered, in percent
+    test: PositiveFloat
+    loss: PositiveFloat | None = None
+    wrong_labels: PositiveFloat | None = None  # memorized or recovered, in percent
     reason: str
 
     def of(self, quantity: str) -> float | None:
@@ -81,7 +82,7 @@ class Rule(Config):
     conclusions: tuple[Conclusion, ...] = ()
     # If set, a row is the fold `at` of a data set, and norms are compared fold by fold. The value counts test
     # examples per training example: folds share training data, which raises the variance.
-    folds_overlap: Annotated[float, Field(gt=0)] | None = None
+    folds_overlap: PositiveFloat | None = None
     # Numbers of shared seeds after which rows are read; all looks share one error (verdicts.sequential).
     looks: RisingLooks = ()
 
@@ -89,7 +90,7 @@ class Rule(Config):
     def _names_its_families(self) -> Self:
         if unknown := {*self.quantities} - {*self.families}:
             raise ValueError(f"quantities: no family {', '.join(map(repr, sorted(unknown)))}")
-        comparisons = {rows for family in self.families.values() for rows in family}
+        comparisons = {*chain(*self.families.values())}
         for conclusion in self.conclusions:
             if conclusion.where not in comparisons:
                 raise ValueError(f"conclusion {conclusion.says!r}: no family has {list(conclusion.where)}")
@@ -101,5 +102,4 @@ class Rule(Config):
 
     def rows(self) -> Iterator[str]:
         """Yield the name of every compared row, as often as it occurs."""
-        for comparison in (*(c for family in self.families.values() for c in family), *self.not_worse):
-            yield from comparison
+        return chain.from_iterable((*chain(*self.families.values()), *self.not_worse))

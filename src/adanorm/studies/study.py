@@ -19,7 +19,6 @@ from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Scale, Seeds, each_once
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.records.published import published_tasks
 from adanorm.studies.rule import Rule
 
 
@@ -141,7 +140,7 @@ def _check_names(study: Study) -> None:
     if not known_norms.issuperset(norms):  # installed packages are searched only if needed
         known_norms |= {*outside_norms()}
     columns = [task for row in rows for task in (*(row.only or ()), *row.column_overrides)]
-    check_known("task", study.columns, sorted({*choices("task"), *published_tasks()}))
+    check_known("task", study.columns, choices("task"))
     check_known("norm", norms, sorted(known_norms))
     check_known("column", [*columns, *study.column_overrides], sorted(study.columns))
     if study.rule is not None:
@@ -198,7 +197,7 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
     """Return the runs of every cell, each with `settings`; raises ValueError with the name of a wrong row."""
     grid: StudyGrid = {}
     for task, (label, row) in product(study.columns, study.rows.items()):
-        is_run = task in choices("task") and not row.undefined and (row.only is None or task in row.only)
+        is_run = not row.undefined and (row.only is None or task in row.only)
         column_changes, cell_changes = (one.column_overrides.get(task, ()) for one in (study, row))
         changes = (*study.overrides, *column_changes, *row.overrides, *cell_changes)
         base = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)

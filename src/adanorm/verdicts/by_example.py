@@ -12,7 +12,8 @@ from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.folder import path_text
-from adanorm.verdicts.variance import Components, Values, components, seed_split
+from adanorm.verdicts.sequential import Numbers
+from adanorm.verdicts.variance import Components, components, seed_split
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def runs_of(run: Experiment, seeds: Sequence[int]) -> list[Experiment]:
 
 
 @cache
-def _scores(record: reader.Record, metric: str) -> Values:
+def _scores(record: reader.Record, metric: str) -> Numbers:
     return by_example(metric, record.counts[metric])
 
 

@@ -28,6 +28,8 @@ from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.variance import Spread, TaskVariance, prediction
 
 Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
+Fate: TypeAlias = Status | Literal["did not learn"]
+FATES: tuple[Fate, ...] = ("diverged", "did not learn", "failed")  # of runs whose scores do not count
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class Cell:
     @property
     def setback(self) -> str:
         """How many runs diverged or, if none did, did not learn, such as 'diverged 1/3'; perhaps ''."""
-        counts = {"diverged": self.count("diverged"), "did not learn": len(self.unlearned)}
-        return next((f"{fate} {count}/{len(self.results)}" for fate, count in counts.items() if count), "")
+        counts = ((fate, self.count(fate)) for fate in FATES if fate != "failed")
+        return next((f"{fate} {count}/{len(self.results)}" for fate, count in counts if count), "")
 
     @property
     def recorded(self) -> set[int]:
@@ -75,9 +77,9 @@ class Cell:
         """By how much one test example changes a score in percent; 0 for other scores and without outputs."""
         return _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
 
-    def count(self, status: Status) -> int:
-        """Return how many runs ended with a status."""
-        return sum(result.status == status for result in self.results)
+    def count(self, fate: Fate) -> int:
+        """Return how many runs ended with a status, or did not learn."""
+        return len(self.unlearned) if fate == "did not learn" else sum(r.status == fate for r in self.results)
 
     @property
     def text(self) -> str:
@@ -93,10 +95,7 @@ class Cell:
         return f"{mean}{seeds}{unlearned}"
 
     def verdict(self, spread: Spread | None) -> str:
-        """Return whether the paper's number could be the score of one more run, given the runs' `spread`.
-
-        *consistent*, *inconclusive* or *differs*, with its percentile; no verdict on an unconfirmed number.
-        """
+        """Return whether the paper's number could be one more run's score, such as 'consistent (40 %)'."""
         number, ended, diverged = self.paper, len(self.results), self.count("diverged")
         if not ended or number is None:
             return "" if ended else "not run"
@@ -253,7 +252,7 @@ def evidence(
     plan: str | None = None,
 ) -> Evidence:
     """Return the evidence on a task at a scale, for the registered norms and `norms`; `runs` is a folder."""
-    names = dict.fromkeys([*preregistration().norms, *norms]) if task in choices("task") else {}
+    names = dict.fromkeys([*preregistration().norms, *norms])
     first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []
     settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]
     firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in names}

@@ -1,7 +1,7 @@
 """Tests of the paper's claims: one norm does better than another on so many data sets."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -56,12 +56,9 @@ class ClaimResult:
 
     @cached_property
     def ps(self) -> tuple[float, float, float]:
-        """The p of the tests for the claim, its contrary and no gain that matters, by partial conjunction.
-
-        A claim on at least u of n tasks is contradicted if its contrary is true on n - u + 1.
-        """
+        """The p of the tests for the claim, its contrary and no gain that matters, by partial conjunction."""
         needed = self.claim.needed(self.scale)
-        contrary = len(self.tasks) - needed + 1
+        contrary = len(self.tasks) - needed + 1  # tasks on which the contrary refutes a claim on `needed`
         holds, against, no_gain = zip(*(task.ps for task in self.tasks), strict=True)
         ps = partial_conjunction(holds, needed), partial_conjunction(against, contrary)
         return *ps, partial_conjunction(no_gain, contrary)
@@ -74,15 +71,11 @@ class ClaimResult:
     @property
     def verdict(self) -> Verdict:
         """The verdict on the claim, at the registered level over all claims of the scale."""
-        level = preregistration().level
-        holds, contrary, no_gain = self.family or self.ps
         if not self.run:
             return "not run"
-        if holds < level:
-            return "supported"
-        if contrary < level:
-            return "contradicted"
-        return "no such gain" if no_gain < level else "open"
+        verdicts: tuple[Verdict, ...] = ("supported", "contradicted", "no such gain")
+        ps, level = self.family or self.ps, preregistration().level
+        return next((verdict for verdict, p in zip(verdicts, ps, strict=True) if p < level), "open")
 
     @property
     def shown_on(self) -> int:
@@ -101,16 +94,16 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
         ClaimResult(claim, scale, tuple(_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)))
         for claim in claims
     ]
-    begun = [result.ps for result in results if result.run]
-    families = zip(*(corrected([ps[column] for ps in begun]) for column in range(3)), strict=True)
+    by_test = zip(*(result.ps for result in results if result.run), strict=True)
+    families = zip(*map(corrected, by_test), strict=True)
     return [replace(result, family=next(families)) if result.run else result for result in results]
 
 
 def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult:
     records, claimed_pair = _decided(claim, task, scale, runs)
     quantities = BESIDE if claim.quantity == "test" else ()
-    validation = (_evidence(claim, task, scale, runs, records.plan, quantity) for quantity in quantities)
-    return TaskResult(claim, task, claimed_pair, *(pair(one, *claim.norms(task)) for one in validation))
+    beside = (_read(claim, task, scale, runs, records.plan, quantity)[1] for quantity in quantities)
+    return TaskResult(claim, task, claimed_pair, *beside)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
@@ -125,33 +118,22 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
     At the paper's scale, the first plan's records decide until the task's own plan has had its first look.
     """
     plan = preregistration().plan_of(task, scale)
-    records = _evidence(claim, task, scale, runs, plan)
-    claimed_pair = pair(records, *claim.norms(task))
+    records, claimed_pair = _read(claim, task, scale, runs, plan)
     has_looked = claimed_pair.comparison is not None or claimed_pair.divergence_p is not None
     if plan is None or has_looked or records.scale != "paper":
         return records, claimed_pair
-    return _first(claim, task, runs)
+    return _read(claim, task, "paper", runs, None)
 
 
-def _first(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair]:
-    """Return the records at the paper's scale that the first plan reads of a task, and the pair."""
-    records = _evidence(claim, task, "paper", runs, None)
-    return records, pair(records, *claim.norms(task))
-
-
-def _evidence(
+def _read(
     claim: Claim, task: str, scale: str, runs: str | None, plan: str | None, quantity: Quantity | None = None
-) -> Evidence:
-    registered = preregistration()
-    return evidence(
-        task,
-        registered.scale_of(task, scale),
-        quantity or registered.quantity_read(claim.quantity, plan),
-        runs=runs,
-        norms=claim.norms(task),
-        overrides=claim.overrides(scale, task),
-        plan=plan,
-    )
+) -> tuple[Evidence, Pair]:
+    """Return the records that a plan reads for a claim on a task, and the pair of its norms by them."""
+    registered, norms, overrides = preregistration(), claim.norms(task), claim.overrides(scale, task)
+    scale = registered.scale_of(task, scale)
+    quantity = quantity or registered.quantity_read(claim.quantity, plan)
+    records = evidence(task, scale, quantity, runs=runs, norms=norms, overrides=overrides, plan=plan)
+    return records, pair(records, *norms)
 
 
 @dataclass(frozen=True)
@@ -198,7 +180,7 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     looks = registered.plans[name].looks if name else ()
     next_look = next((look for look in looks if look > pairs), None)
     scale, before = registered.scale_of(task, "small"), None
-    if name and scale == "paper" and (first := _first(claim, task, runs)[1]).answer != "open":
+    if name and scale == "paper" and (first := _read(claim, task, scale, runs, None)[1]).answer != "open":
         before = TaskAnswer(task, scale, "first", first.comparison, len(first.seeds), None)
     return TaskAnswer(task, scale, name or "first", comparison, pairs, next_look, 1.0, before, setback)
 
@@ -221,13 +203,11 @@ def _over_folds(
     return compare_gaps(means, margin, level=level, levels=looks.levels(seeds), overlap=overlap), pairs, folds
 
 
-def claims_of_the_paper() -> list[tuple[Claim, int, int, int, float]]:
-    """Return each claim on test scores, with wins, losses, ties and sign test's p of the paper's numbers."""
-    tested = []
+def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:
+    """Yield each claim on test scores, with wins, losses, ties and sign test's p of the paper's numbers."""
     for claim in preregistration().claims:
         if claim.quantity == "test":
             scores = [[published_score(task, norm) for norm in claim.norms(task)] for task in claim.tasks]
             gaps = [better - worse for better, worse in scores if max(better, worse) > -math.inf]
             wins, losses, p = sign_test(gaps)
-            tested.append((claim, wins, losses, len(gaps) - wins - losses, p))
-    return tested
+            yield claim, wins, losses, len(gaps) - wins - losses, p

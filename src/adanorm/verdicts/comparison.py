@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from adanorm.verdicts.sequential import Levels, Numbers
 from adanorm.verdicts.variance import NO_SPREAD, Spread
@@ -12,8 +12,8 @@ from adanorm.verdicts.variance import NO_SPREAD, Spread
 Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
 Size = Literal["within the margin", "not shown within the margin"]
-PapersGap = Literal["excluded", "not excluded", "not comparable"]
 Hypothesis = Literal["better", "worse", "not inferior", "inferior", "not superior"]
+SeedScores: TypeAlias = Mapping[int, float] | Numbers | Sequence[float]  # by seed, or one list in their order
 SMALLEST_P = 1e-300  # floor of p: a smaller one could be taken for 0
 
 
@@ -119,7 +119,7 @@ class Comparison:
         return "within the margin" if is_within else "not shown within the margin"
 
     @property
-    def papers_gap(self) -> PapersGap:
+    def papers_gap(self) -> Literal["excluded", "not excluded", "not comparable"]:
         """Whether the paper's gap could be the true gap on this test set."""
         if self.paper_p is None:
             return "not comparable"
@@ -170,12 +170,7 @@ class Comparison:
 
 
 def compare(
-    first: Mapping[int, float] | Numbers | Sequence[float],
-    second: Mapping[int, float] | Numbers | Sequence[float],
-    margin: float,
-    *,
-    level: float = 0.05,
-    levels: Levels | None = None,
+    first: SeedScores, second: SeedScores, margin: float, *, level: float = 0.05, levels: Levels | None = None
 ) -> Comparison | None:
     """Return the comparison of the first norm with the second, over the seeds that both have.
 
@@ -197,7 +192,7 @@ def compare(
     return compare_gaps([*gaps.values()], margin, level=level, levels=levels)
 
 
-def by_seed(scores: Mapping[int, float] | Numbers | Sequence[float]) -> Mapping[int, float]:
+def by_seed(scores: SeedScores) -> Mapping[int, float]:
     """Return scores by seed; a list without seeds is numbered from 0."""
     return scores if isinstance(scores, Mapping) else dict(enumerate(map(float, scores)))
 
@@ -214,13 +209,12 @@ def compare_gaps(
 ) -> Comparison | None:
     """Return the comparison of gaps, one per seed or fold; None if their spread is unknown or 0.
 
-    Without `levels` the plan is fixed: one look. For n folds with `overlap` test examples per training
-    example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section 3).
+    Folds with `overlap` test examples per training example share data (Nadeau & Bengio 2003, section 3).
     """
     own = Spread(stdev(gaps), len(gaps) - 1) if spread is None and len(gaps) > 1 else spread
     if own is None or own.sd <= NO_SPREAD:
         return None
     sd, df = own
     sd *= math.sqrt(1 + len(gaps) * overlap)
-    levels = levels or Levels(level, 2 * level)
+    levels = levels or Levels(level, 2 * level)  # a fixed plan has one look
     return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from adanorm.verdicts.comparison import Comparison, by_seed, compare, compare_gaps
-from adanorm.verdicts.sequential import Levels, Looks, Numbers
+from adanorm.verdicts.comparison import Comparison, SeedScores, by_seed, compare, compare_gaps
+from adanorm.verdicts.sequential import Levels, Looks
 from adanorm.verdicts.variance import Scores, TaskVariance
 
 Two: TypeAlias = tuple[str, str]
@@ -20,13 +20,10 @@ Two: TypeAlias = tuple[str, str]
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
     """Return p of the test that a hypothesis is true on `at_least` data sets or more; `ps`: by data set.
 
-    The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini & Heller
-    2008). For all data sets: the largest, an intersection-union test (Berger 1982), without any correction.
+    Fisher's combination of the largest len(ps) - at_least + 1 (Benjamini & Heller 2008).
     """
     from scipy.special import chdtrc
 
-    if not 1 <= at_least <= len(ps):
-        raise ValueError(f"at least {at_least} of {len(ps)}: must be one of 1 to {len(ps)}")
     largest = sorted(ps)[at_least - 1 :]
     return float(chdtrc(2 * len(largest), -2 * np.log(largest).sum()))
 
@@ -55,9 +52,8 @@ def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | Non
 def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the mean gap of comparisons with one unit and one margin, all with the same weight.
 
-    Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds would favor
-    comparisons whose variance is too small by chance. The levels are the strictest of all looks. Raises
-    ValueError if there are no comparisons, or if one is None.
+    Degrees of freedom: Welch (1938) and Satterthwaite (1946). The levels are the strictest of all looks.
+    Raises ValueError if there are no comparisons, or if one is None.
     """
     if not comparisons or None in comparisons:
         raise ValueError(f"comparisons={[*comparisons]}: must be one or more, and none of them None")
@@ -116,10 +112,7 @@ class League:
         return reverse and replace(reverse, gap=-reverse.gap)
 
     def chance(self, first: str, second: str) -> float | None:
-        """Return P(first > second): the share of shared seeds where the first is better; a tie counts half.
-
-        It is the probability of outperforming (Bouthillier et al. 2021). None without a shared seed.
-        """
+        """Return P(first > second), the share of shared seeds, with half of the ties; None without one."""
         ours, others = self.scores[first], self.scores[second]
         wins = [(ours[s] > others[s]) + (ours[s] == others[s]) / 2 for s in ours & others.keys()]
         return fmean(wins) if wins else None
@@ -133,17 +126,14 @@ class League:
     def groups(self) -> list[list[str]]:
         """The largest sets of names in which no two are told apart; a name may be in several.
 
-        By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that have
-        both names. Raises ValueError if there are more groups than letters.
+        By insertion and absorption (Piepho 2004). Raises ValueError if there are more groups than letters.
         """
-        order, groups = [*self.scores], [frozenset(self.scores)]
+        order, groups, most = [*self.scores], [frozenset(self.scores)], len(ascii_letters)
         for two in self.told_apart:
             split = {group - {name} if group >= {*two} else group for group in groups for name in two}
             groups = [group for group in split if not any(group < other for other in split)]
-            if len(groups) > len(ascii_letters):
-                raise ValueError(
-                    f"{len(order)} names fall into over {len(ascii_letters)} groups: compare fewer"
-                )
+            if len(groups) > most:
+                raise ValueError(f"{len(order)} names fall into over {most} groups: compare fewer")
         positions = sorted(sorted(map(order.index, group)) for group in groups)
         return [[order[position] for position in group] for group in positions]
 
@@ -167,16 +157,10 @@ class League:
         return replace(one, seeds=seeds, df=seeds - 1, levels=self.looks.levels(seeds)) if seeds else one
 
 
-def league(
-    scores: Mapping[str, Mapping[int, float] | Numbers | Sequence[float]],
-    margin: float,
-    *,
-    level: float = 0.05,
-) -> League:
+def league(scores: Mapping[str, SeedScores], margin: float, *, level: float = 0.05) -> League:
     """Return the league of scores by name and seed, or lists by name; `compare` compares every two names.
 
-    Larger scores are better, and a difference below `margin` does not matter. Raises ValueError where
-    `compare` does.
+    Larger scores are better, and `margin` is that of `compare`. Raises ValueError where it does.
     """
     seeded = {name: by_seed(of_name) for name, of_name in scores.items()}
     return league_of(seeded, lambda one, two: compare(scores[one], scores[two], margin, level=level))

@@ -67,8 +67,7 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
     rows, quantities = [], {quantity.name: quantity for quantity in analysis.shown}
     for task, name in product(analysis.tasks, finding.quantities):
         first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
-        seeds = sorted(first.keys() & second.keys())
-        if not seeds:
+        if not (seeds := sorted(first.keys() & second.keys())):
             continue
         quantity = quantities[name]
         scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
@@ -86,11 +85,8 @@ def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[F
 
 
 def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:
-    return {
-        result.seed: result.summary[quantity]
-        for result in analysis_results(grid[norm, task])
-        if result.status == "done" and quantity in result.summary
-    }
+    done = (result for result in analysis_results(grid[norm, task]) if result.status == "done")
+    return {result.seed: result.summary[quantity] for result in done if quantity in result.summary}
 
 
 class Prediction(Config):

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.verdicts.by_example import compared_by_example
-from adanorm.verdicts.cell import Cell, Evidence
+from adanorm.verdicts.cell import FATES, Cell, Evidence
 from adanorm.verdicts.comparison import Answer, Comparison, Hypothesis, PaperGap, compare_gaps
 from adanorm.verdicts.preregistration import claimed_pairs, preregistration
 from adanorm.verdicts.sequential import Looks, Prospect, seeds_looked_at
-from adanorm.verdicts.variance import Components, TaskVariance
+from adanorm.verdicts.variance import Components, Spread, TaskVariance
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Pair:
     # Shared seeds; none if a run diverged or did not learn, since the scores left would flatter its norm.
     seeds: tuple[int, ...]
     comparison: Comparison | None  # None without shared seeds or a variance
-    sd: float | None  # the deviation of one seed's gap
+    spread: Spread | None  # of one seed's gap
     looks: Looks
     gaps: list[float]  # by how much the first norm is better, one per shared seed
 
@@ -41,11 +41,7 @@ class Pair:
 
     @property
     def answer(self) -> Answer | Literal["not run"]:
-        """The answer for the norm that is claimed to be better.
-
-        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with a run that
-        learned nothing is not compared: *open*.
-        """
+        """The answer for the norm that is claimed to be better; *open* if runs of a norm learned nothing."""
         if not all(side.recorded for side in self.sides):
             return "not run"
         if self.divergence_p is not None:
@@ -69,26 +65,20 @@ class Pair:
     def prospect(self) -> Prospect | None:
         """How many seeds would close the comparison; None without one. The simulation takes a while."""
         comparison = self.comparison
-        if comparison is None or self.sd is None:
+        if comparison is None or self.spread is None:
             return None
         paper_lead = abs(comparison.paper.value) if comparison.paper else 0.0
-        noise = {"sd": self.sd, "example_error": comparison.example_error}
+        noise = {"sd": self.spread.sd, "example_error": comparison.example_error}
         to_find = seeds_looked_at(self.looks, paper_lead, kind="difference", **noise)
         return Prospect(to_find, seeds_looked_at(self.looks, comparison.margin, kind="equivalence", **noise))
 
     @property
     def remark(self) -> str:
         """Why there is no comparison, or which runs it leaves out; perhaps ''."""
-        counts = {
-            "diverged": [side.count("diverged") for side in self.sides],
-            "did not learn": [len(side.unlearned) for side in self.sides],
-            "failed": [side.count("failed") for side in self.sides],
-        }
-        parts = []
-        for fate, numbers in counts.items():
-            sides = zip(self.norms, numbers, self.sides, strict=True)
-            shares = [f"{title(norm)} {n} of {len(side.results)}" for norm, n, side in sides]
-            parts += [f"{fate}: {', '.join(shares)}"] if any(numbers) else []
+        sides, parts = [*zip(self.norms, self.sides, strict=True)], []
+        for fate in FATES:
+            shares = [f"{title(norm)} {side.count(fate)} of {len(side.results)}" for norm, side in sides]
+            parts += [f"{fate}: {', '.join(shares)}"] if any(side.count(fate) for _, side in sides) else []
         if parts or self.comparison is not None or self.answer != "open":
             return "; ".join(parts)
         if len(self.seeds) < 2:
@@ -121,9 +111,7 @@ class Pair:
         """Return the p of the test for a hypothesis on the first norm; 1 without evidence."""
         if self.divergence_p is not None:
             return self.divergence_p if hypothesis == self.answer else 1.0
-        if self.comparison is None or self.answer == "not run":
-            return 1.0
-        return self.comparison.p_of(hypothesis)
+        return 1.0 if self.comparison is None else self.comparison.p_of(hypothesis)
 
 
 def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -> Pair:
@@ -143,10 +131,9 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
     comparison = compared(
         variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
     )
+    task, scale, sides = records.task, records.scale, (records.norms[better], records.norms[worse])
     spread = variance.of_difference(worse, better)
-    task_and_scale, sides = (records.task, records.scale), (records.norms[better], records.norms[worse])
-    sd = spread.sd if spread else None
-    return Pair(*task_and_scale, (better, worse), sides, tuple(seeds), comparison, sd, looks, gaps)
+    return Pair(task, scale, (better, worse), sides, tuple(seeds), comparison, spread, looks, gaps)
 
 
 def until_last_look(variance: TaskVariance, better: str, worse: str, plan: str | None) -> TaskVariance:
@@ -172,13 +159,12 @@ def _example_noise(
     if records.plan is None:
         is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(records.task)}
         return _components(records, better, worse, seeds) if goes_on or is_claimed else None
-    pairs = [
-        (two, shared)
-        for two in combinations(records.variance.scores, 2)
+    noises = []
+    for two in combinations(records.variance.scores, 2):
+        shared = until_last_look(records.variance, *two, records.plan).shared(*two)
         # One shared seed cannot separate the noise of examples from its own.
-        if len(shared := until_last_look(records.variance, *two, records.plan).shared(*two)) > 1
-    ]
-    noises = [noise for two, shared in pairs if (noise := _components(records, *two, shared)) is not None]
+        if len(shared) > 1 and (noise := _components(records, *two, shared)):
+            noises.append(noise)
     return noises[0]._replace(example=fmean(noise.example for noise in noises)) if noises else None
 
 

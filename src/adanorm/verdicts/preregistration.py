@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
@@ -15,7 +15,6 @@ from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
 from adanorm.verdicts.sequential import Looks
 
 Norms: TypeAlias = tuple[str, str]  # worse, better: the second is compared with the first
-Above = Annotated[float, Field(gt=0)]
 Tasks = Annotated[list[str], Field(min_length=1)]
 
 
@@ -76,7 +75,7 @@ class Stopping(Config):
 
     planned: Look
     most: Positive
-    spending: Above
+    spending: PositiveFloat
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -92,11 +91,11 @@ class Plan(Config):
     tasks: Tasks
     first: Positive  # the first seed
     looks: Annotated[RisingLooks, Field(min_length=1)]  # numbers of shared seeds after which it is read
-    spending: Above
+    spending: PositiveFloat
     quantity: Literal["test", "top3"]
-    margins: dict[str, Above]
+    margins: dict[str, PositiveFloat]
     folds: Positive | None = None  # `data.fold` from 1 on: a gap is a fold's mean over seeds
-    overlap: Above | None = None  # test examples per training example
+    overlap: PositiveFloat | None = None  # test examples per training example
 
 
 class Preregistration(Config):
@@ -105,7 +104,7 @@ class Preregistration(Config):
     level: Annotated[float, Field(gt=0, lt=0.5)]
     power: Annotated[float, Field(gt=0, lt=1)]
     norms: list[str]
-    prior_df_at_most: Above
+    prior_df_at_most: PositiveFloat
     stopping: Stopping
     plans: dict[str, Plan]
     small: list[str]

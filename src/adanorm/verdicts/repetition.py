@@ -38,12 +38,7 @@ class Repetition(NamedTuple):
 
 
 def repetition(before: Record, after: Record) -> Repetition:
-    """Return how a repeated run, `after`, agrees with its record, `before`; both are complete.
-
-    *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*: curves and
-    scores agree to ROUNDING. Otherwise Student's t, with the recorded seeds' own s, tests the score as one
-    more run's: *within the seeds' spread* or *differs*; *open* with fewer than two seeds on record.
-    """
+    """Return how a repeated run agrees with its record (docs/records.md); both are complete."""
     scores, recorded, repeated, p = scores_alike(before), score_of(before), score_of(after), None
     if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
@@ -74,14 +69,13 @@ def scores_alike(record: Record) -> tuple[float, ...]:
 
 def elsewhere(here: Record, there: Record) -> str:
     """Return in words how a contributed run agrees with the one that counts, with the spread over seeds."""
-    repeat, metric = repetition(here, there), METRICS[here.identity["task"]["metric"]]
-    pair = [score for score in (repeat.recorded, repeat.repeated) if score is not None]
-    if len(pair) < 2:
-        return f"on {there.environment['device']} it ended otherwise: {repeat.agreement}"
-    digits = metric.decimals(pair[0])
-    spread = f" beside ± {stdev(repeat.seeds):.{digits}f} of seeds" if len(repeat.seeds) > 1 else ""
-    difference = f"{pair[1] - pair[0]:+.{digits}f} on {there.environment['device']}"
-    return f"{pair[0]:.{digits}f} here, {difference}{spread}: {repeat.agreement}"
+    agreement, recorded, repeated, seeds, _ = repetition(here, there)
+    where = f"on {there.environment['device']}"
+    if recorded is None or repeated is None:
+        return f"{where} it ended otherwise: {agreement}"
+    digits = METRICS[here.identity["task"]["metric"]].decimals(recorded)
+    spread = f" beside ± {stdev(seeds):.{digits}f} of seeds" if len(seeds) > 1 else ""
+    return f"{recorded:.{digits}f} here, {repeated - recorded:+.{digits}f} {where}{spread}: {agreement}"
 
 
 def _curve_and_outputs(record: Record) -> tuple[list[dict[str, float]], list[str] | None]:

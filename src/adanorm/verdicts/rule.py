@@ -82,11 +82,7 @@ class Decision:
 
 
 def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
-    """Return, by name of the family, the decision on each comparison in each column of its quantity.
-
-    Rows are equivalent if the 95 % interval lies within the margin. p is corrected over the family; a
-    comparison without runs counts as p = 1.
-    """
+    """Return, by name of the family, the decision on each comparison in each column of its quantity."""
     decisions = {}
     for name, family in rule.families.items():
         cases = list(product(family, columns[rule.quantity_of(name)]))
@@ -116,16 +112,12 @@ def _compare(rows: tuple[str, ...], column: Column, *, beyond_margin: bool = Fal
     if seeds is None:
         return None
     level = registered.level
-    look_level = Looks(column.looks, registered.stopping.spending, level).levels(seeds).difference
+    of_look = Looks(column.looks, registered.stopping.spending, level).levels(seeds).difference
+    levels, overlap = Levels(of_look, of_look), column.overlap  # one interval decides sign and size
     signed = [*zip((1, -1, -1, 1), (column.scores[row] for row in rows), strict=False)]
     gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared[:seeds]]
     return compare_gaps(
-        gaps,
-        column.margin,
-        level=level,
-        levels=Levels(look_level, look_level),
-        overlap=column.overlap,
-        beyond_margin=beyond_margin,
+        gaps, column.margin, level=level, levels=levels, overlap=overlap, beyond_margin=beyond_margin
     )
 
 

@@ -54,15 +54,11 @@ def claim_sentence(result: ClaimResult) -> str:
     comparisons = {name: task.pair.comparison for name, task in by_task.items()}
     excluded = [name for name, one in comparisons.items() if one and one.papers_gap == "excluded"]
     by_words["the paper's own gap is excluded"] = excluded
-    parts = [
-        f"{result.verdict.capitalize()}: {finding}: {better} is {relation} {worse}{by}",
-        *(
-            f"{words}{f' on {listed(where)}' if several else ''}"
-            for words, where in by_words.items()
-            if where
-        ),
-        *([f"{count(missing)} without runs"] if missing else []),
+    parts = [f"{result.verdict.capitalize()}: {finding}: {better} is {relation} {worse}{by}"]
+    parts += [
+        f"{words}{f' on {listed(where)}' if several else ''}" for words, where in by_words.items() if where
     ]
+    parts += [f"{count(missing)} without runs"] if missing else []
     return "; ".join(parts) + "." + conditions(claim, result.scale)
 
 

@@ -98,8 +98,7 @@ def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
 def _scores(p: float) -> Numbers:
     from scipy.special import ndtri
 
-    scores: Numbers = np.linspace(0, -ndtri(p / 2), BINS + 1)
-    return scores
+    return np.linspace(0.0, -float(ndtri(p / 2)), BINS + 1)
 
 
 def _r_of_scores(scores: Numbers, seeds: int) -> Numbers:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from adanorm.verdicts.sequential import Numbers
 
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]  # norm -> seed -> score
-Values = NDArray[np.floating[Any]]
 FEWEST_SEEDS = 5  # for a split of one norm's variance
 FEWEST_PAIRS = 3  # of norms, to estimate how much their variances differ
 NO_SPREAD = 1e-9  # equal gaps differ by up to this in floating point
@@ -158,12 +158,11 @@ class Components(NamedTuple):
         return math.sqrt(max(0.0, self.example) / self.examples)
 
 
-def components(values: Values) -> Components:
+def components(values: Numbers) -> Components:
     """Return the unbiased variance components of `values` (seeds, examples), by the method of moments.
 
-    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7):
-    seed = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Either may be negative. For one
-    seed, `example` includes the rest.
+    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7). `seed` and
+    `example` may be negative. For one seed, `example` includes the rest.
     """
     seeds, examples = values.shape
     over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
@@ -176,11 +175,10 @@ def components(values: Values) -> Components:
     return Components((ms_seeds - rest) / examples, (ms_examples - rest) / seeds, rest, seeds, examples)
 
 
-def seed_split(values: Values) -> tuple[float, float] | None:
+def seed_split(values: Numbers) -> tuple[float, float] | None:
     """Return a score's deviations over seeds, on this test set and on its distribution (Jordan 2024).
 
-    `values` is (seeds, examples). The second variance is E / (E - 1) (V - sum_e v_e / E²), the component
-    `seed`, with V the score's variance and v_e that of example e over seeds. None below FEWEST_SEEDS seeds.
+    `values` is (seeds, examples). None below FEWEST_SEEDS seeds.
     """
     if len(values) < FEWEST_SEEDS or (seed := components(values).seed) is None:
         return None
