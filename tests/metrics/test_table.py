@@ -45,29 +45,19 @@ def test_a_kind_yields_the_metrics_that_the_table_says(
 
 def test_a_score_is_shown_with_two_decimals_a_loss_with_three_and_a_small_one_with_three_digits() -> None:
     scores = (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)
-    assert [METRICS["bpc"].text(score) for score in scores] == [
-        "99.35",
-        "1.04",
-        "0.512",
-        "-0.0346",
-        "0.00",
-        "0.00",
-    ]
-    loss = METRICS["loss"]
+    bpc, loss = METRICS["bpc"], METRICS["loss"]
+    assert [bpc.text(score) for score in scores] == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
     assert [loss.text(score) for score in scores] == ["99.354", "1.045", "0.512", "-0.0346", "0.000", "0.000"]
     assert loss.decimals(float("inf")) == loss.decimals(float("nan")) == 3
     assert METRICS["accuracy"].axis == "accuracy (%)"
-    assert METRICS["bpc"].axis == "BPC, lower is better"
+    assert bpc.axis == "BPC, lower is better"
 
 
 def test_scores_in_percent_are_at_most_100_and_better_if_higher_and_losses_are_neither() -> None:
-    directions = {
-        **dict.fromkeys(("bpc", "loss", "memorized", "nll", "perplexity"), False),
-        "length_ratio": None,
-    }
+    lower, neither = {"bpc", "loss", "memorized", "nll", "perplexity"}, {"length_ratio"}
     for name, metric in METRICS.items():
-        assert metric.higher_is_better is directions.get(name, True), name
-        assert metric.largest == (math.inf if name in directions else 100), name
+        assert metric.higher_is_better is (None if name in neither else name not in lower), name
+        assert metric.largest == (math.inf if name in lower | neither else 100), name
     chosen_by = {name for kind in KIND_METRICS.values() for name in (*kind.test, *kind.valid)}
     assert "length_ratio" not in chosen_by
     for kind, metrics in KIND_METRICS.items():  # the paper's curves of translation are in bits, ours in nats

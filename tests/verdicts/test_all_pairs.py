@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from adanorm.verdicts import League, compare, league
+from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.task_league import league_by_plan
 from tests.verdicts import not_none
 
@@ -36,24 +37,16 @@ def test_groups_are_the_largest_sets_without_two_norms_told_apart(seed: int) -> 
 def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_test_of_n_plus_one() -> None:
     scores = drawn(3)
     table = league(scores, 0.5)
-    ps, later = {}, {}
-    for first, second in combinations(scores, 2):
-        one, alone = (
-            not_none(table.comparison(first, second)),
-            not_none(compare(scores[first], scores[second], 0.5)),
-        )
-        assert one.interval == pytest.approx(alone.interval)
+    ps, later = [], []
+    for first, second in table.pairs:
+        alone = not_none(compare(scores[first], scores[second], 0.5))
+        assert not_none(table.comparison(first, second)).interval == pytest.approx(alone.interval)
         gaps = np.subtract([*scores[first].values()], [*scores[second].values()])
-        ps[first, second] = stats.ttest_1samp(gaps, 0).pvalue
-        later[first, second] = 2 * stats.t.sf(abs(gaps.mean()) / (gaps.std(ddof=1) / 7**0.5), 6)
-    assert table.told_apart == [two for two in table.pairs if holm(ps, two) < 0.05]
-    assert table.next_told_apart == [two for two in table.pairs if holm(later, two) < 0.05 <= holm(ps, two)]
-
-
-def holm(ps: dict[tuple[str, str], float], two: tuple[str, str]) -> float:
-    ordered = sorted(ps.values())
-    p = ps[two] if two in ps else ps[two[1], two[0]]
-    return max((len(ordered) - rank) * q for rank, q in enumerate(ordered) if q <= p)
+        ps.append(stats.ttest_1samp(gaps, 0).pvalue)
+        later.append(2 * stats.t.sf(abs(gaps.mean()) / (gaps.std(ddof=1) / 7**0.5), 6))
+    now, then = (dict(zip(table.pairs, corrected(own), strict=True)) for own in (ps, later))
+    assert table.told_apart == [two for two in table.pairs if now[two] < 0.05]
+    assert table.next_told_apart == [two for two in table.pairs if then[two] < 0.05 <= now[two]]
 
 
 def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are_not_compared() -> None:

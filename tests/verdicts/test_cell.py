@@ -42,7 +42,6 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
         ("task=de-en decoding.beam=1", "decoding.beam=1"),
         ("task=rt scale=mini", "mini scale"),
         ("task=rt data.source=sst5", "data.source=sst5"),
-        ("task=rt data.source=synthetic", "data.source=synthetic"),
         ("task=rt data.train={0}/own data.valid={0}/own data.test={0}/own", "own data"),
         ("task=rt norm=theirs:layernorm", "a norm from outside"),
         ("task=en-de preset=wmt14-raw", None),
@@ -57,12 +56,8 @@ def test_a_run_of_other_settings_than_the_papers_gets_no_verdict_on_its_number(
     (tmp_path / "own").write_text("a\tone\nb\ttwo\n")
     (tmp_path / "theirs.py").write_text("from torch import nn\nclass layernorm(nn.Identity): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    chosen = [
-        "norm=adanorm",
-        *([] if "scale=" in settings else ["scale=paper"]),
-        *settings.format(tmp_path).split(),
-    ]
-    run = cached_experiment(chosen, runs=str(tmp_path))
+    scale = [] if "scale=" in settings else ["scale=paper"]
+    run = cached_experiment(["norm=adanorm", *scale, *settings.format(tmp_path).split()], runs=str(tmp_path))
     differs = departures_from_paper(run)
     assert differs is None if why is None else why in str(differs)
     record(run)

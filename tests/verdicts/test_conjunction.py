@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 from scipy import stats
 
-from adanorm.verdicts.comparison import Comparison, compare_gaps
+from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.conjunction import (
     corrected,
     count_shown,
@@ -15,9 +15,9 @@ from adanorm.verdicts.conjunction import (
     sign_test,
     significantly_best,
 )
-from adanorm.verdicts.sequential import Levels
 from adanorm.verdicts.variance import TaskVariance
 from tests.verdicts import not_none
+from tests.verdicts.test_comparison import of_gap
 
 
 def test_on_all_data_sets_the_largest_p_decides_and_on_one_or_more_it_is_fishers_test() -> None:
@@ -51,12 +51,8 @@ def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:
         assert significantly_best(TaskVariance(scores, 0), 0.05) is None
 
 
-def comparison(gap: float, error: float, df: float = 9) -> Comparison:
-    return Comparison(gap, error * 2, df, 4, 0.5, Levels(0.05, 0.1))
-
-
 def test_a_family_counts_comparisons_without_runs_and_its_correction_decides_the_sign() -> None:
-    near, far = comparison(1.0, 0.4), comparison(3.0, 0.4)
+    near, far = of_gap(1.0, sd=0.7), of_gap(3.0, sd=0.7)
     family = in_family([near, None, far])
     assert family[1] is None
     corrected_near, corrected_far = not_none(family[0]), not_none(family[2])
@@ -71,9 +67,10 @@ def test_one_estimate_over_tasks_is_their_mean_tested_as_welch_does() -> None:
     welch = stats.ttest_ind(first, [-gap for gap in second], equal_var=False)
     assert (both.p, both.df) == pytest.approx((welch.pvalue, welch.df))
     assert both.interval == pytest.approx([end / 2 for end in welch.confidence_interval()])
-    alone = pooled([comparison(1.0, 0.1)])
-    assert (alone.gap, alone.error, alone.df) == pytest.approx((1.0, 0.1, 9))
-    assert alone.interval == pytest.approx(comparison(1.0, 0.1).interval)
-    for none in ([], [None], [comparison(1.0, 0.1), None]):
+    one = of_gap(1.0)
+    alone = pooled([one])
+    assert (alone.gap, alone.error, alone.df) == pytest.approx((1.0, one.error, one.df))
+    assert alone.interval == pytest.approx(one.interval)
+    for none in ([], [None], [one, None]):
         with pytest.raises(ValueError, match="one or more, and none of them None"):
             pooled(none)  # type: ignore[arg-type]

@@ -120,12 +120,9 @@ def test_fewer_wrong_labels_learned_at_the_end_are_for_the_one_paper_and_against
             shares = [{"accuracy": 60.0, "memorized": learned} for learned in (50.0, at_the_end)]
             record(run, rows=({"valid_accuracy": 70.0}, {}), tests=shares, test={"accuracy": 60.0})
     page = predictions_markdown(str(tmp_path))
-    assert outcomes(
-        page, "In front of a branch, with 40 % wrong labels, fewer are learned without gain and bias."
-    ) == [xu]
-    assert outcomes(
-        page, "In front of a branch, with 40 % wrong labels, no fewer are learned without gain and bias."
-    ) == [singhal]
+    for fewer, outcome in (("fewer", xu), ("no fewer", singhal)):
+        where = "In front of a branch, with 40 % wrong labels"
+        assert outcomes(page, f"{where}, {fewer} are learned without gain and bias.") == [outcome]
 
 
 def test_a_prediction_about_a_norm_is_void_where_the_norm_is_worth_nothing(tmp_path: Path) -> None:
@@ -152,13 +149,12 @@ def test_a_page_says_why_runs_on_record_are_not_compared_and_how_many_wrong_labe
                 test = {"accuracy": accuracy, "memorized": 75.0, "recovered": 25.0}
                 record(run, tests=[test], test=test)
     page = predictions_markdown(str(tmp_path))
-    fewer = "with 40 % wrong labels, fewer are learned without gain and bias.\n"
-    sections = {
-        title: page.partition(f"## {title}, {fewer}")[2]
-        for title in ("In front of a branch", "Behind the sum")
-    }
-    assert "| too little to compare (1 shared run) |" in sections["In front of a branch"].partition("##")[0]
-    assert "did not learn 1/3" in sections["Behind the sum"].partition("##")[0]
+    titles = (
+        f"## {where}, with 40 % wrong labels, fewer" for where in ("In front of a branch", "Behind the sum")
+    )
+    in_front, behind = (page.partition(title)[2].partition("##")[0] for title in titles)
+    assert "| too little to compare (1 shared run) |" in in_front
+    assert "did not learn 1/3" in behind
     text = table_markdown(Table(study, grid))
     assert "| LayerNorm pre, 0.4 | 75.00, 25.00 |" in text.partition("## Wrong labels")[2]
     assert "RT too little to compare (1 shared run)" in text

@@ -84,12 +84,10 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
 
 
 def test_norms_with_a_diverged_run_are_not_compared_and_wait_for_no_runs(tmp_path: Path) -> None:
-    for seed in (1, 2, 3):
-        for norm in ("layernorm", "adanorm"):
-            run = run_in(tmp_path, "task=de-en", "scale=small", f"norm={norm}", seed=seed)
-            status = "diverged" if (norm, seed) == ("adanorm", 2) else "done"
-            test = {"bleu": 30.0 + seed} if status == "done" else None
-            record(run, status=status, test=test)
+    for seed, norm in product((1, 2, 3), ("layernorm", "adanorm")):
+        run = run_in(tmp_path, "task=de-en", "scale=small", f"norm={norm}", seed=seed)
+        status = "diverged" if (norm, seed) == ("adanorm", 2) else "done"
+        record(run, status=status, test={"bleu": 30.0 + seed} if status == "done" else None)
     one = answer(tmp_path, "de-en")
     assert one.comparison is None
     assert answer_rows([one])[0][2:4] == ["", "not compared: AdaNorm diverged 1/3"]
@@ -97,9 +95,8 @@ def test_norms_with_a_diverged_run_are_not_compared_and_wait_for_no_runs(tmp_pat
 
 
 def test_a_task_that_no_cpu_trains_has_no_answer_from_runs_at_scale_mini(tmp_path: Path) -> None:
-    for norm in ("adanorm", "layernorm"):
-        for seed in (1, 2, 3):
-            mini = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=mini", seed=seed)
-            record(mini, test={"bleu": 30.0 + seed})
+    for norm, seed in product(("adanorm", "layernorm"), (1, 2, 3)):
+        mini = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=mini", seed=seed)
+        record(mini, test={"bleu": 30.0 + seed})
     one = answer(tmp_path, "de-en")
     assert (one.scale, one.comparison, one.next_look) == ("small", None, 3)
