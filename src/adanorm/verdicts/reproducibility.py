@@ -61,9 +61,8 @@ def agreements(runs: str | None = None) -> list[Agreement]:
     """Return the agreement of each column of the paper with runs at its scale, then of all together."""
     results = []
     for confirmed in (True, False):
-        columns = [_column(task, runs, confirmed=confirmed) for task in published_tasks()]
-        compared = [column for column in columns if column is not None]
-        results += [*compared, *([_together(compared)] if len(compared) > 1 else [])]
+        columns = [c for task in published_tasks() if (c := _column(task, runs, confirmed=confirmed))]
+        results += [*columns, *([_together(columns)] if len(columns) > 1 else [])]
     return results
 
 

@@ -40,8 +40,7 @@ def league_by_plan(scores: Scores, margin: float, plan: str) -> League:
 
 def task_leagues(runs: str | None = None) -> list[TaskLeague]:
     """Return the league of each task whose norms can be compared: at scale paper, otherwise at small."""
-    leagues = (_of_task(task, runs) for task in preregistration().margins)
-    return [league for league in leagues if league is not None]
+    return [league for task in preregistration().margins if (league := _of_task(task, runs))]
 
 
 def _of_task(task: str, runs: str | None) -> TaskLeague | None:
