@@ -124,7 +124,7 @@ def test_components_are_those_of_the_analysis_of_variance() -> None:
 def test_the_split_is_jordans_formula() -> None:
     """E / (E - 1) (V - sum_e v_e / E^2), where runs get an example right or wrong."""
     random = np.random.default_rng(3)
-    right = 100.0 * (random.random((12, 200)) < random.random(200))
+    right = np.where(random.random((12, 200)) < random.random(200), 100.0, 0.0)
     variance, of_examples = right.mean(1).var(ddof=1), right.var(0, ddof=1).sum()
     expected = 200 / 199 * (variance - of_examples / 200**2)
     assert not_none(seed_split(right)) == pytest.approx((math.sqrt(variance), math.sqrt(max(0, expected))))
