@@ -95,7 +95,10 @@ class Cell:
         return f"{mean}{seeds}{unlearned}"
 
     def verdict(self, spread: Spread | None) -> str:
-        """Return whether the paper's number could be one more run's score, such as 'consistent (40 %)'."""
+        """Return whether the paper's number could be the score of one more run, given the runs' `spread`.
+
+        *consistent*, *inconclusive* or *differs*, with its percentile; no verdict on an unconfirmed number.
+        """
         number, ended, diverged = self.paper, len(self.results), self.count("diverged")
         if not ended or number is None:
             return "" if ended else "not run"

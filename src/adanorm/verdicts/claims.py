@@ -56,7 +56,10 @@ class ClaimResult:
 
     @cached_property
     def ps(self) -> tuple[float, float, float]:
-        """The p of the tests for the claim, its contrary and no gain that matters, by partial conjunction."""
+        """The p of the tests for the claim, its contrary and no gain that matters, by partial conjunction.
+
+        A claim on at least u of n tasks is contradicted if its contrary is true on n - u + 1.
+        """
         needed = self.claim.needed(self.scale)
         contrary = len(self.tasks) - needed + 1  # tasks on which the contrary refutes a claim on `needed`
         holds, against, no_gain = zip(*(task.ps for task in self.tasks), strict=True)

@@ -209,7 +209,8 @@ def compare_gaps(
 ) -> Comparison | None:
     """Return the comparison of gaps, one per seed or fold; None if their spread is unknown or 0.
 
-    Folds with `overlap` test examples per training example share data (Nadeau & Bengio 2003, section 3).
+    Without `levels` the plan is fixed: one look. For n folds with `overlap` test examples per training
+    example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section 3).
     """
     own = Spread(stdev(gaps), len(gaps) - 1) if spread is None and len(gaps) > 1 else spread
     if own is None or own.sd <= NO_SPREAD:

@@ -20,7 +20,8 @@ Two: TypeAlias = tuple[str, str]
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
     """Return p of the test that a hypothesis is true on `at_least` data sets or more; `ps`: by data set.
 
-    Fisher's combination of the largest len(ps) - at_least + 1 (Benjamini & Heller 2008).
+    The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini & Heller
+    2008). For all data sets: the largest, an intersection-union test (Berger 1982), without any correction.
     """
     from scipy.special import chdtrc
 
@@ -52,8 +53,9 @@ def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | Non
 def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the mean gap of comparisons with one unit and one margin, all with the same weight.
 
-    Degrees of freedom: Welch (1938) and Satterthwaite (1946). The levels are the strictest of all looks.
-    Raises ValueError if there are no comparisons, or if one is None.
+    Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds would favor
+    comparisons whose variance is too small by chance. The levels are the strictest of all looks. Raises
+    ValueError if there are no comparisons, or if one is None.
     """
     if not comparisons or None in comparisons:
         raise ValueError(f"comparisons={[*comparisons]}: must be one or more, and none of them None")
@@ -112,7 +114,10 @@ class League:
         return reverse and replace(reverse, gap=-reverse.gap)
 
     def chance(self, first: str, second: str) -> float | None:
-        """Return P(first > second), the share of shared seeds, with half of the ties; None without one."""
+        """Return P(first > second): the share of shared seeds where the first is better; a tie counts half.
+
+        It is the probability of outperforming (Bouthillier et al. 2021). None without a shared seed.
+        """
         ours, others = self.scores[first], self.scores[second]
         wins = [(ours[s] > others[s]) + (ours[s] == others[s]) / 2 for s in ours & others.keys()]
         return fmean(wins) if wins else None
@@ -126,7 +131,8 @@ class League:
     def groups(self) -> list[list[str]]:
         """The largest sets of names in which no two are told apart; a name may be in several.
 
-        By insertion and absorption (Piepho 2004). Raises ValueError if there are more groups than letters.
+        By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that have
+        both names. Raises ValueError if there are more groups than letters.
         """
         order, groups, most = [*self.scores], [frozenset(self.scores)], len(ascii_letters)
         for two in self.told_apart:

@@ -41,7 +41,11 @@ class Pair:
 
     @property
     def answer(self) -> Answer | Literal["not run"]:
-        """The answer for the norm that is claimed to be better; *open* if runs of a norm learned nothing."""
+        """The answer for the norm that is claimed to be better.
+
+        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with a run that
+        learned nothing is not compared: *open*.
+        """
         if not all(side.recorded for side in self.sides):
             return "not run"
         if self.divergence_p is not None:

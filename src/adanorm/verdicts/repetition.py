@@ -38,7 +38,12 @@ class Repetition(NamedTuple):
 
 
 def repetition(before: Record, after: Record) -> Repetition:
-    """Return how a repeated run agrees with its record (docs/records.md); both are complete."""
+    """Return how a repeated run, `after`, agrees with its record, `before`; both are complete.
+
+    *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*: curves and
+    scores agree to ROUNDING. Otherwise Student's t, with the recorded seeds' own s, tests the score as one
+    more run's: *within the seeds' spread* or *differs*; *open* with fewer than two seeds on record.
+    """
     scores, recorded, repeated, p = scores_alike(before), score_of(before), score_of(after), None
     if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)

@@ -51,7 +51,10 @@ def orders_upheld(ours: Sequence[float], papers: Sequence[float]) -> tuple[int, 
 
 
 def variation(numbers: Sequence[float]) -> float:
-    """Return the unbiased coefficient of variation CV* of a few numbers in percent (Belz et al. 2022)."""
+    """Return the unbiased coefficient of variation CV* of a few numbers in percent (Belz et al. 2022).
+
+    CV* = (1 + 1 / (4 n)) s* / |mean| x 100, with s* = s / c4(n) the unbiased standard deviation.
+    """
     count = len(numbers)
     c4 = math.sqrt(2 / (count - 1)) * math.gamma(count / 2) / math.gamma((count - 1) / 2)
     return (1 + 1 / (4 * count)) * stdev(numbers) / c4 / abs(fmean(numbers)) * 100

@@ -82,7 +82,11 @@ class Decision:
 
 
 def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
-    """Return, by name of the family, the decision on each comparison in each column of its quantity."""
+    """Return, by name of the family, the decision on each comparison in each column of its quantity.
+
+    Rows are equivalent if the 95 % interval lies within the margin. p is corrected over the family; a
+    comparison without runs counts as p = 1.
+    """
     decisions = {}
     for name, family in rule.families.items():
         cases = list(product(family, columns[rule.quantity_of(name)]))

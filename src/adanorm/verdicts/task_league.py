@@ -27,7 +27,10 @@ def plan_names() -> list[str]:
 
 
 def league_by_plan(scores: Scores, margin: float, plan: str) -> League:
-    """Return the league of scores with each pair read as a plan reads it; only seeds count as noise."""
+    """Return the league of scores with each pair read as a plan reads it; only seeds count as noise.
+
+    In the first plan, the other names moderate a pair's variance at the planned seeds; more seeds are a look.
+    """
     registered, name = preregistration(), None if plan == "first" else plan
     variance = TaskVariance(scores, registered.prior_df_at_most)
 

@@ -161,8 +161,9 @@ class Components(NamedTuple):
 def components(values: Numbers) -> Components:
     """Return the unbiased variance components of `values` (seeds, examples), by the method of moments.
 
-    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7). `seed` and
-    `example` may be negative. For one seed, `example` includes the rest.
+    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7):
+    seed = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Either may be negative. For one
+    seed, `example` includes the rest.
     """
     seeds, examples = values.shape
     over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
@@ -178,7 +179,8 @@ def components(values: Numbers) -> Components:
 def seed_split(values: Numbers) -> tuple[float, float] | None:
     """Return a score's deviations over seeds, on this test set and on its distribution (Jordan 2024).
 
-    `values` is (seeds, examples). None below FEWEST_SEEDS seeds.
+    `values` is (seeds, examples). The second variance is E / (E - 1) (V - sum_e v_e / E²), the component
+    `seed`, with V the score's variance and v_e that of example e over seeds. None below FEWEST_SEEDS seeds.
     """
     if len(values) < FEWEST_SEEDS or (seed := components(values).seed) is None:
         return None
