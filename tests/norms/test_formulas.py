@@ -318,6 +318,7 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype
         ("layernorm", {"eps": 0}, "eps=0: must be above 0"),
         ("layernorm", {"bias": 1}, "norm.params.bias=1: must be true or false"),
         ("rmsnorm", {"eps_at": 1}, "norm.params.eps_at=1: must be a word"),
+        ("rmsnorm", {"eps_at": True}, "norm.params.eps_at=True: must be a word"),
         ("adanorm", {"k": True}, "norm.params.k=True: must be a number"),
         ("adanorm", {"k": "much"}, "norm.params.k='much': must be a number"),
         ("none", {"k": 0.1}, "it takes none"),

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import adanorm.norms
 from adanorm.config.compose import compose_experiment
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import choices
@@ -43,6 +44,10 @@ def outside_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None:
     assert set(choices("norm")) == set(NORMS)
+
+
+def test_every_norms_class_is_imported_from_the_package() -> None:
+    assert {cls.__name__ for cls in NORMS.values()} <= vars(adanorm.norms).keys()
 
 
 @pytest.mark.usefixtures("outside_package")

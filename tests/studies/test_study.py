@@ -167,7 +167,8 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str, message:
         ("rule: {families: {f: [[adanorm, adanorm]]}}", "compares a row with itself"),
         ("rule: {families: {f: [[a, none], [none, a]]}}", "compared twice, in one direction or the other"),
         (
-            "rows: {a: {norm: adanorm}, b: {norm: none, undefined: why}}\nrule: {families: {f: [[a, b]]}}",
+            "rows: {u: {norm: none, undefined: why}, a: {norm: adanorm}, b: {norm: none, undefined: why}}\n"
+            "rule: {families: {f: [[a, b]]}}",
             "row 'b' of the rule has no runs: it is undefined",
         ),
         ("seeds: [1, 2, 1]", r"study .*own\.yaml: seeds: 1 is named twice"),

@@ -8,6 +8,7 @@ from adanorm.norms.family import DetachVariance as DetachVariance
 from adanorm.norms.family import GradMean as GradMean
 from adanorm.norms.family import GradNorm as GradNorm
 from adanorm.norms.family import GradOnly as GradOnly
+from adanorm.norms.family import GradScale as GradScale
 from adanorm.norms.family import GradVariance as GradVariance
 from adanorm.norms.family import LayerNorm as LayerNorm
 from adanorm.norms.family import LayerNormSimple as LayerNormSimple

@@ -116,10 +116,8 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
             raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {takes}")
         default = signature[key].default
         is_plain = norm.outside is None or isinstance(default, bool | int | float | str)
-        for kind, description in ((bool, "true or false"), (str, "a word")) if is_plain else ():
-            if isinstance(default, kind) != isinstance(value, kind):
-                expected = description if isinstance(default, kind) else "a number"
-                raise ValueError(f"norm.params.{key}={value!r}: must be {expected}")
+        if is_plain and _kind(default) != _kind(value):
+            raise ValueError(f"norm.params.{key}={value!r}: must be {_kind(default)}")
     for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
         if has_setting(cls, choice):
             settings[choice] = value
@@ -128,3 +126,7 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
             readers = ", ".join(name for name in NORMS if has_setting(NORMS[name], choice))
             raise ValueError(f"norm.{choice}={value}: {lacking}; those that have one are {readers}")
     return settings
+
+
+def _kind(value: object) -> str:
+    return "true or false" if isinstance(value, bool) else "a word" if isinstance(value, str) else "a number"

@@ -147,7 +147,7 @@ def _check_names(study: Study) -> None:
         row_names = study.rows if study.rule.folds_overlap is None else norms
         check_known("row of the rule", study.rule.rows(), sorted({*row_names}))
         check_known("study of the rule", study.rule.with_columns_of, choices("study"))
-        compared = study.rule.rows()
+        compared = {*study.rule.rows()}
         if undefined := [label for label, row in study.rows.items() if row.undefined and label in compared]:
             raise ValueError(f"row {undefined[0]!r} of the rule has no runs: it is undefined")
     norm_by_title = {title(norm): norm for norm in choices("norm")}
