@@ -31,7 +31,7 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
         return parse_experiment(compose_values(prepared), _from_files(names))
     except ValueError as error:
         preset = names.get("preset", "none")
-        in_preset = str(error).partition("=")[0] in {key for key, _ in dotted(_values_in(f"preset/{preset}"))}
+        in_preset = str(error).partition("=")[0] in dict(dotted(_values_in(f"preset/{preset}")))
         suitable = [task for task in choices("task") if _suits(preset, task)] if in_preset else []
         if not suitable or names.get("task") in suitable:
             raise
@@ -152,12 +152,10 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
         if not is_of_hydra(error):
             raise
         files = _from_files(_chosen_names(overrides))
-        line = one_line(error, [*files, *(key for key, _ in dotted(files))])
-        unknown = line.split("'")[1] if line.startswith("unknown key") else ""
+        line = one_line(error, [*files, *dict(dotted(files))])
+        unknown = line.split("'")[1] + "." if line.startswith("unknown key") else "."
         keys = {task: dotted(_values_in(f"task/{task}")) for task in choices("task")}
-        tasks = [
-            task for task, own in keys.items() if any(f"{key}.".startswith(f"{unknown}.") for key, _ in own)
-        ]
+        tasks = [task for task, own in keys.items() if any(f"{key}.".startswith(unknown) for key, _ in own)]
         raise ValueError(f"{line}; it is a key of task={', '.join(tasks)}" if tasks else line) from None
     return dict(values)
 

@@ -1,12 +1,10 @@
 """Settings of the data that a run reads, one class per reader; and the user's own files by role."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from itertools import product
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -223,9 +221,7 @@ class ParallelConfig(ThreeFilesConfig):
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
             return data_bin_files(Path(self.path), self.languages)
         texts = product(self.named().items(), self.languages)
-        return {
-            f"{split}.{code}": _plain_or_packed(split, prefix, f".{code}") for (split, prefix), code in texts
-        }
+        return {f"{split}.{code}": _plain_or_packed(split, path, f".{code}") for (split, path), code in texts}
 
 
 class ByteTextConfig(DataConfig):
@@ -239,7 +235,7 @@ class ByteTextConfig(DataConfig):
     evaluation_streams: Positive
 
     @model_validator(mode="after")
-    def _fractions_add_up_to_one(self) -> ByteTextConfig:
+    def _fractions_add_up_to_one(self) -> Self:
         if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
             raise ValueError(f"fractions {list(self.fractions)}: three parts above 0 that add up to 1")
         return self
@@ -266,7 +262,7 @@ class TreebankConfig(ThreeFilesConfig):
     fold: Annotated[int, Field(ge=1, le=5)] | None = None
 
     @model_validator(mode="after")
-    def _trees_have_one_source(self) -> TreebankConfig:
+    def _trees_have_one_source(self) -> Self:
         settings = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
         if len(keys := [key for key, value in settings.items() if value is not None]) > 1:
             raise ValueError(f"{' and '.join(keys)} exclude each other: each says which trees are read")

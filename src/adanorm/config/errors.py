@@ -69,9 +69,8 @@ def first_problem(error: ValidationError) -> str:
         del parts[1:2]  # pydantic adds the tag of the union: the value of data.reader or model.name
     key = ".".join(parts)
     if problem["type"] == "union_tag_invalid":
-        context = problem["ctx"]
-        name = context["discriminator"].strip("'")
-        return f"{key}.{name}={context['tag']}: choose from {context['expected_tags']}".replace("'", "")
+        choice = "{discriminator}={tag}: choose from {expected_tags}".format_map(problem["ctx"])
+        return f"{key}.{choice}".replace("'", "")
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "value_error":
         return f"{key}: {message}" if key else message

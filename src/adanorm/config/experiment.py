@@ -1,7 +1,5 @@
 """The configuration of one run: composed, checked, typed, and identified by a digest."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from functools import cached_property
@@ -46,7 +44,7 @@ class Experiment(Config):
     cost: sections.CostConfig
 
     @model_validator(mode="after")
-    def _sections_go_together(self) -> Experiment:
+    def _sections_go_together(self) -> Self:
         task, data, model = self.task, self.data, self.model
         check_target(task.kind, metric=task.metric, selected_by=task.selected_by, goal=task.goal)
         if not isinstance(data, model.reads):
@@ -68,10 +66,9 @@ class Experiment(Config):
         Device, the norms' backend and the places of files are left out. So is every null: a setting added
         later keeps older digests. The user's files and code count by content; ValueError if one is missing.
         """
-        excluded: dict[str, Any] = {**dict.fromkeys(LEFT_OUT, True), "norm": {"backend"}}
-        identity: dict[str, Any] = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         places = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
-        identity["data"] = {key: value for key, value in identity["data"].items() if key not in places}
+        excluded: dict[str, Any] = {**dict.fromkeys(LEFT_OUT, True), "norm": {"backend"}, "data": places}
+        identity: dict[str, Any] = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.own_data:
             identity["data"]["source"] = "own"
         if files := self.data.local_files():
@@ -86,8 +83,7 @@ class Experiment(Config):
         copy, changed = super().model_copy(update=update, deep=deep), update or {}
         *_, identity = (copy.__dict__.pop(name, None) for name in ("digest", "identity"))
         if identity is not None and changed.keys() <= {"seed", *LEFT_OUT}:
-            seed = {key: value for key, value in changed.items() if key == "seed"}
-            copy.__dict__["identity"] = {**identity, **seed}
+            copy.__dict__["identity"] = {**identity, "seed": copy.seed}
         return copy
 
     @property

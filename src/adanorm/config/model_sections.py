@@ -1,10 +1,8 @@
 """Settings of the model that a run trains, one class per model."""
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -55,7 +53,7 @@ class TransformerConfig(ModelConfig):
     dropout: Fraction
 
     @model_validator(mode="after")
-    def _width_fits(self) -> TransformerConfig:
+    def _width_fits(self) -> Self:
         if self.heads_divide_dim and self.dim and self.heads and self.dim % self.heads:
             raise ValueError(f"dim {self.dim}: must be a multiple of heads ({self.heads})")
         if self.has_sines and self.dim and self.dim % 2:
@@ -92,7 +90,7 @@ class ResidualConfig(TransformerConfig):
         return values
 
     @model_validator(mode="after")
-    def _post_layers_leave_some(self) -> ResidualConfig:
+    def _post_layers_leave_some(self) -> Self:
         if self.layers is not None:
             placements(self.position, self.layers, post_layers=self.post_layers)
         return self
@@ -148,10 +146,8 @@ class FairseqTransformerConfig(ResidualConfig):
         """Drop qk_norm=null, which other Transformers have; raises ValueError for any other qk_norm."""
         values = dict(settings)
         if (qk_norm := values.pop("qk_norm", None)) is not None:
-            raise ValueError(
-                f"qk_norm={qk_norm}: not offered here, as fairseq's attention shows no queries and keys;"
-                " choose null, or task=rt, sst5 or enwik8"
-            )
+            why = "fairseq's attention shows no queries and keys; choose null, or task=rt, sst5 or enwik8"
+            raise ValueError(f"qk_norm={qk_norm}: not offered here, as {why}")
         return values
 
 
@@ -178,7 +174,7 @@ class VisionTransformerConfig(TransformerConfig):
     patch_size: Positive
 
     @model_validator(mode="after")
-    def _patches_fill_the_image(self) -> VisionTransformerConfig:
+    def _patches_fill_the_image(self) -> Self:
         if self.image_size % self.patch_size:
             raise ValueError(f"patch_size {self.patch_size}: must divide image_size ({self.image_size})")
         return self

@@ -155,8 +155,7 @@ def parse_override(override: str) -> Any:
 def plain_value(override: str) -> Any:
     """Return the plain value that an override gives its key.
 
-    Raises LookupError for an override that does more, such as a sweep. Hydra parses only values that are
-    not plain numbers or words.
+    Raises LookupError for an override that does more, such as a sweep.
     """
     key, _, text = override.partition("=")
     if not re.fullmatch(r"(\+\+)?[a-z_]\w*(\.\w+)*", key, re.ASCII) or "${" in text:
@@ -167,7 +166,7 @@ def plain_value(override: str) -> Any:
         return float(text) if {".", "e"} & {*text} else int(text)
     if re.fullmatch(r"[a-z][a-z\d_-]*", text) and text not in ("nan", "inf"):
         return text
-    parsed_override = parse_override(override)
+    parsed_override = parse_override(override)  # slow: only if it is no plain number or word
     if parsed_override.is_sweep_override():
         raise LookupError(key)
     return parsed_override.value()

@@ -1,7 +1,6 @@
 """Folders of the project and its configuration, in a checkout or installed."""
 
 import json
-import os
 import sys
 from functools import cache
 from importlib.metadata import distribution
@@ -29,12 +28,12 @@ def install_command(extra: str, python: str = sys.executable) -> str:
     return f"{python} -m pip install 'adanorm[{extra}] @ {scheme}{origin['url']}'"
 
 
-def runs_folder(runs: str | None) -> Path:
+def runs_folder(runs: str | Path | None) -> Path:
     """Return the folder of the runs' records, <task>/<norm>/...: `runs`, or results/runs without it."""
     return Path(runs) if runs else RUNS
 
 
-def analyses_folder(runs: str | None) -> Path:
+def analyses_folder(runs: str | Path | None) -> Path:
     """Return the folder of the analyses' records: results/analyses, or `analyses` in a folder of runs."""
     folder = runs_folder(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
@@ -52,4 +51,4 @@ def choices(group: str) -> list[str]:
 
 @cache
 def _names_in(folder: Path) -> tuple[str, ...]:
-    return tuple(sorted(name.removesuffix(".yaml") for name in os.listdir(folder) if name.endswith(".yaml")))
+    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))

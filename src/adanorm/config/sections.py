@@ -1,7 +1,5 @@
 """Types and ranges of the settings; the YAML under conf/ holds the values and their sources."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -94,7 +92,7 @@ class NormConfig(Config):
     backend: Literal["auto", "eager", "fused"] = "auto"
 
     @property
-    def choice(self) -> NormChoice:
+    def choice(self) -> "NormChoice":
         """What `norm_factory` makes the norm from; raises ValueError if an outside norm is not there."""
         from adanorm.norms import NormChoice  # imports torch
 
@@ -107,7 +105,7 @@ class NormConfig(Config):
         return outside_code(self.name, self.path)
 
     @model_validator(mode="after")
-    def _placement_is_known(self) -> NormConfig:
+    def _placement_is_known(self) -> Self:
         if not self.placement:
             raise ValueError("placement []: names no site; with norm=layernorm every site keeps LayerNorm")
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
@@ -124,7 +122,7 @@ class SegmentConfig(Config):
     same_length: bool = False
 
     @model_validator(mode="after")
-    def _memory_is_no_shorter(self) -> SegmentConfig:
+    def _memory_is_no_shorter(self) -> Self:
         if self.memory is not None and self.memory < self.length:
             raise ValueError(f"memory {self.memory}: must be no shorter than length {self.length}")
         return self
@@ -179,7 +177,7 @@ class TrainingConfig(Config):
     momentum: Fraction | None = None  # of sgd; null: zero
 
     @model_validator(mode="after")
-    def _has_an_end(self) -> TrainingConfig:
+    def _has_an_end(self) -> Self:
         if self.max_epochs is None and self.max_updates is None:
             raise ValueError("one of max_epochs and max_updates must be set")
         if self.schedule == "cosine" and self.max_updates is None:

@@ -27,7 +27,7 @@ def title(name: str) -> str:
 
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, which gets an s unless the count is one."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def in_words(hours: float) -> str:

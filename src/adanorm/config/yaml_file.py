@@ -1,6 +1,7 @@
 """Strict reading of YAML, where a key given twice is a mistake; and a section's settings by dotted key."""
 
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,9 @@ def read_yaml(text: str) -> Any:
 
 def _deepest_bracket(text: str) -> int:
     """Return the largest number of brackets open at once; the parser's time grows with its square."""
-    depth = deepest = 0
-    for character in text if text.count("[") + text.count("{") > DEEPEST else "":
-        depth += (character in "[{") - (character in "]}")
-        deepest = max(deepest, depth)
-    return deepest
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return 0
+    return max(accumulate((character in "[{") - (character in "]}") for character in text))
 
 
 def _count_values(value: Any, depth: int = 1) -> int:
