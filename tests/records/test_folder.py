@@ -34,7 +34,7 @@ FAILED = Result(status="failed", **FACTS)
 
 
 def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder: RunFolder) -> None:
-    with folder.recording(IDENTITY, ENVIRONMENT) as recording:
+    with folder.recording(IDENTITY, ENVIRONMENT, {}) as recording:
         assert not recording.is_complete
         assert names(folder) == {"config.yaml", "environment.json"}
         assert is_locked(folder.path)
@@ -48,7 +48,7 @@ def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder:
     assert reader.is_complete(folder.path)
     assert not is_locked(folder.path)
     before = {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)}
-    with folder.recording({"task": "another"}, ENVIRONMENT) as recording:
+    with folder.recording({"task": "another"}, ENVIRONMENT, {}) as recording:
         assert recording.is_complete
         recording.result = FAILED
     assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
@@ -58,16 +58,16 @@ def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder:
 def test_an_interrupted_or_failed_run_keeps_its_checkpoint_for_the_next_start(
     folder: RunFolder, result: Result | None, files: set[str]
 ) -> None:
-    with folder.recording(IDENTITY, {**ENVIRONMENT, "dirty": True}):
+    with folder.recording(IDENTITY, {**ENVIRONMENT, "dirty": True}, {}):
         assert (folder.path / "changes.patch").is_file(), "of this start, and of no other"
-    with suppress(KeyboardInterrupt), folder.recording(IDENTITY, ENVIRONMENT) as recording:
+    with suppress(KeyboardInterrupt), folder.recording(IDENTITY, ENVIRONMENT, {}) as recording:
         folder.checkpoint.touch()
         recording.result = result
         raise KeyboardInterrupt
     assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", *files}
     assert not is_locked(folder.path)
     assert not reader.is_complete(folder.path)
-    with folder.recording(IDENTITY, ENVIRONMENT) as again:
+    with folder.recording(IDENTITY, ENVIRONMENT, {}) as again:
         assert not again.is_complete
 
 
@@ -78,16 +78,14 @@ def test_a_result_of_a_later_version_is_left_as_it_is(folder: RunFolder) -> None
     with (
         pytest.warns(UserWarning, match=r"result.json is not counted: schema 2 is not 1"),
         pytest.raises(ValueError, match=r"result.json: of schema 2, from a later version .* left as it is"),
-        folder.recording(IDENTITY, ENVIRONMENT),
+        folder.recording(IDENTITY, ENVIRONMENT, {}),
     ):
         pass
     assert names(folder) == {"result.json"}
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
-def test_outside_code_is_copied_and_links_in_the_folder_are_replaced_and_not_followed(
-    folder: RunFolder, tmp_path: Path
-) -> None:
+def test_code_is_copied_and_links_are_replaced_but_not_followed(folder: RunFolder, tmp_path: Path) -> None:
     folder.path.mkdir(parents=True)
     mine = tmp_path / "mine"
     (mine / "own").mkdir(parents=True)
@@ -106,9 +104,7 @@ def test_outside_code_is_copied_and_links_in_the_folder_are_replaced_and_not_fol
     assert not any(path.is_symlink() for path in folder.path.rglob("*"))
 
 
-def test_a_folder_that_another_process_locks_is_left_alone_and_a_mere_lock_file_locks_nothing(
-    folder: RunFolder,
-) -> None:
+def test_a_locked_folder_is_left_alone_and_a_mere_lock_file_locks_nothing(folder: RunFolder) -> None:
     assert not is_locked(folder.path), "nothing is there"
     folder.path.mkdir(parents=True)
     (folder.path / "run.lock").touch()
@@ -117,15 +113,13 @@ def test_a_folder_that_another_process_locks_is_left_alone_and_a_mere_lock_file_
         assert is_locked(folder.path)
         with (
             pytest.raises(ValueError, match="is being written by another process"),
-            folder.recording(IDENTITY, ENVIRONMENT),
+            folder.recording(IDENTITY, ENVIRONMENT, {}),
         ):
             pass
     assert names(folder) == set()
 
 
-def test_rows_after_the_checkpoint_are_dropped_and_a_row_without_room_leaves_nothing(
-    folder: RunFolder,
-) -> None:
+def test_rows_after_a_checkpoint_are_dropped_and_a_row_without_room_leaves_nothing(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_rows([{"update": 3}], to=folder.test_rows)
     folder.add_row({"update": 4}, to=folder.test_rows)

@@ -92,7 +92,7 @@ def record_as_run(
     folder = RunFolder(run.folder())
     result = Result.model_validate_json((folder.path / "result.json").read_bytes())
     (folder.path / "result.json").unlink()
-    with folder.recording(run.identity, {"commit": "0" * 40}) as recording:
+    with folder.recording(run.identity, {"commit": "0" * 40}, {}) as recording:
         recording.result = result
         folder.write_outputs(outputs)
         for name, content in files.items():

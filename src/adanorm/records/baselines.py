@@ -31,14 +31,11 @@ def _entries() -> dict[str, dict[str, Any]]:
     """Return the recorded baselines by the data set's digest; raises ValueError if the file was damaged."""
     path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
     try:
-        entries = (
-            [without_checksum(entry) for entry in json.loads(path.read_bytes())] if path.exists() else []
-        )
+        entries = json.loads(path.read_bytes()) if path.exists() else []
+        return {entry["data"]: entry for entry in map(without_checksum, entries)}
     except (ValueError, TypeError, RecursionError):
-        raise ValueError(
-            f"{path}: it has been changed; restore it, or delete it and run `adanorm baselines`"
-        ) from None
-    return {entry["data"]: entry for entry in entries}
+        hint = "restore it, or delete it and run `adanorm baselines`"
+        raise ValueError(f"{path}: it has been changed; {hint}") from None
 
 
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:

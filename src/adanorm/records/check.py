@@ -1,7 +1,5 @@
 """Checks that a record is whole and belongs to its folder. A record that fails is named and not counted."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -33,10 +31,9 @@ NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # a fol
 
 
 def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
-    """Raise ValueError, with the reason in a few words, if a result must not be counted.
+    """Raise ValueError, with the reason in a few words, if a result must not be counted (docs/records.md).
 
-    `content` returns the bytes of a file of the folder by its name, or None. The reasons: a file has changed
-    since it was written, the folder is another run's, a score is impossible, or rows are missing.
+    `content` returns the bytes of a file of the folder by its name, or None.
     """
     content = cache(content)  # each file is read once, so that the bytes parsed are the bytes hashed
     for name, digest in (result.files or {}).items():
@@ -117,7 +114,7 @@ def outputs_digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, Counts]:
+def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, "Counts"]:
     """Return the counts of the test examples by metric, each (E examples, columns).
 
     Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do not give
@@ -142,8 +139,7 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
 
 def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) -> None:
     """Raise ValueError if the result contradicts the name of its folder or its config.yaml."""
-    match = NAME.fullmatch(folder.name)
-    if match is None:
+    if (match := NAME.fullmatch(folder.name)) is None:
         raise ValueError("its folder does not have the name of a record")
     scale, seed, digest = match.groups()
     if digest_of(dict(identity)) != digest:

@@ -32,12 +32,10 @@ CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 
-def packed_runs(
-    records: Iterable[Record], environment: Mapping[str, Any], golden: Mapping[str, Any]
-) -> bytes:
+def packed_runs(records: Iterable[Record], machine: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
     """Return the bytes of a contribution; `golden` has the machine's golden losses by TASK/NORM."""
     body = b"".join(b"".join(_lines(run).values()) for run in records)
-    facts = {"environment": environment, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
+    facts = {"environment": machine, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
     head = json.dumps(with_checksum({"schema": SCHEMA, **facts}), allow_nan=False)
     return check.packed(head.encode() + b"\n" + body)
 
@@ -48,10 +46,9 @@ def _lines(run: Record) -> dict[str, bytes]:
 
 
 def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
-    """Return a contribution's head and its records; raises ValueError, in one line, if it must not be added.
+    """Return a contribution's head and its records, which would lie in the folder `runs`.
 
-    Its records are checked like those of runs made here, and their counts per example must give their scores.
-    `runs` is the folder of runs in which they would lie.
+    Raises ValueError, in one line, if it must not be added.
     """
     if not path.is_file():
         raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
@@ -95,9 +92,8 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[st
     if group or not records:
         raise ValueError("ends within a record, or has none")
     _check_shown(head["environment"])
-    pairs = {*golden_pairs(records.values())}
     is_finite = [type(x) is float and math.isfinite(x) for losses in head["golden"].values() for x in losses]
-    if not {*head["golden"]} <= pairs or not all(is_finite):
+    if not {*head["golden"]} <= {*golden_pairs(records.values())} or not all(is_finite):
         raise ValueError("has golden losses that are not numbers, or of a norm without a run")
     return head, [*records.values()]
 
@@ -151,10 +147,7 @@ def _check_shown(environment: Mapping[str, Any], result: Mapping[str, Any] | Non
 
 
 def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
-    """Add the records that are not here yet as one new folder; return the folder, or None if nothing is new.
-
-    The folder gets its final name once it is whole. Until then nothing in it counts.
-    """
+    """Add the records that are not here yet as one new folder; return it, or None if nothing is new."""
     root = contributed_folder(runs_folder(runs))
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(root.with_name(f"{root.name}.lock")):
@@ -171,6 +164,7 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
         shutil.rmtree(staging, ignore_errors=True)  # left by a process that was killed
         try:
             write_files(staging, files)
+            # Until the folder has its final name, nothing in it counts.
             number = 1 + max((int(path.name.partition("-")[0]) for path in root.glob(MERGED)), default=0)
             return staging.rename(root / f"{number:03}-{head['checksum'][:8]}")
         finally:

@@ -109,7 +109,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-@cache
 def processor() -> str:
     """Return the name of this machine's processor."""
     return processor_fact("model name") or platform.processor()
@@ -120,7 +119,7 @@ CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # paths that a run'
 
 def commit() -> str | None:
     """Return the commit of this checkout; None outside a checkout or without git."""
-    return (_git("rev-parse", "HEAD") or b"").decode().strip() or None
+    return _git("rev-parse", "HEAD").decode().strip() or None
 
 
 def is_dirty() -> bool:
@@ -130,7 +129,7 @@ def is_dirty() -> bool:
 
 def address() -> str:
     """Return the URL that this checkout was cloned from, without user and password; '' if there is none."""
-    url = (_git("remote", "get-url", "origin") or b"").decode().strip()
+    url = _git("remote", "get-url", "origin").decode().strip()
     public = re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", url)
     return public if "://" in public else ""
 
@@ -142,22 +141,21 @@ def is_published() -> bool:
 
 def changes() -> bytes:
     """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
-    paths = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE) or b""
-    new = (("--no-index", "--", os.devnull, path) for path in paths.decode().split("\0") if path)
-    differences = [("HEAD", "--", *CODE), *new]
-    return b"".join(_git("diff", "--no-ext-diff", "--binary", *arguments) or b"" for arguments in differences)
+    paths = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE).decode().split("\0")
+    compared = [("HEAD", "--", *CODE), *(("--no-index", "--", os.devnull, path) for path in paths if path)]
+    return b"".join(_git("diff", "--no-ext-diff", "--binary", *pair) for pair in compared)
 
 
-def _git(*arguments: str) -> bytes | None:
-    """Return what git prints about this checkout; None if there is no checkout or no git."""
+def _git(*arguments: str) -> bytes:
+    """Return what git prints about this checkout; nothing if there is no checkout or no git."""
     settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
     command = ["git", "-C", str(PROJECT), *settings, *arguments]
     try:
         process = subprocess.run(command, capture_output=True, check=False) if IS_CHECKOUT else None
     except OSError:
-        return None
+        return b""
     # git ends with 1 where two files differ, and with 128 in an unpacked archive.
-    return process.stdout if process and process.returncode in (0, 1) else None
+    return process.stdout if process and process.returncode in (0, 1) else b""
 
 
 # The version rises when the random numbers or the rounding of the same experiment change on the CPU.

@@ -38,10 +38,7 @@ class RunFolder:
 
     @contextmanager
     def recording(
-        self,
-        identity: dict[str, Any],
-        environment: dict[str, Any],
-        code: Mapping[str, bytes] = MappingProxyType({}),
+        self, identity: dict[str, Any], environment: dict[str, Any], code: Mapping[str, bytes]
     ) -> Iterator[Self]:
         """Lock the folder during a block; write settings and environment before it, the result after it.
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from adanorm.config.errors import one_line
-from adanorm.config.paths import ANALYSES, RUNS, analyses_folder
+from adanorm.config.paths import ANALYSES, RUNS, analyses_folder, runs_folder
 from adanorm.files import write_files
 from adanorm.records import store
 from adanorm.records.check import check
@@ -40,10 +40,9 @@ def evidence_of(entry: Record) -> Ended:
 def _parent(result: Ended, runs: Path | None) -> Path:
     """Return the folder in which the folder of a record lies, below `runs` or the repository's results."""
     if isinstance(result, Result):
-        return (runs or RUNS) / result.task / result.norm
+        return runs_folder(runs) / result.task / result.norm
     assert isinstance(result, AnalysisResult)
-    folder = analyses_folder(str(runs) if runs else None) / result.analysis
-    return (folder / result.task if result.task else folder) / result.norm
+    return analyses_folder(runs) / result.analysis / (result.task or "") / result.norm
 
 
 def kept_record(name: str) -> Record:

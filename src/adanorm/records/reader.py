@@ -4,8 +4,6 @@ A folder of runs or analyses has live records, <folder>/<name>/result.json, and 
 <folder>.jsonl. A record that is not whole is named in one warning and counts nowhere.
 """
 
-from __future__ import annotations
-
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -179,7 +177,7 @@ class Record:
         return check.outputs_digest(check.unpacked(self.content(check.OUTPUTS) or b""))
 
     @cached_property
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, "Counts"]:
         """The counts of the test examples by metric, each (E examples, columns); empty if none are on record.
 
         With a warning also empty if they are of other outputs, or do not give the scores on record.
@@ -266,10 +264,7 @@ def records(root: Path) -> Iterator[Record]:
 
 
 def result(folder: Path, *, dry_run: bool = False) -> Result | None:
-    """Return the result of a run, or None if it has not ended; a dry run's only with `dry_run`.
-
-    A result that cannot be read, has another schema or is not whole gives a warning and None.
-    """
+    """Return a run's result, or None if it has not ended or is not whole; a dry run's only with `dry_run`."""
     ended = record(folder).ended
     return ended if isinstance(ended, Result) and (ended.dry_run is not None) == dry_run else None
 

@@ -1,8 +1,7 @@
 """The store: one line per kept record in <folder>.jsonl, with the texts of its files verbatim.
 
-Two files lie beside it. <folder>.outputs.jsonl has the test set's outputs, as the text of predictions.txt.gz;
-<folder>.counts.jsonl has the counts of each test example. The files only ever grow, so that git merges them
-line by line.
+Two files lie beside it: <folder>.outputs.jsonl has the test set's outputs, as the text of predictions.txt.gz;
+<folder>.counts.jsonl has the counts of each test example. All only grow: git merges them line by line.
 """
 
 import json
@@ -100,11 +99,9 @@ def _parse(file: Path, parse: Callable[[Path, Any], Value]) -> Iterator[Value]:
     """Yield parse(file, values) for the JSON values of each line; warn of a line that is no record."""
     for number, text in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            value = parse(file, json.loads(_text(text)))
+            yield parse(file, json.loads(_text(text)))
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
-            continue
-        yield value
 
 
 def parents(root: Path) -> Iterator[Path]:
