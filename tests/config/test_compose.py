@@ -1,7 +1,7 @@
 """Composing from parts in memory gives what Hydra composes from the whole command line."""
 
 import shutil
-from itertools import cycle, pairwise
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml, read_yaml_file
 from adanorm.studies.study import load_studies
+from tests.faults.mistakes import BOMB
 
 
 def composed_whole(overrides: tuple[str, ...]) -> object:
@@ -67,20 +68,20 @@ def test_no_norm_has_settings_of_its_own_on_the_untuned_task() -> None:
     assert compose_experiment(["task=mnist", "norm=adanorm"]).norm.params == {"k": 0.1, "C": 2}
 
 
-def test_settings_of_one_norm_on_a_task_and_scale_apply_to_no_other_norm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Settings for the norm `none` do not apply to a user's own norm, which is composed in its place."""
-    for group in CONF.iterdir():
-        (tmp_path / group.name).symlink_to(group)
-    (tmp_path / "task_norm_scale").unlink()
-    (tmp_path / "task_norm_scale").mkdir()
-    for norm in ("adanorm", "none"):
-        (tmp_path / "task_norm_scale" / f"mnist_{norm}_mini.yaml").write_text(
-            "# @package _global_\ntraining: {lr: 0.5}\n"
-        )
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the configuration, which is read in place of the repository's."""
+    shutil.copytree(CONF, tmp_path / "conf")
     for module in ("paths", "compose"):
-        monkeypatch.setattr(f"adanorm.config.{module}.CONF", tmp_path)
+        monkeypatch.setattr(f"adanorm.config.{module}.CONF", tmp_path / "conf")
+    return tmp_path / "conf"
+
+
+def test_settings_of_one_norm_on_a_task_and_scale_apply_to_no_other_norm(conf: Path) -> None:
+    """Settings for the norm `none` do not apply to a user's own norm, which is composed in its place."""
+    for norm in ("adanorm", "none"):
+        file = conf / "task_norm_scale" / f"mnist_{norm}_mini.yaml"
+        file.write_text("# @package _global_\ntraining: {lr: 0.5}\n")
     rates = {
         line: compose_values(["task=mnist", *line.split()])["training"]["lr"]
         for line in ("norm=adanorm scale=mini", "norm=none scale=mini", "norm=adanorm scale=paper",
@@ -90,24 +91,18 @@ def test_settings_of_one_norm_on_a_task_and_scale_apply_to_no_other_norm(
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "line"),
+    ("group", "original", "text"),
     [
-        ("norm/mine", "name: layernorm\ntitle: Mine\nparams: {}\n", "norm=mine"),
-        ("task/mine", (CONF / "task" / "rt.yaml").read_text(), "task=mine"),
-        ("scale/mine", "# @package _global_\nscale: mini\n", "scale=mine"),
+        ("norm", "layernorm", "name: layernorm\ntitle: Mine\nparams: {}\n"),
+        ("task", "rt", (CONF / "task" / "rt.yaml").read_text()),
+        ("scale", "mini", "# @package _global_\nscale: mini\n"),
     ],
 )
-def test_a_copied_file_that_still_has_the_others_name_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, line: str
-) -> None:
-    shutil.copytree(CONF, tmp_path / "conf")
-    (tmp_path / "conf" / f"{file}.yaml").write_text(text)
-    for module in ("paths", "compose"):
-        monkeypatch.setattr(f"adanorm.config.{module}.CONF", tmp_path / "conf")
-    with pytest.raises(
-        ValueError, match=rf"^conf/{file}\.yaml: its name is '(layernorm|rt|mini)', not the file's$"
-    ):
-        compose_experiment([line])
+def test_a_copied_file_with_its_old_name_is_refused(conf: Path, group: str, original: str, text: str) -> None:
+    (conf / group / "mine.yaml").write_text(text)
+    message = rf"^conf/{group}/mine\.yaml: its name is '{original}', not the file's$"
+    with pytest.raises(ValueError, match=message):
+        compose_experiment([f"{group}=mine"])
 
 
 OF_TASK = {
@@ -120,9 +115,7 @@ OF_TASK = {
 def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> None:
     with pytest.raises(ValueError, match=r"^preset=ud: choose a task that it suits: ptb \(data\.tags='upos'"):
         compose_experiment(["task=rt", "preset=ud"])
-    with pytest.raises(
-        ValueError, match=r"^preset=released: choose a task that it suits: de-en, en-de, en-vi"
-    ):
+    with pytest.raises(ValueError, match=r"^preset=released: choose a task .*: de-en, en-de, en-vi \("):
         compose_experiment(["task=mnist", "preset=released"])
     with pytest.raises(ValueError, match=r"^data\.tags='foo'"):
         compose_experiment(["task=ptb", "preset=ud", "data.tags=foo"])
@@ -130,9 +123,8 @@ def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> N
 
 @pytest.mark.parametrize("preset", [name for name in choices("preset") if name != "none"])
 def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
-    plain, other = (
-        compose_experiment([f"task={OF_TASK[preset]}", *setting]) for setting in ([], [f"preset={preset}"])
-    )
+    task = f"task={OF_TASK[preset]}"
+    plain, other = compose_experiment([task]), compose_experiment([task, f"preset={preset}"])
     assert plain.digest != other.digest
     tokens = {"large-batch": 458_752, "small-rate": 28_672}
     if preset in tokens:
@@ -142,10 +134,7 @@ def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (
-            "a: &a [x,x,x,x]\n" + "".join(f"{b}: &{b} [{f'*{a},' * 9}]\n" for a, b in pairwise("abcdef")),
-            "values",
-        ),
+        (BOMB, "more than 20,000 values"),
         ("a: &a [*a]", "levels deep"),
         ("- " * 60 + "x", "levels deep"),
         ("[" * 60 + "]" * 60, "brackets more than 50 deep"),

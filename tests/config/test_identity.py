@@ -9,6 +9,7 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn_files
+from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.paths import DRY_RUNS, RUNS
 from adanorm.files import digest_of, sha256
@@ -17,22 +18,21 @@ from tests.data.sections import write_splits
 RT = ("task=rt", "scale=smoke", "norm=adanorm")
 
 
-def own_sentences(folder: Path, train: str) -> list[str]:
+def run_on_own_sentences(folder: Path, train: str) -> Experiment:
     folder.mkdir()
-    return [*RT, *write_splits(folder, {"train": train, "valid": "a\tb\n", "test": "a\tc\n"})]
+    files = write_splits(folder, {"train": train, "valid": "a\tb\n", "test": "a\tc\n"})
+    return compose_experiment([*RT, *files])
 
 
 def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:
-    first, moved = (
-        compose_experiment(own_sentences(tmp_path / name, "a\tone\n")) for name in ("here", "there")
-    )
+    first, moved = (run_on_own_sentences(tmp_path / name, "a\tone\n") for name in ("here", "there"))
     data = first.identity["data"]
     assert data["source"] == "own"
     assert not {"train", "valid", "test", "path", "cache", "mirror", "mirrors"} & {*data}
     assert data["files"]["train"] == hashlib.sha256(b"a\tone\n").hexdigest()
     assert moved.digest == first.digest
     assert str(tmp_path) not in str(first.identity)
-    assert compose_experiment(own_sentences(tmp_path / "other", "a\ttwo\n")).digest != first.digest
+    assert run_on_own_sentences(tmp_path / "other", "a\ttwo\n").digest != first.digest
     assert "files" not in compose_experiment(RT).identity["data"]
     assert "code" not in compose_experiment(RT).identity["norm"]
 
@@ -169,22 +169,20 @@ def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
 
 def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: Path) -> None:
     touched(tmp_path, *IDX_NAMES)
-    twin = tmp_path / f"{IDX_NAMES[1]}.gz"
+    name, whole = IDX_NAMES[1], gzip.compress(b"others")
+    twin = tmp_path / f"{name}.gz"
     twin.write_bytes(gzip.compress(b""))
-    assert own_files("mnist", tmp_path)[IDX_NAMES[1]] == twin
-    twin.write_bytes(gzip.compress(b"others"))
-    with pytest.raises(
-        ValueError, match=rf"{IDX_NAMES[1]}\.gz: has other data than {IDX_NAMES[1]} beside it"
-    ):
+    assert own_files("mnist", tmp_path)[name] == twin
+    twin.write_bytes(whole)
+    with pytest.raises(ValueError, match=rf"{name}\.gz: has other data than {name} beside it"):
         own_files("mnist", tmp_path)
-    whole = gzip.compress(b"others")
     for broken in (whole[:-5], whole[:10] + b"\xff" + whole[11:], b"plain"):
         twin.write_bytes(broken)
-        with pytest.raises(ValueError, match=rf"{IDX_NAMES[1]}\.gz: not a whole gzip file"):
+        with pytest.raises(ValueError, match=rf"{name}\.gz: not a whole gzip file"):
             own_files("mnist", tmp_path)
     touched(tmp_path, *(f"{split}.{language}" for split in SPLITS for language in ("de", "en")))
     pairs = compose_experiment(["task=de-en", *(f"data.{split}={tmp_path / split}" for split in SPLITS)]).data
     assert len(pairs.own_files()) == 6
-    (tmp_path / "valid.en.gz").write_bytes(gzip.compress(b"others"))
+    (tmp_path / "valid.en.gz").write_bytes(whole)
     with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):
         pairs.own_files()

@@ -97,10 +97,7 @@ REFUSED = [
     ("task=mnist-vit model.patch_size=5", "patch_size 5: must divide image_size (28)"),
     ("task=enwik8 segments.valid.memory=null", "segments.valid.memory: must be set"),
     ("task=enwik8 segments.train.memory=8", "memory 8: must be no shorter than length 16"),
-    (
-        "task=enwik8 training.max_updates=null training.max_epochs=1",
-        "schedule cosine falls to zero at max_up",
-    ),
+    ("task=enwik8 training.max_updates=null training.max_epochs=1", "schedule cosine falls to zero at"),
     ("task=enwik8 data.fractions=[0.9,0.1,0]", "three parts above 0 that add up to 1"),
     ("task=enwik8 data.fractions=[0.8,0.1,0.2]", "three parts above 0 that add up to 1"),
     ("task=de-en data.languages=[de,de]", "data.languages: 'de' is named twice"),
@@ -142,12 +139,11 @@ def test_the_first_of_several_mistakes_is_reported() -> None:
 
 
 KEYS = ("task", "norm", "seed", "scale", "runs", "norm.name", "norm.path", "task.goal", "task_norm")
+SPELLINGS = ("{}=x", "'{}'=x", "+{}=x", "++{}=x", "~{}", "{}='x'", "{}={{a: b}}", " {}=x")
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize(
-    "spelling", ["{}=x", "'{}'=x", "+{}=x", "++{}=x", "~{}", "{}='x'", "{}={{a: b}}", " {}=x"]
-)
+@pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_study_refuses_the_keys_that_its_grid_sets_in_every_spelling(key: str, spelling: str) -> None:
     with pytest.raises(ValueError, match=r"may not change|cannot be read"):
         check_fixed([spelling.format(key)])

@@ -1,6 +1,4 @@
 import json
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,15 +59,10 @@ def _content(path: Path) -> object:
     return [{key: value for key, value in row.items() if key not in OPEN_ENDED} for row in rows]
 
 
-@pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Undisturbed]:
-    """Makes the undisturbed run of a task, once."""
-
-    @cache
-    def make(task: str) -> Undisturbed:
-        whole = Undisturbed(task, tmp_path_factory.mktemp(task))
-        ended = run(["run", *whole.settings(whole.folder)], whole.folder)
-        assert ended.code == 0, ended.stderr
-        return whole
-
-    return make
+@pytest.fixture(scope="session", params=TASKS)
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """The undisturbed run of each task."""
+    undisturbed = Undisturbed(request.param, tmp_path_factory.mktemp(request.param))
+    ended = run(["run", *undisturbed.settings(undisturbed.folder)], undisturbed.folder)
+    assert ended.code == 0, ended.stderr
+    return undisturbed

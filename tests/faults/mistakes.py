@@ -1,5 +1,9 @@
-"""Mistakes to make in command lines and in studies."""
+"""Mistakes to make in command lines, in studies and in records."""
 
+# YAML of a few hundred characters whose aliases stand for over 10**12 values.
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(12)
+)
 # Whatever command gets one of these must refuse it.
 NONSENSE = (
     "nosuch=1", "training.lrr=1", "--nope", "-x", "--cfg", "=", "=1", "a b=1", "++", "~", "x=[", "x={",

@@ -17,9 +17,7 @@ METHODS = {"stored": 0, "deflated": 8, "bzip2": 12, "lzma": 14}  # as zipfile nu
 @pytest.mark.parametrize("number", range(12))
 @pytest.mark.parametrize("how", [how for how in OF_BYTES if how != REMOVED])
 @pytest.mark.parametrize("kind", [*METHODS, "gz", "tgz"])
-def test_a_spoiled_archive_gives_its_content_or_is_refused(
-    tmp_path: Path, kind: str, how: str, number: int
-) -> None:
+def test_a_spoiled_archive_is_read_whole_or_refused(tmp_path: Path, kind: str, how: str, number: int) -> None:
     path = tmp_path / ("a.zip" if kind in METHODS else f"a.{kind}")
     if kind == "tgz":
         content = archive(path, {"a": TEXT}).read_bytes()

@@ -18,6 +18,7 @@ from adanorm.tasks.translation import Translation
 from tests.faults.data_files import DATA, write_good_files
 
 KINDS = ("sentences", "trees", "bytes", "pairs")
+FILES = [(kind, name) for kind in KINDS for name in DATA[kind].files(Random(kind))]
 _at_open: list[Callable[[str], None]] = []
 _hooked: list[bool] = []
 
@@ -68,9 +69,7 @@ def state(task: TrainingTask) -> str:
 @pytest.mark.nightly
 @pytest.mark.parametrize("undone", [False, True], ids=["for good", "and back"])
 @pytest.mark.parametrize("opening", range(1, 7))
-@pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in KINDS for name in DATA[kind].files(Random(kind))]
-)
+@pytest.mark.parametrize(("kind", "name"), FILES)
 def test_a_file_edited_at_one_of_its_openings_is_read_as_named_or_refused(
     tmp_path: Path, kind: str, name: str, opening: int, *, undone: bool
 ) -> None:

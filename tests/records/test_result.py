@@ -33,33 +33,28 @@ def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind:
         assert (result.sealed(files) if checksum else as_json(result.values())) == content, record.folder
 
 
-def keys(result: Ended) -> list[str]:
-    return list(result.values())
-
-
 def test_the_keys_of_a_result_say_how_it_ended() -> None:
     always = ["schema", "status", *FACTS]
     ended: dict[str, Any] = {"best_step": 2, "steps": 4, "seconds": 1.5}
     scores: dict[str, Any] = {"valid": {"accuracy": 1.0}, "test": {"accuracy": 2.0}}
     done = Result(status="done", **FACTS, **scores, **ended, prepared={"train": {"words": 3}})
-    assert keys(done) == [*always, "prepared", *scores, *ended]
+    assert [*done.values()] == [*always, "prepared", *scores, *ended]
     diverged = Result(status="diverged", **FACTS, **ended, diverged="loss not finite at update 4")
-    assert keys(diverged) == [*always, *scores, *ended, "diverged"]
+    assert [*diverged.values()] == [*always, *scores, *ended, "diverged"]
     assert diverged.values()["test"] is None
     failed = Result(status="failed", **FACTS, error="RuntimeError: breaks")
-    assert keys(failed) == [*always, "error"]
+    assert [*failed.values()] == [*always, "error"]
     ways = [(result.is_complete, result.reason) for result in (done, diverged, failed)]
     assert ways == [(True, None), (True, "loss not finite at update 4"), (False, "RuntimeError: breaks")]
+
+
+NO_OBJECTS = ('{"schema": 1, "status": "do', "[]", "null", "1", '"x"', "\xff", "[" * 100000)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ('{"schema": 1, "status": "do', "it is not a JSON object"),
-        *(
-            (content, "it is not a JSON object")
-            for content in ("[]", "null", "1", '"x"', "\xff", "[" * 100000)
-        ),
+        *((content, "it is not a JSON object") for content in NO_OBJECTS),
         ('{"schema": 2, "status": "done"}', "schema 2 is not 1"),
         ('{"status": "done"}', "schema None is not 1"),
         (json.dumps(with_checksum({"schema": 1, "status": "running"})), "status: input should be 'done', "),

@@ -33,6 +33,13 @@ def run(tmp_path: Path) -> Experiment:
     return experiment
 
 
+@pytest.fixture
+def kept(run: Experiment, tmp_path: Path) -> Experiment:
+    """The same run where a store keeps it."""
+    assert keep(run.folder(), into=tmp_path / "store")
+    return run.model_copy(update={"runs": str(tmp_path / "store")})
+
+
 @pytest.mark.parametrize("root", [RUNS, ANALYSES])
 def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with(root: Path) -> None:
     records = [one for one in reader.records(root) if one.line]
@@ -45,15 +52,12 @@ def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with
         assert not one.has("predictions.txt.gz") or one.outputs()
 
 
-def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, tmp_path: Path) -> None:
-    before = files_in(run.folder())
-    assert keep(run.folder(), into=tmp_path / "store")
-    where = Path("rt", "adanorm", run.folder().name)
-    name = str(tmp_path / "store" / where)
+def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, kept: Experiment, tmp_path: Path) -> None:
+    name = str(kept.folder())
     folder = lay_out(kept_record(name), tmp_path / "opened")
-    assert folder == tmp_path / "opened" / where
-    assert files_in(folder) == before
-    assert before["changes.patch"] == PATCH
+    assert folder == tmp_path / "opened" / "rt" / "adanorm" / run.folder().name
+    assert files_in(folder) == files_in(run.folder())
+    assert (folder / "changes.patch").read_bytes() == PATCH
     assert reader.result(folder) == reader.result(run.folder())
     with pytest.raises(ValueError, match="there is a record already"):
         lay_out(kept_record(name), tmp_path / "opened")
@@ -61,24 +65,20 @@ def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, tmp_path: Path
         kept_record("rt/adanorm/paper-seed1-00000000")
 
 
-def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, tmp_path: Path) -> None:
-    keep(run.folder(), into=tmp_path / "store")
-    moved = run.model_copy(update={"runs": str(tmp_path / "store")})
-    assert not moved.folder().exists()
-    assert reader.is_complete(moved.folder())
-    assert reader.runs_on_record(moved) == [moved]
+def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, kept: Experiment) -> None:
+    assert not kept.folder().exists()
+    assert reader.is_complete(kept.folder())
+    assert reader.runs_on_record(kept) == [kept]
     stored, live = (
         (one.ended, one.rows(), one.outputs(), one.environment, one.identity)
-        for one in map(reader.record, (moved.folder(), run.folder()))
+        for one in map(reader.record, (kept.folder(), run.folder()))
     )
     assert stored == live
-    assert [one.folder for one in reader.records(tmp_path / "store")] == [moved.folder()]
+    assert [one.folder for one in reader.records(kept.folder().parents[2])] == [kept.folder()]
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_a_folder_or_pipe_in_place_of_the_store_hides_no_record(
-    run: Experiment, make: Callable[[Path], None]
-) -> None:
+def test_a_folder_or_pipe_as_store_hides_no_record(run: Experiment, make: Callable[[Path], None]) -> None:
     make(store.file_of(run.folder().parent))
     assert [one.folder for one in reader.records(run.folder().parents[2])] == [run.folder()]
 
@@ -126,17 +126,15 @@ def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
     assert next(contents) == next(contents)
 
 
-def test_a_last_line_without_line_end_counts_and_survives_the_next(run: Experiment, tmp_path: Path) -> None:
-    other, into = run.model_copy(update={"seed": 2}), tmp_path / "store"
+def test_a_last_line_without_line_end_counts_and_survives_the_next(run: Experiment, kept: Experiment) -> None:
+    other, into = run.model_copy(update={"seed": 2}), kept.folder().parents[2]
     record_as_run(other, ["1"], test={"accuracy": 70.0})
-    keep(run.folder(), into=into)
     for file in into.glob("rt/*.jsonl"):
         file.write_bytes(file.read_bytes().removesuffix(b"\n"))  # as some editors save it
-    moved = run.model_copy(update={"runs": str(into)})
-    assert reader.is_complete(moved.folder())
+    assert reader.is_complete(kept.folder())
     keep(other.folder(), into=into)
-    assert [one.seed for one in reader.runs_on_record(moved)] == [1, 2]
-    assert reader.record(moved.folder()).outputs() == ["0", "ü\u2028 \x85", ""]
+    assert [one.seed for one in reader.runs_on_record(kept)] == [1, 2]
+    assert reader.record(kept.folder()).outputs() == ["0", "ü\u2028 \x85", ""]
 
 
 @pytest.mark.parametrize(
@@ -146,15 +144,11 @@ def test_a_last_line_without_line_end_counts_and_survives_the_next(run: Experime
         {"run": "x", "files": 7}, {"run": "x", "files": [""]}, {"run": "x", "files": {"result.json": 7}},
     ],
 )  # fmt: skip
-def test_a_line_of_other_types_is_named_and_hides_no_other(
-    run: Experiment, tmp_path: Path, line: dict[str, Any]
-) -> None:
-    keep(run.folder(), into=tmp_path / "store")
-    moved = run.model_copy(update={"runs": str(tmp_path / "store")})
-    file = store.file_of(moved.folder().parent)
+def test_a_line_of_other_types_is_named_and_hides_no_other(kept: Experiment, line: dict[str, Any]) -> None:
+    file = store.file_of(kept.folder().parent)
     file.write_bytes(file.read_bytes() + json.dumps({"files": {}, **line}).encode() + b"\n")
     with pytest.warns(UserWarning, match="line 2 is not counted: it is no record"):
-        assert [one.folder for one in reader.records(tmp_path / "store") if one.ended] == [moved.folder()]
+        assert [one.folder for one in reader.records(file.parents[1]) if one.ended] == [kept.folder()]
 
 
 def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
@@ -200,22 +194,18 @@ def test_an_unfinished_or_damaged_record_is_not_kept(run: Experiment, tmp_path: 
         (lambda line: line[:-9], "line 1 is not counted: it is no record"),
     ],
 )
-def test_a_line_that_has_changed_is_not_counted(
-    run: Experiment, tmp_path: Path, change: Callable[[bytes], bytes], reason: str
-) -> None:
-    keep(run.folder(), into=tmp_path / "store")
-    moved = run.model_copy(update={"runs": str(tmp_path / "store")})
-    file = store.file_of(moved.folder().parent)
+def test_changed_lines_do_not_count(kept: Experiment, change: Callable[[bytes], bytes], reason: str) -> None:
+    file = store.file_of(kept.folder().parent)
     whole = file.read_bytes()
     file.write_bytes(change(whole.removesuffix(b"\n")) + b"\n")
     with pytest.warns(UserWarning, match=reason):
-        assert reader.result(moved.folder()) is None
-    record(moved, test={"accuracy": 75.0})
-    assert reader.is_complete(moved.folder()), "it was made again"
+        assert reader.result(kept.folder()) is None
+    record(kept, test={"accuracy": 75.0})
+    assert reader.is_complete(kept.folder()), "it was made again"
     file.write_bytes(file.read_bytes() + whole)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert reader.is_complete(moved.folder()), "a merge of two branches has the whole one too"
+        assert reader.is_complete(kept.folder()), "a merge of two branches has the whole one too"
 
 
 @pytest.mark.parametrize(
@@ -226,10 +216,9 @@ def test_a_line_that_has_changed_is_not_counted(
     ],
 )
 def test_a_line_with_another_name_or_with_files_elsewhere_is_not_laid_out(
-    run: Experiment, tmp_path: Path, edit: Callable[[dict[str, Any]], object], reason: str
+    kept: Experiment, tmp_path: Path, edit: Callable[[dict[str, Any]], object], reason: str
 ) -> None:
-    keep(run.folder(), into=tmp_path / "store")
-    file = tmp_path / "store" / "rt" / "adanorm.jsonl"
+    file = store.file_of(kept.folder().parent)
     values = json.loads(file.read_text(errors="surrogateescape"))
     edit(values)
     file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
