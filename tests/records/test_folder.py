@@ -144,10 +144,10 @@ def test_rows_after_a_checkpoint_are_dropped_and_a_row_without_room_leaves_nothi
 
 def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
-    folder.write_outputs(outputs := ["eins zwei", "", "drei"])
+    folder.write_outputs(outputs := ["eins zwei", "", "drei"], {})
     content = (folder.path / "predictions.txt.gz").read_bytes()
     assert content[4:8] == bytes(4), "no time is stored (RFC 1952, MTIME)"
-    folder.write_outputs(outputs)
+    folder.write_outputs(outputs, {})
     assert (folder.path / "predictions.txt.gz").read_bytes() == content
     assert reader.record(folder.path).outputs() == outputs
 

@@ -94,7 +94,7 @@ def record_as_run(
     (folder.path / "result.json").unlink()
     with folder.recording(run.identity, {"commit": "0" * 40}, {}) as recording:
         recording.result = result
-        folder.write_outputs(outputs)
+        folder.write_outputs(outputs, {})
         for name, content in files.items():
             (folder.path / name).write_bytes(content)
 

@@ -85,7 +85,7 @@ def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it
 def test_a_scorecard_says_if_one_test_example_is_more_than_the_margin(tmp_path: Path) -> None:
     recorded(tmp_path, "close", seeds=6, other="rmsnorm")
     first = records.run_in(tmp_path, "task=mnist", f"norm={OWN}", "scale=mini")
-    RunFolder(first.folder()).write_outputs(["1"] * 500)
+    RunFolder(first.folder()).write_outputs(["1"] * 500, {})
     text = " ".join(summary(card(trial(tmp_path, other="rmsnorm"))).split())
     assert "one test example is 0.2)" in text
 

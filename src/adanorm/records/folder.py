@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import yaml
@@ -102,9 +101,7 @@ class RunFolder:
                 file.truncate(before)
                 raise
 
-    def write_outputs(
-        self, outputs: list[str], counts: Mapping[str, Sequence[Sequence[float]]] = MappingProxyType({})
-    ) -> None:
+    def write_outputs(self, outputs: list[str], counts: Mapping[str, Sequence[Sequence[float]]]) -> None:
         """Write the test set's outputs, one line per example, and the counts of each example by metric."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / OUTPUTS, packed(text))

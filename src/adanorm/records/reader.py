@@ -53,7 +53,7 @@ class Record:
     def names(self) -> list[str]:
         """Return the names of the record's files."""
         if self.line is not None:
-            return self.line.names()
+            return self.line.names
         code = (path.relative_to(self.folder).as_posix() for path in sorted(self.folder.glob("code/**/*")))
         return [*filter(self.has, (*check.FILES, "result.json", *code))]
 
@@ -68,7 +68,7 @@ class Record:
 
     def has(self, name: str) -> bool:
         """Return whether the record has a file of this name."""
-        return (self.folder / name).is_file() if self.line is None else self.line.has(name)
+        return (self.folder / name).is_file() if self.line is None else name in self.line.names
 
     def contents(self) -> dict[str, bytes]:
         """Return the bytes of the record's files by name."""

@@ -31,6 +31,8 @@ class Line:
         self.files: Mapping[str, str] = values["files"]
         if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
             raise TypeError("its run or a file is not text")
+        # The names of the record's files.
+        self.names = [*self.files, *(name for name, key in BESIDE.items() if values.get(key) is not None)]
 
     @cached_property
     def is_whole(self) -> bool:
@@ -38,17 +40,9 @@ class Line:
         values = {key: value for key, value in self.values.items() if key != CHECKSUM}
         return bool(self.values.get(CHECKSUM) == checksum_of(values))
 
-    def has(self, name: str) -> bool:
-        """Return whether the record has a file of this name."""
-        return self.values.get(BESIDE[name]) is not None if name in BESIDE else name in self.files
-
-    def names(self) -> list[str]:
-        """Return the names of the record's files."""
-        return [*self.files, *filter(self.has, BESIDE)]
-
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None if it has no such file."""
-        if not self.has(name):
+        if name not in self.names:
             return None
         text = self.beside(name) if name in BESIDE else self.files[name]
         return None if text is None else packed(_bytes(text)) if name == OUTPUTS else _bytes(text)
