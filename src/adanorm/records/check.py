@@ -31,9 +31,10 @@ NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # a fol
 
 
 def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
-    """Raise ValueError, with the reason in a few words, if a result must not be counted (docs/records.md).
+    """Raise ValueError, with the reason in a few words, if a result must not be counted.
 
-    `content` returns the bytes of a file of the folder by its name, or None.
+    `content` returns the bytes of a file of the folder by its name, or None. The reasons: a file has changed
+    since it was written, the folder is another run's, a score is impossible, or rows are missing.
     """
     content = cache(content)  # each file is read once, so that the bytes parsed are the bytes hashed
     for name, digest in (result.files or {}).items():

@@ -46,9 +46,10 @@ def _lines(run: Record) -> dict[str, bytes]:
 
 
 def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
-    """Return a contribution's head and its records, which would lie in the folder `runs`.
+    """Return a contribution's head and its records; raises ValueError, in one line, if it must not be added.
 
-    Raises ValueError, in one line, if it must not be added.
+    Its records are checked like those of runs made here, and their counts per example must give their scores.
+    `runs` is the folder of runs in which they would lie.
     """
     if not path.is_file():
         raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")

@@ -264,7 +264,10 @@ def records(root: Path) -> Iterator[Record]:
 
 
 def result(folder: Path, *, dry_run: bool = False) -> Result | None:
-    """Return a run's result, or None if it has not ended or is not whole; a dry run's only with `dry_run`."""
+    """Return the result of a run, or None if it has not ended; a dry run's only with `dry_run`.
+
+    A result that cannot be read, has another schema or is not whole gives a warning and None.
+    """
     ended = record(folder).ended
     return ended if isinstance(ended, Result) and (ended.dry_run is not None) == dry_run else None
 
