@@ -1,5 +1,6 @@
 """The process of the command `adanorm` (also `python -m adanorm`): its signals, streams and exit codes."""
 
+import fcntl
 import io
 import os
 import signal
@@ -97,19 +98,14 @@ def _leave(line: str) -> NoReturn:
 
     That is the first to fail: torchrun then ends the others, which may not have reached the mistake.
     """
-    shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # .../START/RANK/error.json
-    if not shared:
-        if is_first_process():
-            print(f"error: {line}", file=sys.stderr)
-        raise SystemExit(2) from None
-    import fcntl
-
-    with (Path(shared).parents[1] / "mistake").open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # no other process ends before the line is printed
-        if file.tell() == 0:
-            print(f"error: {line}", file=sys.stderr, flush=True)
-            file.write(line)
-            file.flush()
+    if shared := os.environ.get("TORCHELASTIC_ERROR_FILE"):  # .../START/RANK/error.json
+        with (Path(shared).parents[1] / "mistake").open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # no other process ends before the line is printed
+            if file.tell() == 0:
+                print(f"error: {line}", file=sys.stderr, flush=True)
+                file.write(line)
+    elif is_first_process():
+        print(f"error: {line}", file=sys.stderr)
     raise SystemExit(2) from None
 
 

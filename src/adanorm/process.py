@@ -8,10 +8,7 @@ from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
-# ADANORM_ARITHMETIC=portable restricts `adanorm`, and every process that it starts, to instructions that x86
-# processors of the last ten years share. It serves to compare two processors: the last digits of results
-# differ from those without it, and a run takes longer.
-VARIABLE = "ADANORM_ARITHMETIC"
+VARIABLE = "ADANORM_ARITHMETIC"  # portable: the instructions that x86 processors share (docs/records.md)
 PRODUCTS = "ADANORM_PRODUCTS"  # chooses the library of matrix products, overriding the rule of products()
 HELD = {
     PRODUCTS: "onednn",
@@ -21,8 +18,7 @@ HELD = {
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": "",  # the features of haswell, not of this processor
 }
-# How many compiled products oneDNN and torch each keep, one per shape of a batch. With their default 1,024,
-# 155 updates of translation's mini model need 1,170 MB; with these numbers 770 MB, in the same time.
+# Compiled products that oneDNN and torch keep, one per batch shape; their default of 1,024 takes 400 MB more.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 
 

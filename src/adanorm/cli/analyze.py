@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from adanorm.analyses.spec import AnalysisRecord, analysis_grid, load_analysis
+from adanorm.analyses.spec import Analysis, AnalysisRecord, analysis_grid, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT, choices
 from adanorm.models.norm_sites import compatible_norm
@@ -41,7 +41,8 @@ def main(arguments: Arguments) -> None:
     from adanorm.reporting.figures.style import write_figure
 
     name, runs = arguments.names[0], folder_of(arguments.keys["runs"])
-    settings, overrides = _analysis_settings(arguments)
+    standard = load_analysis(name)
+    settings, overrides = _analysis_settings(standard, arguments)
     analysis = load_analysis(name, settings)
     grid = analysis_grid(analysis, runs=runs, overrides=overrides)
     records = [record for cell in grid.values() for record in cell]
@@ -51,7 +52,6 @@ def main(arguments: Arguments) -> None:
         _observe(missing)
     print(analysis_markdown(analysis, grid))
     # Only the analysis as its YAML has it replaces the committed tables and figures.
-    standard = load_analysis(name)
     is_standard = analysis.settings() == standard.settings() and analysis.scale == standard.scale
     folder = Path(runs) if runs else PROJECT / "outputs" / "analyses"
     if runs is None and is_standard and not overrides:
@@ -83,10 +83,9 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
             time.sleep(1)
 
 
-def _analysis_settings(arguments: Arguments) -> tuple[dict[str, str], list[str]]:
+def _analysis_settings(analysis: Analysis, arguments: Arguments) -> tuple[dict[str, str], list[str]]:
     """Return the settings of the analysis itself, as on the command line, and the overrides of its runs."""
-    analysis, keys = load_analysis(arguments.names[0]), arguments.keys
-    option_names = (*analysis.options, "steps", "every")
+    keys, option_names = arguments.keys, (*analysis.options, "steps", "every")
     pairs = [setting.partition("=")[::2] for setting in arguments.settings]
     settings = {key: value for key, value in pairs if key in option_names}
     overrides = [setting for setting in arguments.settings if setting.partition("=")[0] not in option_names]

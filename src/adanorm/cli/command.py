@@ -176,13 +176,13 @@ def help_text(command: str, usage: Usage, about: str) -> str:
     for key, entry in usage.keys.items():
         default = f" (default: {entry.default})" if entry.default else ""
         lines += hanging(f"  {key + '=':<{width}}", entry.help + default)
+    lines += [""] if usage.keys else []
     if usage.settings:
         hint = "they are listed below" if command == "run" else "`adanorm run --help` has them"
         text = f"Any other key=value is a setting {usage.settings}; {hint}."
-        lines += [*([""] if lines[-1] else []), *textwrap.wrap(text, WIDTH)]
+        lines += [*textwrap.wrap(text, WIDTH), ""]
     if usage.examples:
-        lines += [*([""] if lines[-1] else []), "Examples"]
-        lines += [f"  adanorm {command} {example}".rstrip() for example in usage.examples]
+        lines += ["Examples", *(f"  adanorm {command} {example}".rstrip() for example in usage.examples)]
     return "\n".join(lines)
 
 

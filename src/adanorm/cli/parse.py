@@ -5,10 +5,7 @@ removed, since they would belong to another parse. All else stays as it is, to t
 each sentence is parsed as soon as an empty line ends it.
 """
 
-import itertools
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +14,6 @@ from torch import nn
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
 from adanorm.config.data_sections import TreebankConfig
-from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks import conll
 from adanorm.data.treebanks.conll import DEPS, FORM, HEAD, LABEL, TAG_COLUMNS
 from adanorm.data.treebanks.trees import Tree
@@ -31,13 +27,15 @@ USAGE = Usage(keys=TEXT_KEYS, settings="of the run", examples=(EXAMPLE,))
 
 def main(arguments: Arguments) -> None:
     """Read sentences, write them with the heads and labels of a run's parser."""
-    # Messages must not mix with the parses.
-    with text_streams(arguments, keeps_mark=True) as text, redirect_stdout(sys.stderr):
+    with text_streams(arguments, keeps_mark=True) as text:
         experiment = experiment_of(arguments.settings, kind="parsing", otherwise="does not parse")
         assert isinstance(experiment.data, TreebankConfig), "a parsing task reads trees"
         read_sentence = partial(sentence_of, tags=experiment.data.tags)
-        for part in parsed(experiment, text.parts(conll.each_sentence(text.lines, text.name, read_sentence))):
-            text.write(part)
+        parts = text.parts(conll.each_sentence(text.lines, text.name, read_sentence))
+        task, model = trained_model(experiment, Parsing)
+        for sentences in parts:
+            fill(task, model, sentences)
+            text.write("".join(sentence.text() for sentence in sentences))
 
 
 class Sentence(NamedTuple):
@@ -66,24 +64,16 @@ def sentence_of(lines: list[str], *, tags: str) -> Sentence:
     return Sentence(lines, rows, word_tags)
 
 
-def parsed(experiment: Experiment, parts: Iterable[Sequence[Sentence]]) -> Iterator[str]:
-    """Yield each part's sentences as text with a run's heads and labels; raises as `trained_model` does."""
-    task, model = trained_model(experiment, Parsing)
-    for sentences in parts:
-        fill(task, model, sentences)
-        yield "".join(sentence.text() for sentence in sentences)
-
-
 def fill(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None:
     """Write a model's heads and labels into the rows of sentences; clear their enhanced dependencies."""
     sentences = [sentence for sentence in sentences if sentence.rows]
     words = [conll.words_of(sentence.rows.values()) for sentence in sentences]
-    unparsed = []
-    for sentence, rows in zip(sentences, words, strict=True):
-        forms, count = tuple(row[FORM] for row in rows), len(rows)
-        unparsed.append(Tree(forms, sentence.tags, (0,) * count, None, (False,) * count))
-    for rows, (heads, labels) in zip(words, task.parse(model, unparsed), strict=True):
+    unparsed = [
+        Tree(tuple(row[FORM] for row in rows), sentence.tags, (0,) * len(rows), None, (False,) * len(rows))
+        for sentence, rows in zip(sentences, words, strict=True)
+    ]
+    for sentence, rows, (heads, labels) in zip(sentences, words, task.parse(model, unparsed), strict=True):
+        for row in sentence.rows.values():
+            row[DEPS] = "_"  # these belong to another parse
         for row, head, label in zip(rows, heads, labels, strict=True):
             row[HEAD], row[LABEL] = str(head), label
-    for row in itertools.chain.from_iterable(sentence.rows.values() for sentence in sentences):
-        row[DEPS] = "_"  # these belong to another parse

@@ -21,12 +21,10 @@ def main(arguments: Arguments) -> None:
     is_timed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
-    from adanorm.runs.plan import batches_per_epoch, measure, plan
+    from adanorm.runs.plan import measure, plan
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
     print(f"{name}: {experiment.folder().name}", flush=True)
     probe = measure(compose_experiment([*settings, "updates=1"])) if is_timed else None
-    if probe and experiment.training.max_epochs is not None:
-        probe = probe._replace(batches=batches_per_epoch(experiment))
     for line in plan(experiment, probe):
         print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13))

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
+import yaml
+
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
 from adanorm.config.compose import compose_experiment, compose_values, papers_sources, parse_experiment
 from adanorm.config.experiment import Experiment
@@ -24,6 +26,7 @@ from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, location, path_text
 from adanorm.records.published import published
 from adanorm.records.result import outcome
+from adanorm.runs.devices import check_devices
 from adanorm.runs.duration import needs_gpu
 
 USAGE = Usage(
@@ -55,8 +58,6 @@ def main(arguments: Sequence[str]) -> None:
     processes = whole_number("gpus", gpus[0].removeprefix("gpus="), at_most=1024) if gpus else 1
     arguments = prepare_overrides([argument for argument in arguments if argument not in gpus])
     if processes > 1 and "device=cpu" not in arguments:
-        from adanorm.runs.devices import check_devices
-
         check_devices(processes)
     if "scale=auto" in arguments:
         from adanorm.runs.auto_scale import resolve_auto
@@ -128,8 +129,6 @@ def _swept(override: str) -> list[str]:
 
 
 def _help(overrides: Sequence[str]) -> str:
-    import yaml
-
     lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
     for group in GROUPS:
         names = [*choices(group), *(["auto"] if group == "scale" else [])]

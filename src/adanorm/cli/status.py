@@ -40,9 +40,6 @@ class RunProgress(NamedTuple):
     on_gpu: bool
 
 
-Progress = dict[Path, RunProgress]  # by the runs' folders
-
-
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names, or of all studies."""
     workers = whole_number("workers", arguments.keys["workers"], at_most=1024)
@@ -68,7 +65,7 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     if keys := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
         raise ValueError(f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}")
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    unit_seconds, all_runs = cache(seconds_per_unit), Progress()
+    unit_seconds, all_runs = cache(seconds_per_unit), dict[Path, RunProgress]()
     for name in study_names():
         runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), unit_seconds)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
@@ -81,7 +78,8 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     _show_time_left(all_runs.values(), workers)
 
 
-def _progress(grid: StudyGrid, unit_seconds: SecondsPerUnit) -> Progress:
+def _progress(grid: StudyGrid, unit_seconds: SecondsPerUnit) -> dict[Path, RunProgress]:
+    """Return the progress of each run by its folder."""
     runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
     return {
         run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, unit_seconds), needs_gpu(run))

@@ -46,12 +46,10 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
         from adanorm.verdicts.rule import check_margins  # imports numpy
 
         check_margins(study)
-    if sorted(seeds) == sorted(study.seeds):
-        seeds = study.seeds
-    else:
-        seed_text = "-".join(map(str, seeds))
+    if sorted(seeds) != sorted(study.seeds):
+        study, seed_text = study.model_copy(update={"seeds": seeds}), "-".join(map(str, seeds))
         table += f"-seeds-{seed_text if len(seed_text) <= MOST else digest_of({'seeds': seeds})}"
-    return name, study.model_copy(update={"scale": scale, "seeds": seeds}), table
+    return name, study.model_copy(update={"scale": scale}), table
 
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:

@@ -1,9 +1,8 @@
 """Write the tables of the studies from the records."""
 
-from functools import partial
-
 from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.study_arguments import study_names
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_files
@@ -22,7 +21,7 @@ from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
     name="[STUDY...]",
-    choices=partial(choices, "study"),
+    choices=study_names,
     keys={
         "metric": Key("print the tables with this metric, such as sacrebleu, and write nothing"),
         "formats": Key("what to write, such as tex (default: md,csv, and tex of the paper's four tables)"),
@@ -35,7 +34,7 @@ def main(arguments: Arguments) -> None:
     """Write the table of every study, or of those named; with a metric, print the tables instead."""
     metric = arguments.keys["metric"] or None
     formats = list(filter(None, arguments.keys["formats"].split(",")))
-    studies = choices("study")
+    studies = study_names()
     check_known("format", formats, FORMATS)
     check_known("study", arguments.names, studies, "; `adanorm study` writes the table of one of your own")
     for name in arguments.names or studies:

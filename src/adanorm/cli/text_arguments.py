@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -45,9 +45,9 @@ def check_output(output: str) -> None:
 def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[TextStreams]:
     """Open the input and the output that a command line names; an output file is written whole or not.
 
-    The lines come without the input's byte order mark; with `keeps_mark` the output begins with it. A bar
-    shows the progress, if a person can see it. Raises ValueError if there is no input or no folder for the
-    output; reading raises ValueError at a line that is not UTF-8.
+    The lines come without the input's byte order mark; with `keeps_mark` the output begins with it. What is
+    printed meanwhile goes to stderr; a bar shows the progress, if a person can see it. Raises ValueError if
+    there is no input or no folder for the output; reading raises ValueError at a line that is not UTF-8.
     """
     source, output = arguments.keys["input"], arguments.keys["output"]
     if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is an input too
@@ -71,6 +71,7 @@ def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[
         hidden = is_terminal or not sys.stderr.isatty() or (not output and sys.stdout.isatty())
         lines = _decoded(file, source or "input", write if keeps_mark else lambda mark: None)
         progress = tqdm(lines, unit=" lines", disable=hidden)
+        stack.enter_context(redirect_stdout(sys.stderr))
         yield TextStreams(iter(progress), write, source or "input", 1 if is_terminal else TOGETHER)
 
 

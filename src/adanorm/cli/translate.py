@@ -4,11 +4,8 @@ Each line gives one line of translation; on a terminal it comes at once. A sente
 than those of training is translated in parts.
 """
 
-import itertools
 import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -17,39 +14,32 @@ from torch import Tensor, nn
 from adanorm.cli.command import Arguments, Usage
 from adanorm.cli.text_arguments import TEXT_KEYS, text_streams
 from adanorm.config.data_sections import ParallelConfig
-from adanorm.config.experiment import Experiment
 from adanorm.data.examples import batches_within
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.setup import trained_model
 from adanorm.tasks.translation import Translation
 
+LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length
 EXAMPLE = "task=de-en scale=mini runs=runs input=a.de output=a.en"
 USAGE = Usage(keys=TEXT_KEYS, settings="of a run", examples=(EXAMPLE,))
 
 
 def main(arguments: Arguments) -> None:
     """Read source sentences, write their translations as running text."""
-    with text_streams(arguments) as text, redirect_stdout(sys.stderr):  # no messages in translations
+    with text_streams(arguments) as text:
         experiment = experiment_of(arguments.settings, kind="translation", otherwise="does not translate")
-        for lines in translated(experiment, text.parts(line.removesuffix("\n") for line in text.lines)):
-            text.write("".join(f"{line}\n" for line in lines))
-
-
-LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length
-
-
-def translated(experiment: Experiment, parts: Iterable[Sequence[str]]) -> Iterator[list[str]]:
-    """Yield the translations, running text, of each part's sentences; raises as `trained_model` does."""
-    assert isinstance(experiment.data, ParallelConfig), "a translation task reads pairs"
-    assert experiment.decoding is not None, "translation has settings of decoding"
-    # Time and memory grow with the square of the length: lines longer than those of training are cut.
-    longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
-    task, model = trained_model(experiment, Translation)
-    for lines in parts:
-        pieces = [_pieces(task, line, longest) for line in lines]
-        sources = list(itertools.chain.from_iterable(pieces))
-        translations = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
-        yield [task.corpus.words[1].join(" ".join(next(translations) for _ in line)) for line in pieces]
+        assert isinstance(experiment.data, ParallelConfig), "a translation task reads pairs"
+        assert experiment.decoding is not None, "translation has settings of decoding"
+        # Time and memory grow with the square of the length: lines longer than those of training are cut.
+        longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
+        parts = text.parts(line.removesuffix("\n") for line in text.lines)
+        task, model = trained_model(experiment, Translation)
+        for lines in parts:
+            pieces = [_pieces(task, line, longest) for line in lines]
+            sources = [piece for line in pieces for piece in line]
+            words = iter(_words_of(task, model, sources, experiment.decoding.batch_tokens))
+            translations = (" ".join(next(words) for _ in line) for line in pieces)
+            text.write("".join(f"{task.corpus.words[1].join(line)}\n" for line in translations))
 
 
 def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:

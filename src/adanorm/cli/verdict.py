@@ -9,7 +9,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -60,10 +59,7 @@ def main(arguments: Arguments) -> None:
 
 
 def read_scores(path: Path) -> tuple[dict[str, dict[str, dict[int, float]]], Rows]:
-    """Return the scores of a CSV file by task, name and seed, and the row of each.
-
-    Raises ValueError naming the row and the column that is wrong.
-    """
+    """Return a CSV file's scores by task, name and seed, and the row of each; ValueError for a wrong row."""
     by_task: dict[str, dict[str, dict[int, float]]] = {}
     rows: Rows = {}
     for row, fields in _rows(path):
@@ -119,9 +115,9 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, 
     base = keys["against"] or next(iter(scores))
     check_known(f"name of {task or file}", [base], scores)
     sign, better = (1 if keys["better"] == "higher" else -1), keys["better"]
-    league_of = partial(league_by_plan, plan=keys["plan"]) if keys["plan"] else league
     signed = {name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()}
-    table = league_of(signed, float(keys["margin"]))
+    margin, plan = float(keys["margin"]), keys["plan"]
+    table = league_by_plan(signed, margin, plan=plan) if plan else league(signed, margin)
     for names, pair in table.pairs.items():
         if pair is None:
             raise ValueError(f"{file}, row {max(first[n] for n in names)}, column {_lacking(table, *names)}")

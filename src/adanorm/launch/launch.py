@@ -39,6 +39,8 @@ from adanorm.studies.study import Planned
 
 CORES_PER_GPU = 4  # for a process's main thread, the thread that collates batches, and NCCL's
 MEMORY_GB_PER_GPU = 12
+SECONDS = 0.2  # between two checks of the jobs
+PATIENCE = 5.0  # seconds that a process has to end before it is killed
 
 
 class LauncherFacts(Config):
@@ -134,10 +136,6 @@ def choose_launch(
     return launch
 
 
-SECONDS = 0.2  # between two checks of the jobs
-PATIENCE = 5.0  # seconds that a process has to end before it is killed
-
-
 def run_all(runs: Sequence[Planned], launch: Launch, name: str, runs_folder: str | None) -> list[Planned]:
     """Make all runs, print a line as each ends, and return those that failed.
 
@@ -168,9 +166,9 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, runs_folder: str
 
 def _of_logger(run: Planned, study: str) -> list[str]:
     """Return the overrides that make a study's runs one group of a logger."""
-    is_used = run.experiment.logger.name != "files"
-    group = [f"++logger.group={quoted(study)}", f"++logger.label={quoted(run.name)}"]
-    return group if is_used else []
+    if run.experiment.logger.name == "files":
+        return []
+    return [f"++logger.group={quoted(study)}", f"++logger.label={quoted(run.name)}"]
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -224,13 +222,12 @@ def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subproces
 
     However this process ends, Linux sends SIGTERM to the new process, which then ends its group.
     """
-    end_with_this = end_with_parent(signal.SIGTERM)
     process = subprocess.Popen(
         command,
         stdout=output,
         stderr=output,
         start_new_session=True,
-        preexec_fn=end_with_this,  # noqa: PLW1509
+        preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509
     )
     try:
         yield process

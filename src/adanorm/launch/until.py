@@ -83,10 +83,7 @@ def governing_plan(task: str, scale: str) -> str | None:
 def on_record(
     comparisons: Sequence[Followed], scales: Mapping[str, str], runs: str | None, norms: Sequence[str] = ()
 ) -> Records:
-    """Return the evidence for comparisons by task and quantity, according to their plans.
-
-    `scales` has the scale of each task; `norms` are added to the registered ones.
-    """
+    """Return the evidence by task and quantity, as the plans read it; `norms` join the registered ones."""
     records = {}
     for task, quantity, plan in dict.fromkeys((c.task, c.quantity, c.plan) for c in comparisons):
         own = preregistration().quantity_read(quantity, plan)
@@ -100,10 +97,10 @@ def standing(comparison: Followed, record: Evidence, most: int) -> Standing:
     answer = norms.answer_of_no_loss if comparison.no_worse else norms.answer
     if any(side.setback for side in norms.sides):
         return Standing(comparison, norms, answer, left=norms.remark)
-    later = [look for look in norms.looks.after if len(norms.seeds) < look <= most]
-    is_open = answer in ("open", "not run")
-    if not later or not is_open:
-        return Standing(comparison, norms, answer, left=f"{len(norms.seeds)} seeds" if is_open else "")
+    if answer not in ("open", "not run"):
+        return Standing(comparison, norms, answer)
+    if not (later := [look for look in norms.looks.after if len(norms.seeds) < look <= most]):
+        return Standing(comparison, norms, answer, left=f"{len(norms.seeds)} seeds")
     recorded = [side.recorded for side in norms.sides]
     shared = record.variance.shared(comparison.worse, comparison.better)
     first = preregistration().plans[record.plan].first if record.plan else 1
@@ -139,7 +136,7 @@ def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
 
 
 def _say(line: str) -> None:
-    print("\n".join(textwrap.wrap(line, 80, subsequent_indent="  ")), flush=True)
+    print(textwrap.fill(line, 80, subsequent_indent="  "), flush=True)
 
 
 def run_until_decided(
@@ -169,17 +166,15 @@ def run_until_decided(
             if line != lines.get(state.comparison, ""):
                 say(line or f"open again: {_name(state)}")
                 lines[state.comparison] = line
-        runs = next_runs(standings, at_once)
-        if not runs:
+        if not (runs := next_runs(standings, at_once)):
             return failures, is_spent
-        closed_tasks = {run.task for run in runs}
         if affordable(runs):
             say(_announcement(runs, standings))
             new_failures = make(runs)
             failures += new_failures
             closed_tasks = {run.experiment.task.name for run in new_failures}
         else:
-            is_spent = True
+            is_spent, closed_tasks = True, {run.task for run in runs}
         comparisons = [c for c in comparisons if c.task not in closed_tasks]
 
 

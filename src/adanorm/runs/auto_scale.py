@@ -53,10 +53,9 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         paper = compose_experiment([*first, *edition, "scale=paper"])
     missing = None if is_mini else _missing(paper)
     if missing is None and is_affordable:
-        reason = f"scale paper: a run of {paper.task.name} takes {_span(paper)}"
+        print(f"scale paper: a run of {paper.task.name} takes {_span(paper)}", flush=True)
         if edition:
-            reason += f"\n{edition[0]}: that edition of the data lies here, the default one does not"
-        print(reason, flush=True)
+            print(f"{edition[0]}: that edition of the data lies here, the default one does not", flush=True)
         return [*others, "scale=paper", *edition]
     if not has_mini_record and (lack := _missing(mini)):
         folder = SOURCES[mini.data.source].folder

@@ -54,10 +54,8 @@ def seconds_per_unit(task: Path, scale: str) -> float | None:
     """
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for record in reader.records(task):
-        result = record.ended
-        if not record.folder.name.startswith(f"{scale}-") or not isinstance(result, Result):
-            continue
-        if result.status == "done" and result.seconds_alone:
+        result, is_of_scale = record.ended, record.folder.name.startswith(f"{scale}-")
+        if is_of_scale and isinstance(result, Result) and result.status == "done" and result.seconds_alone:
             training = record.identity["training"]
             length = training.get("max_epochs") or training.get("max_updates") or 1
             is_same_processor = record.environment.get("device") == processor()

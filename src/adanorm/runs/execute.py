@@ -59,11 +59,9 @@ def execute(experiment: Experiment) -> None:
                 trainer = start_trainer(experiment, prepared, world)
                 facts["computed_by"] = _resume(trainer, folder, environment)
                 outcome = _train(experiment, trainer, folder, batches)
-            except (OSError, KeyboardInterrupt):
-                raise  # not recorded: the next start goes on from the checkpoint
             except Exception as error:
-                if is_out_of_memory(error):
-                    raise  # here too
+                if isinstance(error, OSError) or is_out_of_memory(error):
+                    raise  # not recorded: the next start goes on from the checkpoint
                 if is_lost_process_error(error, world):
                     raise ConnectionError(LOST) from None
                 if record is not None:

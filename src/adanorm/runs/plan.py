@@ -12,7 +12,7 @@ from adanorm import tasks
 from adanorm.config.data_sections import DataConfig, ParallelConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import in_words
-from adanorm.data.catalogue import SOURCES
+from adanorm.data.catalogue import SOURCES, Source
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.records.environment import peak_memory
 from adanorm.runs.setup import choose_device, free_bytes, prepare, start_trainer
@@ -27,7 +27,6 @@ class Probe(NamedTuple):
     batch_seconds: float
     peak_memory: int
     parameters: int
-    batches: int | None = None  # per epoch of the run, not of the dry run; None: not counted
 
 
 def measure(dry_run: Experiment) -> Probe:
@@ -45,15 +44,6 @@ def measure(dry_run: Experiment) -> Probe:
     return Probe(seconds, peak_memory(prepared.device), parameters)
 
 
-def batches_per_epoch(experiment: Experiment) -> int | None:
-    """Return the number of batches per epoch of a run (no dry run); None if its data are not here."""
-    data = experiment.data
-    source = None if experiment.own_data else SOURCES.get(data.source)
-    if data.lacks() or (source is not None and missing_files(source, data)):
-        return None
-    return len(tasks.build(experiment).train_batches(0))
-
-
 def now(device: torch.device) -> float:
     """Return the time in seconds, after waiting for the device to finish its work."""
     if device.type == "cuda":
@@ -64,7 +54,12 @@ def now(device: torch.device) -> float:
 def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
     """Return what a run needs, one line per thing; without a probe no hours, memory and checkpoints."""
     device = choose_device(experiment)
-    lines = [_downloads(experiment), *_preparation(experiment.data), _device(device), _update(experiment)]
+    lines = [
+        _downloads(experiment.data),
+        *_preparation(experiment.data),
+        _device(device),
+        _update(experiment),
+    ]
     if probe is None:
         return lines
     average = experiment.training.average
@@ -79,15 +74,17 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
     return [*lines, disk, memory, _hours(experiment, probe, device)]
 
 
-def _downloads(experiment: Experiment) -> str:
-    data = experiment.data
+def _source(data: DataConfig) -> Source | None:
+    """Return the catalogue's entry of data; None if they are the user's own or made up."""
+    return None if data.own_files() else SOURCES.get(data.source)
+
+
+def _downloads(data: DataConfig) -> str:
     if lack := data.lacks():
         return f"data         {lack}"
-    source = None if experiment.own_data else SOURCES.get(data.source)
-    if source is None:
+    if (source := _source(data)) is None:
         return "data         nothing to download"
-    missing = missing_files(source, data)
-    if not missing:
+    if not (missing := missing_files(source, data)):
         return f"data         {source.folder}: all {len(source.files)} files are here"
     size, unknown = sum(file.size or 0 for file in missing), sum(file.size is None for file in missing)
     sizes = [_bytes(size)] * bool(size) + [f"{unknown} of unpublished size"] * bool(unknown)
@@ -98,7 +95,7 @@ def _downloads(experiment: Experiment) -> str:
 
 
 def _preparation(data: DataConfig) -> list[str]:
-    source = None if data.own_files() else SOURCES.get(data.source)
+    source = _source(data)
     if not isinstance(data, ParallelConfig) or source is None or source.counts is None:
         return []
     pairs = sum(source.counts)
@@ -109,8 +106,8 @@ def _preparation(data: DataConfig) -> list[str]:
 def _device(device: torch.device) -> str:
     if device.type == "cpu":
         return f"devices      no GPU: {os.cpu_count()} CPU cores"
-    memory, name = torch.cuda.get_device_properties(device).total_memory, torch.cuda.get_device_name(device)
-    return f"devices      {torch.cuda.device_count()} x {name}, {_bytes(memory)} each"
+    gpu = torch.cuda.get_device_properties(device)
+    return f"devices      {torch.cuda.device_count()} x {gpu.name}, {_bytes(gpu.total_memory)} each"
 
 
 def _update(experiment: Experiment) -> str:
@@ -127,16 +124,17 @@ def _update(experiment: Experiment) -> str:
 
 
 def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
-    training, on_gpu = experiment.training, device.type == "cuda"
+    training, data, on_gpu = experiment.training, experiment.data, device.type == "cuda"
     seconds = training.accumulate * probe.batch_seconds
     epochs = f"{training.max_epochs} epochs of the data, " if training.max_epochs else ""
-    if epochs and probe.batches is None:
+    is_missing = data.lacks() or ((source := _source(data)) and missing_files(source, data))
+    if epochs and is_missing:
         hours = experiment.cost.cuda_hours if on_gpu else experiment.cost.cpu_hours
         return (
             f"time         {epochs}which are not here to be counted, in updates of {seconds:.3g} s; the"
             f" configuration expects {in_words(hours)} on one {'GPU' if on_gpu else 'CPU core'}"
         )
-    updates = planned_updates(training, probe.batches or 1)
+    updates = planned_updates(training, len(tasks.build(experiment).train_batches(0)) if epochs else 1)
     return (
         f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"
         f" on one {'GPU' if on_gpu else 'process'}; evaluations come on top"
