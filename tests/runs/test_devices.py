@@ -4,7 +4,6 @@ import os
 import re
 import signal
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import pytest
 import torch
@@ -77,17 +76,13 @@ def test_gpus_on_a_machine_without_gpus_are_refused_in_one_line_with_code_2(
 
 
 def test_only_one_of_several_processes_prints_a_mistake(tmp_path: Path) -> None:
-    with TemporaryFile("w+") as errors:
-        ranks = []
+    ranks, run = [], ("adanorm", "run", "task=mnist", "norm=nonorm")
+    with (tmp_path / "errors").open("w") as errors:
         for rank in ("0", "1", "2"):
-            error_file = tmp_path / rank / "error.json"
-            error_file.parent.mkdir()
-            variables = {"RANK": rank, "TORCHELASTIC_ERROR_FILE": str(error_file)}
-            run = ("adanorm", "run", "task=mnist", "norm=nonorm")
+            variables = {"RANK": rank, "TORCHELASTIC_ERROR_FILE": str(tmp_path / rank / "error.json")}
             ranks.append(commands.start(*run, environment={**os.environ, **variables}, errors=errors))
-        assert [rank.wait(60) for rank in ranks] == [2, 2, 2]
-        errors.seek(0)
-        assert errors.read().count("error: unknown norm 'nonorm'") == 1
+    assert [rank.wait(60) for rank in ranks] == [2, 2, 2]
+    assert (tmp_path / "errors").read_text().count("error: unknown norm 'nonorm'") == 1
 
 
 def test_two_processes_report_a_mistake_with_the_code_and_the_line_of_a_single_process(
