@@ -66,7 +66,6 @@ def test_the_committed_scores_give_the_committed_league(
         ("", ", row 1: needs one column 'name', has ''"),
         ("name,seed,score\na,1,1\na,2,2\n", ", row 2, column name: 1 name, and 2 to 50 can be compared"),
         ("model,seed,score\n", ", row 1: needs one column 'name', has 'model,seed,score'"),
-        (TWO + "b,,3\n", ", row 7, column seed: '' is not a whole number"),
         (TWO + "b,3.0,3\n", ", row 7, column seed: '3.0' is not a whole number"),
         (TWO + "b,2,3\n", ", row 7, column seed: 2 of b occurs twice, first in row 6"),
         *((f"{TWO}b,3,{x}\n", f", row 7, column score: '{x}' is") for x in ("high", "nan", "1e99", "")),

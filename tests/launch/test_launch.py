@@ -285,11 +285,6 @@ def test_a_mistake_in_what_all_launchers_share_is_one_line(
         choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
 
 
-def test_the_number_of_workers_has_one_name() -> None:
-    with pytest.raises(ValueError, match=r"launcher\.n_jobs=2: write workers=N"):
-        choose_launch("local", workers=1, gpus=1, settings=["launcher.n_jobs=2"], on_cpu=True)
-
-
 def test_more_workers_than_devices_share_them() -> None:
     facts = load_facts("local")
     for workers, devices, shared in ((3, ("0",), 3), (2, ("0", "1"), 1), (1, (), 1)):
