@@ -101,7 +101,7 @@ def _leave(line: str) -> NoReturn:
     if shared := os.environ.get("TORCHELASTIC_ERROR_FILE"):  # .../START/RANK/error.json
         with (Path(shared).parents[1] / "mistake").open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # no other process ends before the line is printed
-            if file.tell() == 0:
+            if file.seek(0, os.SEEK_END) == 0:
                 print(f"error: {line}", file=sys.stderr, flush=True)
                 file.write(line)
     elif is_first_process():

@@ -36,6 +36,7 @@ def job(config: DictConfig) -> int:
     with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
         with (folder / f"{config.index}.log").open("a", encoding="utf-8") as log:
+            # Several progress bars at once are unreadable: only a run that is alone prints to the terminal.
             output = None if plan["aloud"] else log
             environment = {**os.environ, **visible, OF_A_STUDY: "1"}
             code = subprocess.call(

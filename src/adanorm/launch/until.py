@@ -83,7 +83,10 @@ def governing_plan(task: str, scale: str) -> str | None:
 def on_record(
     comparisons: Sequence[Followed], scales: Mapping[str, str], runs: str | None, norms: Sequence[str] = ()
 ) -> Records:
-    """Return the evidence by task and quantity, as the plans read it; `norms` join the registered ones."""
+    """Return the evidence for comparisons by task and quantity, according to their plans.
+
+    `scales` has the scale of each task; `norms` are added to the registered ones.
+    """
     records = {}
     for task, quantity, plan in dict.fromkeys((c.task, c.quantity, c.plan) for c in comparisons):
         own = preregistration().quantity_read(quantity, plan)

@@ -45,7 +45,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     mini = compose_experiment([*first, "scale=mini"])
     has_mini_record = reader.is_complete(mini.folder())
     # No other edition of the data is chosen if the command line names its data, or sweeps over tasks.
-    own_data = any(entry.startswith(("preset=", "data.", "-")) for entry in others)
+    own_data = any(entry.startswith(("preset=", "data.")) for entry in others)
     is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
     is_mini = has_mini_record and not is_affordable  # no data are needed
     edition = [] if own_data or is_sweep or is_mini else _edition_at_hand(paper)
