@@ -37,8 +37,8 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
     monkeypatch.setattr(duration, "LONGEST_CPU_HOURS", 1e9)
     assert resolve_auto(overrides)[2:] == ["scale=paper", "preset=wmt16-archive"]
     assert "preset=wmt16-archive: that edition of the data lies here" in capsys.readouterr().out
-    swept = ["task=en-de", "norm=adanorm,layernorm", "seed=1,2,3", "scale=auto"]
-    assert resolve_auto(swept)[3:] == ["scale=paper", "preset=wmt16-archive"], "as each of its runs"
+    swept = ["-m", "task=en-de", "norm=adanorm,layernorm", "seed=1,2,3", "scale=auto"]
+    assert resolve_auto(swept)[4:] == ["scale=paper", "preset=wmt16-archive"], "as each of its runs"
     assert resolve_auto(["task=en-de", "scale=paper"]) == ["task=en-de", "scale=paper"]
     write_files(tmp_path, files["wmt16-en-de-parts"])
     assert resolve_auto(overrides)[2:] == ["scale=paper"]
