@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import yaml
@@ -25,9 +25,6 @@ from adanorm.studies.study import Study, load_study, study_grid
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the faster one, if it is there
 
 
-Counted: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
-
-
 def run_in(folder: Path, *settings: str, seed: int = 1) -> Experiment:
     """Return a run whose record lies in a folder."""
     return cached_experiment(settings, runs=str(folder)).model_copy(update={"seed": seed})
@@ -43,7 +40,7 @@ def record(
     run: Experiment,
     *,
     rows: Sequence[dict[str, float]] = ({},),
-    counted: Counted | None = None,
+    counted: Mapping[str, Sequence[Sequence[float]]] | None = None,
     tests: Sequence[float | dict[str, float]] = (),
     **result: Any,
 ) -> None:
@@ -73,8 +70,8 @@ def record(
         valid = {**selection, **last, **(result.get("valid") or result.get("test") or {})}
         evaluations[-1] |= {f"valid_{name}": score for name, score in valid.items()}
         steps = evaluations[-1]["update"]
-        facts |= {"valid": valid, "test": test, "best_step": steps, "steps": steps}
-        result = {key: value for key, value in result.items() if key not in ("valid", "test")}
+        facts |= {"best_step": steps, "steps": steps}
+        result |= {"valid": valid, "test": test}
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in evaluations))
     if tests:
         named = [of if isinstance(of, dict) else {run.task.metric: of} for of in tests]

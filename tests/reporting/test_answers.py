@@ -31,10 +31,9 @@ def test_the_headline_names_where_adanorm_is_ahead_or_behind_and_what_is_missing
         " the paper reports it on seven of eight. It is behind on De-En. The paper's lead is excluded on RT."
         " No answer yet: PTB."
     )
-    again = replace(RT, comparison=compared(0.3, paper=0.29), before=RT)
-    assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline(
-        [RT, replace(again, task="sst5", before=replace(RT, task="sst5"))]
-    )
+    first = replace(RT, task="sst5")
+    later = replace(first, comparison=compared(0.3, paper=0.29), before=first)
+    assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline([RT, later])
     assert headline([RT]).startswith("AdaNorm is ahead of LayerNorm on none of one data set; ")
 
 
@@ -67,9 +66,7 @@ def test_answers_are_corrected_for_their_number_and_translations_pooled() -> Non
         "Corrected for four data sets (Holm), AdaNorm is ahead or behind on De-En and En-Vi."
     )
     assert "Over two translations together the lead is +0.00 BLEU" in text
-    assert (
-        corrections([RT]) == "Corrected for one data set (Holm), AdaNorm is ahead or behind on none of them."
-    )
+    assert corrections([RT]).endswith("one data set (Holm), AdaNorm is ahead or behind on none of them.")
 
 
 def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:

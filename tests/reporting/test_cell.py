@@ -2,6 +2,8 @@
 
 import json
 import re
+from filecmp import cmp
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,8 @@ def runs(tmp_path: Path) -> list[Experiment]:
 
 def test_the_papers_numbers_are_typed_in_full_under_the_tasks_metrics() -> None:
     assert published_tasks() == ["en-de", "de-en", "en-vi", "enwik8", "rt", "sst5", "mnist", "ptb"]
-    numbers: Any = {
-        (task, n): published(task, n) for task in published_tasks() for n in preregistration().norms
-    }
+    addresses = product(published_tasks(), preregistration().norms)
+    numbers: Any = {address: published(*address) for address in addresses}
     assert {number.metric == task_metric(task).label for (task, _), number in numbers.items()} == {True}
     assert (numbers["mnist", "adanorm"].value, numbers["en-de", "none"].value) == (99.35, None)
     of_rt = {n for (task, n), number in numbers.items() if task == "rt" and not number.confirmed}
@@ -145,7 +146,7 @@ def test_adding_seed_4_of_one_cell_changes_the_tables(table: Table) -> None:
         assert "99.40 ± 0.20" in text
     assert [row["seeds"] for row in rows_of(table_csv(after)) if row["scores"]] == ["1 2 3", "1 2 3 4"]
     assert "planned seeds: 1, 2, 3. These cells have more: AdaNorm on MNIST 4." in table_markdown(after)
-    assert "other seeds" not in table_markdown(table)
+    assert "These cells have more" not in table_markdown(table)
     assert max(map(len, table_text(table).splitlines())) <= 80
     assert "no runs yet: En-De, De-En" in table_text(table)
 
@@ -241,10 +242,9 @@ def test_names_from_yaml_are_text_in_every_format(tmp_path: Path) -> None:
     tex = table_latex(table).partition("\n")[2]
     assert r"\input" not in tex
     assert tex.count("$") == tex.count(r"\$") + 2 * tex.count(r"$\pm$")
-    assert [row["norm"] for row in rows_of(table_csv(table))] == [HOSTILE, "'=HYPERLINK()", "+1"], (
-        "a number is no formula"
-    )
-    page, html = table_markdown(table), report_page({"own": table}, ())
+    norms = [row["norm"] for row in rows_of(table_csv(table))]
+    assert norms == [HOSTILE, "'=HYPERLINK()", "+1"], "a number is no formula"
+    page, html = table_markdown(table), report_page({"own": table}, (), {})
     for mark in ("<img", "](b)", " *b*", " `c`"):
         assert mark not in page
     assert "<img src=x" not in html
@@ -275,7 +275,7 @@ def test_the_best_setting_of_a_budget_by_validation_is_shown_and_named(tmp_path:
     rows_tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
     scores = {"0.0003": "70.50", "0.001": "**72.50**", "0.003": "80.00, 1 diverged"}
     assert rows_tried == [f"| AdaNorm | training.lr={lr} | {score} |" for lr, score in scores.items()]
-    page = report_page({"fair": whole}, ())
+    page = report_page({"fair": whole}, (), {})
     assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
     assert len(re.findall(r'<td[^>]*><a( class="best")? href="#runs-', page)) == 1 + 3
 
@@ -295,11 +295,8 @@ def test_a_task_without_a_number_of_the_paper_fits_into_every_table(tmp_path: Pa
     assert table.ours("layernorm", "gaussian") == "0.0302 ± 0.0001"
     assert table.improvement("layernorm", "adanorm", "gaussian") == ("+0.0201", "-")  # less is better
     assert table.verdict("adanorm", "gaussian") == table.paper("adanorm", "gaussian") == ""
-    text, rows = (
-        table_markdown(table),
-        ("Model | Gaussian (loss) | CIFAR-10", "AdaNorm | **0.0101 ± 0.0000** | -"),
-    )
-    assert all(f"| {row} " in text for row in rows)
+    rows = ("Model | Gaussian (loss) | CIFAR-10", "AdaNorm | **0.0101 ± 0.0000** | -")
+    assert all(f"| {row} " in table_markdown(table) for row in rows)
 
 
 def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) -> None:
@@ -361,6 +358,5 @@ def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path,
         grid = analysis_grid(analysis, runs=runs)
         if any(analysis_results(cell) for cell in grid.values()):
             write_analysis(analysis, grid, tmp_path)
-    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    stale = [name for name, text in texts.items() if (committed / name).read_text() != text]
+    stale = [path.name for path in tmp_path.iterdir() if not cmp(path, committed / path.name, shallow=False)]
     assert not stale, "run `make tables`"

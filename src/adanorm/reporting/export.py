@@ -18,7 +18,7 @@ from adanorm.config.sections import Config
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.data.catalogue import SOURCES
-from adanorm.files import as_json, digest_of, write_whole
+from adanorm.files import as_json, digest_of, write_files
 from adanorm.metrics.table import METRICS
 from adanorm.records.reader import Record, Runs, seed_series
 from adanorm.records.result import Result
@@ -56,26 +56,24 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
             shared = {**record.identity, "seed": seed_series(result.seed), "files": result.data}
             name = f"{result.task}-{result.norm}-{result.scale}-{digest_of(shared)}"
             models.setdefault(f"adanorm-suite/{name}", {}).setdefault(result.seed, (record, result))
-    files = {}
+    files: dict[str, bytes] = {}
     for model, by_seed in models.items():
         seed_runs = [*by_seed.values()]
         if any(result.test for _, result in seed_runs):
             values = _evaluations(model, seed_runs)
-            path, content = Path("data", seed_runs[0][1].task, model, f"{uuid.uuid4()}.json"), as_json(values)
+            file, content = f"data/{seed_runs[0][1].task}/{model}/{uuid.uuid4()}.json", as_json(values)
             if form == "model-card":
                 values = _card(values, seed_runs[0][0].identity["data"]["reader"])
                 front = yaml.safe_dump(values, sort_keys=False)
-                path, content = Path(model, "README.md"), f"---\n{front}---\n\n# {model}\n".encode()
+                file, content = f"{model}/README.md", f"---\n{front}---\n\n# {model}\n".encode()
             schema_type(SCHEMAS[form]).checked(values, f"{model}: ")
-            files[into / path] = content
+            files[file] = content
     if not files:
         raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
-    if existing := next((path.parent for path in files if path.parent.exists()), None):
+    folders = ((into / file).parent for file in files)
+    if existing := next((folder for folder in folders if folder.exists()), None):
         raise ValueError(f"{existing}: already exists; name another folder with output=")
-    for path, content in files.items():
-        path.parent.mkdir(parents=True)
-        write_whole(path, content)
-    return [*files]
+    return write_files(into, files)
 
 
 def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
@@ -87,6 +85,7 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
     checksums = {file: f"sha256:{checksum}" for file, checksum in first.data.items()}
     source = {"dataset_name": name, "additional_details": checksums}
     source |= {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
+    about = {"evaluation_name": first.task, "source_data": source}
     tests = [result.test for _, result in runs if result.test]
     shared = [metric for metric in tests[0] if all(metric in test for test in tests)]  # older ones lack some
     directed = [metric for metric in shared if METRICS[metric].higher_is_better is not None]
@@ -105,10 +104,7 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
             "id": model,
             "additional_details": {"deployment_type": "self_deployed", "model_availability": "unknown"},
         },
-        "evaluation_results": [
-            {"evaluation_name": first.task, "source_data": source, **_score(runs, metric)}
-            for metric in directed
-        ],
+        "evaluation_results": [about | _score(runs, metric) for metric in directed],
     }
 
 

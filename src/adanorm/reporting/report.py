@@ -14,7 +14,7 @@ from adanorm.config.titles import title
 from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import location
-from adanorm.records.result import STATUSES, Result
+from adanorm.records.result import Result
 from adanorm.reporting.tables import claims, formats, reproducibility
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
@@ -32,29 +32,28 @@ TEMPLATE = Path(__file__).with_name("report.html")
 def report_page(
     tables: Mapping[str, Table],
     judgements: Sequence[ClaimResult],
-    figures: Mapping[str, str] | None = None,
+    figures: Mapping[str, str],
     columns: Sequence[Agreement] = (),
     answers: Sequence[TaskAnswer] = (),
 ) -> str:
     """Return the report as HTML; its only other files are the figures, whose captions are in `figures`."""
     started = {name: table for name, table in tables.items() if formats.tasks_with_runs(table)}
     groups = RunGroups(started.values())
-    counts = Counter(run["status"] for group in groups.entries for run in group["runs"])
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = plain
     environment.globals |= {"claims": claims, "formats": formats, "reproducibility": reproducibility}
     environment.globals |= {
         "sentences": sentences,
         "notes": notes,
-        "how_to_read": how_to_read,
         "title": title,
+        "how_to_read": how_to_read,
     }
     return environment.from_string(TEMPLATE.read_text("utf-8")).render(
-        counts={status: counts[status] for status in STATUSES},
-        judgements=[(result, _figure_of(result, figures or {})) for result in judgements],
+        counts=Counter(run["status"] for group in groups.entries for run in group["runs"]),
+        judgements=[(result, _figure_of(result, figures)) for result in judgements],
         answers=answers,
         columns=[*map(reproducibility.row, columns)],
-        figures=figures or {},
+        figures=figures,
         groups=groups,
         tables=started,
         lacking={name: table for name, table in tables.items() if table.lacks_runs},

@@ -171,9 +171,8 @@ def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(tmp_path
     assert [x for x, _ in second[1:]] == [[16]], "a cross"
     assert legend(drawing)[-1] == "a run diverges or fails"
     assert axes[0].get_xscale() == "log"
-    folds = not_none(
-        over_setting("norms-ptb-folds", scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]}))
-    )
+    one_fold = scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]})
+    folds = not_none(over_setting("norms-ptb-folds", one_fold))
     assert folds.figure.axes[0].get_xscale() == "linear"
     assert legend(folds) == ["LayerNorm"], "of the norms that ran"
     assert "ahead" not in folds.figure.get_suptitle(), "of no other norm"
@@ -186,9 +185,6 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
         shares = {"accuracy": 55.0, "memorized": memorized, "recovered": 100 - memorized}
         record(grid[row, "rt"].runs[0], tests=[shares], test=shares)
     axes = not_none(over_setting("norms-label-noise", Table(study, grid))).figure.axes
-    assert [panel.get_title() for panel in axes[:2]] == [
-        "RT: norms in front of a branch", "RT: norms behind the sum"
-    ]  # fmt: skip
     points = [[(xs(line), ys(line)) for line in panel.lines if xs(line)] for panel in axes]
     learned, recovered = ([([0.4], [share]) for share in of] for of in ((60, 50), (40, 50)))
     assert points == [learned, learned[1:], recovered, recovered[1:]]
@@ -197,9 +193,8 @@ def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_pa
 def test_a_point_is_the_mean_of_all_runs_and_marks_runs_that_did_not_learn(tmp_path: Path) -> None:
     study = load_study("label-noise").model_copy(update={"columns": ["rt"]})
     grid = study_grid(study, runs=str(tmp_path))
-    for run, accuracy, memorized in zip(
-        grid["no norm, 0.4", "rt"].runs, (70, 20, 20), (60, 0, 0), strict=True
-    ):
+    without = zip(grid["no norm, 0.4", "rt"].runs, (70, 20, 20), (60, 0, 0), strict=True)
+    for run, accuracy, memorized in without:
         record(run, tests=[{"accuracy": accuracy, "memorized": memorized}], test={"accuracy": accuracy})
     lost, survivor = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
     record(lost, status="diverged", test=None)

@@ -24,10 +24,9 @@ SQUEEZED = 0.25  # share of a panel's range: norms above a larger gap squeeze th
 
 
 class Curve(NamedTuple):
-    """The curve of one run, or one of the paper's; a `diverged` run ends early."""
+    """The curve of one run, or one of the paper's, y by x; a `diverged` run ends early."""
 
-    x: list[float]
-    y: list[float]
+    points: dict[float, float]
     diverged: bool = False
     seed: int = 0
 
@@ -40,10 +39,9 @@ class Curves(NamedTuple):
 
     def done(self, norm: str, part: str) -> dict[float, list[float]]:
         """Return by x the values of all seeds that did not diverge, where every one has a value."""
-        curves = self.by_norm.get((norm, part), [])
-        done = [dict(zip(curve.x, curve.y, strict=True)) for curve in curves if not curve.diverged]
+        done = [curve.points for curve in self.by_norm.get((norm, part), []) if not curve.diverged]
         shared = sorted(set.intersection(*map(set, done))) if done else ()
-        return {at: [curve[at] for curve in done] for at in shared}
+        return {at: [points[at] for points in done] for at in shared}
 
     def means(self, part: str) -> dict[str, dict[float, float]]:
         """Return each norm's mean over seeds, by x; only of norms that have one."""
@@ -64,9 +62,8 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
             continue
         rows = reader.record(run.folder()).rows()
         for part in PARTS:
-            y = [row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows]
-            curve = Curve([row[over] for row in rows], y, result.status == "diverged", run.seed)
-            by_norm.setdefault((norm, part), []).append(curve)
+            points = {row[over]: row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows}
+            by_norm.setdefault((norm, part), []).append(Curve(points, result.status == "diverged", run.seed))
     return Curves(over, by_norm)
 
 
@@ -80,9 +77,9 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     task, unit = run.task.name, KIND_METRICS[run.task.kind].axis
     sources = {"ours": (ours, unit)}
     if theirs := published_curves(task):
-        over, points = theirs
-        by_norm = {key: [Curve([x for x, _ in of], [y for _, y in of])] for key, of in points.items()}
-        sources["paper"] = (Curves(over, by_norm), PUBLISHED_UNITS.get(task, unit))
+        over, by_norm = theirs
+        papers = Curves(over, {key: [Curve(dict(points))] for key, points in by_norm.items()})
+        sources["paper"] = (papers, PUBLISHED_UNITS.get(task, unit))
     look = style.norm_styles(list(cells))
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}
@@ -92,9 +89,10 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
         for norm in cells:
             if of_norm := of_source.by_norm.get((norm, part)):
                 handles[title(norm)] = style.seeds_line(axes, of_source.done(norm, part), look[norm])
-                for curve in (curve for curve in of_norm if curve.diverged):
-                    axes.plot(curve.x, curve.y, color=look[norm].color, linewidth=0.6)
-                    axes.plot(curve.x[-1:], curve.y[-1:], color=look[norm].color, marker="x", markersize=6)
+                for points in (curve.points for curve in of_norm if curve.diverged):
+                    x, y = [*points], [*points.values()]
+                    axes.plot(x, y, color=look[norm].color, linewidth=0.6)
+                    axes.plot(x[-1:], y[-1:], color=look[norm].color, marker="x", markersize=6)
         heading = f"{PARTS[part]}, {source}" if theirs else PARTS[part]
         axes.set(title=heading, xlabel=of_source.over, ylabel=label if part == "train" else "")
         cut.append(_scale(axes))
@@ -124,7 +122,7 @@ def _scale(axes: Axes) -> bool:
 
     A linear y is cut if the first fifth of a long curve takes most of the range: that start is then left out.
     """
-    style.count_axis(axes.xaxis, 4)
+    style.count_axis(axes.xaxis)
     low, high = axes.dataLim.intervaly
     if style.log_axis(axes):
         return False

@@ -78,8 +78,7 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
 def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> style.NamedFigure | None:
     """Return effect and interval over seeds, one panel per task; None if none has two seeds at this scale."""
     evidence = claim_evidence(claim, scale, runs)
-    by_task = {task: evidence_by_seeds(claim, of_task) for task, of_task in evidence.items()}
-    looks = {task: pairs for task, pairs in by_task.items() if pairs}
+    looks = {task: pairs for task, of in evidence.items() if (pairs := evidence_by_seeds(claim, of))}
     if all(pairs[-1].scale != scale for pairs in looks.values()):
         return None
     better, worse = map(title, claim.norms(next(iter(looks))))
@@ -88,7 +87,7 @@ def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> s
     parts = "; ".join(f"{answer} on {listed(of_answer)}" for answer, of_answer in tasks.items() if of_answer)
     figure, grid = style.panels(len(looks), 1.75, f"{better} beside {worse}: {parts}")
     for (task, pairs), axes in zip(looks.items(), grid, strict=True):
-        metric = METRICS[evidence[task].norms[claim.norms(task)[0]].metric]
+        metric = METRICS[pairs[-1].sides[0].metric]
         _draw_looks(axes, pairs)
         axes.set(title=f"{title(task)}\n{SIZES[pairs[-1].scale]}", ylabel=f"lead, {metric.with_unit}")
     drawn = [both for pairs in looks.values() for both in pairs]

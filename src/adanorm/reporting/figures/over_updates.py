@@ -15,6 +15,7 @@ from adanorm.reporting.figures import style
 from adanorm.reporting.text import seeds
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]  # the observations of a norm, over its seeds
+BESIDE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
 
 
 @style.figure_style()
@@ -38,7 +39,7 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
             if line := _draw(axes, of_norm, quantity, look[norm]):
                 handles.setdefault(title(norm), line)
         axes.set(ylabel=quantity.label, xlabel="update")
-        style.count_axis(axes.xaxis, 4)
+        style.count_axis(axes.xaxis)
         if not (quantity.log and style.log_axis(axes)):
             axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
             axes.yaxis.set_major_formatter("{x:g}")
@@ -52,9 +53,6 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
     table = "The analysis's table says what each quantity is, and averages it over updates."
     caption = f"{about} Means over sites and seeds. {table}"
     return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
-
-
-BESIDE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
 
 
 def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: Quantity) -> str:

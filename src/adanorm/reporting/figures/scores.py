@@ -44,8 +44,9 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
         spread = table.variance(task).within
         for row, y in heights.items():
             if cell := ended.get((row, task)):
-                paper = cell.paper.value if cell.paper and table.is_compared(row, task) else None
-                _draw(axes, y, cell, paper, look[study.rows[row].norm], spread)
+                _draw(axes, y, cell, look[study.rows[row].norm], spread)
+                if cell.paper and cell.paper.value is not None and table.is_compared(row, task):
+                    axes.plot(cell.paper.value, y - 0.25, **style.PAPER)  # above the row: it hides no mean
         _label(axes, table, task, labels)
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(study.rows):
@@ -74,9 +75,7 @@ def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
     return heights, labels
 
 
-def _draw(
-    axes: Axes, y: float, cell: Cell, paper: float | None, look: style.NormStyle, spread: Spread | None
-) -> None:
+def _draw(axes: Axes, y: float, cell: Cell, look: style.NormStyle, spread: Spread | None) -> None:
     if cell.setback:
         axes.text(0.02, y, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
     if scores := [*drawn_scores(cell).values()]:
@@ -86,8 +85,6 @@ def _draw(
             axes.plot([mean - reach, mean + reach], [y, y], color=look.color)
         axes.plot(mean, y, color=look.color, marker=look.marker, markersize=4)
         axes.scatter(scores, [y + 0.17] * len(scores), s=5, color="0.45", linewidths=0)
-    if paper is not None:  # drawn above the row, so that it hides no mean
-        axes.plot(paper, y - 0.25, **style.PAPER)
 
 
 def _label(axes: Axes, table: Table, task: str, labels: Sequence[str]) -> None:
@@ -136,8 +133,8 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     figure, grid = style.panels(len(leagues), height, f"Norms that are told apart: {message}", across=3)
     for one, axes in zip(leagues, grid, strict=True):
         _draw_league(axes, one)
-    mean = {"marker": "D", "linestyle": ""}
-    style.legend_below(figure, {"mean": mean, "seed": style.SEED, "not told apart": BAR})
+    handles = {"mean": {"marker": "D", "linestyle": ""}, "seed": style.SEED, "not told apart": BAR}
+    style.legend_below(figure, handles)
     caption = (
         "Test scores of each norm, the best mean on top. The order is no rank: norms on one bar are not told"
         " apart. Pairs share seeds; p is corrected over the pairs of a task (Holm)."
@@ -177,10 +174,9 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         if (first := alike.setdefault((task, quantity), axes)) is not axes:
             axes.sharey(first)
         for norm, points in by_norm.items():
-            scores = {at: drawn_scores(cell, quantity) for at, (_, cell) in points.items() if cell}
-            handles[title(norm)] = style.seeds_line(
-                axes, {at: [*of.values()] for at, of in scores.items() if of}, look[norm]
-            )
+            scores = {at: drawn_scores(cell, quantity).values() for at, (_, cell) in points.items() if cell}
+            of_runs = {at: of_value for at, of_value in scores.items() if of_value}
+            handles[title(norm)] = style.seeds_line(axes, of_runs, look[norm])
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
                 if setback := _setback(row, cell):
@@ -235,25 +231,24 @@ def drawn_scores(cell: Cell, quantity: Quantity = "test") -> dict[int, float]:
 def _course(table: Table, panels: Mapping[Panel, Points]) -> str:
     """Return in words the norm that is ahead at every value, if any, and the norm whose mean moves most."""
     leaders: set[str] = set()
-    moves: dict[tuple[str, str], tuple[float, float]] = {}
+    means: dict[tuple[str, str], list[float]] = {}  # by norm and task
     for (task, *_), by_norm in panels.items():
         sign = table.metric_of(task).sign
-        means: dict[float, dict[str, float]] = {}
+        at_value: dict[float, dict[str, float]] = {}
         for norm, points in by_norm.items():
             for at, (_, cell) in points.items():
                 if cell and (drawn := drawn_scores(cell)):
-                    means.setdefault(at, {})[norm] = mean = fmean(drawn.values())
-                    low, high = moves.get((norm, task), (mean, mean))
-                    moves[norm, task] = min(low, mean), max(high, mean)
-        leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in means.values() if len(of) > 1}
-    if not moves:
+                    at_value.setdefault(at, {})[norm] = mean = fmean(drawn.values())
+                    means.setdefault((norm, task), []).append(mean)
+        leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in at_value.values() if len(of) > 1}
+    if not means:
         return f"{table.study.title}: no run has a score"
     leader = title(*leaders) if len(leaders) == 1 else "none"
     ahead = [f"{leader} is ahead throughout"] if leaders else []
-    (norm, task), ends = max(moves.items(), key=lambda entry: entry[1][1] - entry[1][0])
-    scores = " to ".join(map(table.metric_of(task).text, ends))
-    most = f"{title(norm)} moves the most, {scores} on {title(task)}"
-    return f"{table.study.title}: {'; '.join([*ahead, most])}"
+    (norm, task), most = max(means.items(), key=lambda entry: max(entry[1]) - min(entry[1]))
+    scores = " to ".join(map(table.metric_of(task).text, (min(most), max(most))))
+    moves = f"{title(norm)} moves the most, {scores} on {title(task)}"
+    return f"{table.study.title}: {'; '.join([*ahead, moves])}"
 
 
 def _label_setting(axes: Axes, table: Table, panel: Panel) -> None:

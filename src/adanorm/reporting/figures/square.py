@@ -25,15 +25,15 @@ DRAWN = [*CORNERS, "none"]
 @style.figure_style()
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None if no corner has runs."""
-    cells = {task: {arm: table.cells.get((arm, task)) for arm in DRAWN} for task in tasks_with_runs(table)}
-    drawn = {task: {a: drawn_scores(c) for a, c in of.items() if c} for task, of in cells.items()}
+    columns = {task: table.column(task) for task in tasks_with_runs(table)}
+    drawn = {task: {arm: drawn_scores(of[arm]) for arm in DRAWN if arm in of} for task, of in columns.items()}
     scores = {task: {arm: of_arm for arm, of_arm in of.items() if of_arm} for task, of in drawn.items()}
     maps = {task: of_task for task, of_task in scores.items() if of_task.keys() & {*CORNERS}}
     if not maps:
         return None
     figure, panels = style.panels(len(maps) + 1, 1.7, table.study.title, across=2)
     for (task, of_task), axes in zip(maps.items(), panels, strict=False):
-        _map(axes, of_task, {arm: "*" for arm, cell in cells[task].items() if cell and cell.setback})
+        _map(axes, of_task, {arm: "*" for arm, cell in columns[task].items() if cell.setback})
         without = f", no norm {fmean(of_task['none'].values()):.2f}" if "none" in of_task else ""
         axes.set(title=f"{table.column_title(task)}, {table.metric_of(task).axis}{without}")
     style.legend_below(figure, _through_layers(panels[-1], table))

@@ -3,8 +3,8 @@
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
@@ -42,6 +42,8 @@ STYLE = {
     "svg.fonttype": "none",  # text, not outlines: searchable, readable aloud, small
     "pdf.fonttype": 42,  # TrueType: journals refuse type 3
 }
+# For drawing and writing, as a decorator or in a block: this style, whatever the user's own settings.
+figure_style = partial(style.context, ["default", STYLE])
 
 
 class NormStyle(NamedTuple):
@@ -95,13 +97,6 @@ class NamedFigure(NamedTuple):
     figure: Figure
 
 
-@contextmanager
-def figure_style() -> Iterator[None]:
-    """Use the project's style for drawing and writing in a block, whatever the user's own settings."""
-    with style.context(["default", STYLE]):
-        yield
-
-
 def panels(
     count: int, height: float, message: str, *, across: int = 4, **options: Any
 ) -> tuple[Figure, list[Axes]]:
@@ -124,16 +119,16 @@ def norm_line(axes: Axes, points: Mapping[Any, float], look: NormStyle) -> Line2
     return line
 
 
-def seeds_line(axes: Axes, seeds: Mapping[float, Sequence[float]], look: NormStyle) -> Line2D:
+def seeds_line(axes: Axes, seeds: Mapping[float, Collection[float]], look: NormStyle) -> Line2D:
     """Draw the mean over seeds by x, in a band from the lowest to the highest seed; return the line."""
     lows, highs = ([*map(end, seeds.values())] for end in (min, max))
     axes.fill_between([*seeds], lows, highs, color=look.color, **BAND)
     return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, look)
 
 
-def count_axis(axis: Axis, most: int) -> None:
-    """Label an axis of updates or epochs with about `most` whole numbers, such as 400k."""
-    axis.set_major_locator(ticker.MaxNLocator(most, integer=True))
+def count_axis(axis: Axis) -> None:
+    """Label an axis of updates or epochs with about four whole numbers, such as 400k."""
+    axis.set_major_locator(ticker.MaxNLocator(4, integer=True))
     axis.set_major_formatter(ticker.EngFormatter(sep=""))
 
 

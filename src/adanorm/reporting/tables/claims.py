@@ -165,12 +165,11 @@ def _answer_row(one: TaskAnswer, mark: str = "") -> list[str]:
     about = [f"{title(one.task)} ({metric.label})", f"{SIZES[one.scale]}{mark}"]
     papers = "" if gap is None else f"{gap.value + 0.0:+.2f}"  # no -0.00
     comparison = one.comparison
+    if comparison is None and one.setback:
+        return [*about, "", f"not compared: {one.setback}", "", "", papers]
     if comparison is None:
         next_look = "" if one.next_look is None else f" of {one.next_look}"
-        seeds, why = f"{one.pairs}{next_look}", "no answer yet"
-        if one.setback:
-            seeds, why = "", f"not compared: {one.setback}"
-        return [*about, seeds, why, "", "", papers]
+        return [*about, f"{one.pairs}{next_look}", "no answer yet", "", "", papers]
     digits = comparison.digits
     lead = f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})"
     size = f"{comparison.size}, ±{comparison.margin:g} ({comparison.margin_interval.text(digits)})"

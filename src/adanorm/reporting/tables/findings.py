@@ -31,12 +31,12 @@ def findings_markdown(runs: str | None = None) -> str:
         analysis = spec.load_analysis(finding.analysis)
         grid = spec.analysis_grid(analysis, runs=runs)
         lines += ["", f"## {finding.text}", "", f"{finding.source}; `make analyse WHAT={analysis.name}`."]
-        labels = ("norm", *(quantity.label for quantity in analysis.shown), "verdict")
-        header, rows = (
-            (labels, _entries(finding, analysis, grid))
-            if finding.table
-            else (FINDING_COLUMNS, [_row(finding, row) for row in findings.compared(finding, analysis, grid)])
-        )
+        if finding.table:
+            header = ("norm", *(quantity.label for quantity in analysis.shown), "verdict")
+            rows = _entries(finding, analysis, grid)
+        else:
+            header = FINDING_COLUMNS
+            rows = [_row(finding, row) for row in findings.compared(finding, analysis, grid)]
         lines += ["", *(markdown_table(header, rows) if rows else ["Not run."])]
     return "\n".join([*lines, ""])
 

@@ -23,7 +23,7 @@ STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last ten
 def notes(table: Table) -> list[str]:
     """Return the notes of a table; docs/tables.md has those that hold for every table."""
     scale = f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"
-    parts = (_settings, _differences, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
+    parts = (_rows_and_columns, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
     folders = (folder for cell in table.cells.values() if cell for folder in cell.folders)
     elsewhere = origin_note(map(reader.record, folders))
     return [scale, *(line for part in parts for line in part(table)), *elsewhere]
@@ -56,8 +56,8 @@ def _name(name: str) -> str:
     return markdown(title(name))
 
 
-def _settings(table: Table) -> list[str]:
-    """Return why norms are undefined, and the settings of single columns."""
+def _rows_and_columns(table: Table) -> list[str]:
+    """Return why norms are undefined, the settings of single columns, and what difference rows are."""
     rows = table.study.rows
     reasons = dict.fromkeys(row.undefined for row in rows.values() if row.undefined)
     lines = [f"*undefined*: {markdown(reason)}." for reason in reasons]
@@ -66,12 +66,8 @@ def _settings(table: Table) -> list[str]:
         own = [f"{_name(label)} {markdown(', '.join(extra))}" for label, extra in of_rows.items() if extra]
         changed = ", ".join([markdown(", ".join(changes)), *own])
         lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers do not apply.")
-    return lines
-
-
-def _differences(table: Table) -> list[str]:
     text = "Difference rows are differences of the means above; `claims.md` compares norms on shared seeds."
-    return [text] if table.study.improvements else []
+    return [*lines, text] if table.study.improvements else lines
 
 
 def _paper(table: Table) -> list[str]:

@@ -37,9 +37,8 @@ def row(column: Agreement) -> list[str]:
 
 def reproducibility_csv(columns: Sequence[Agreement]) -> str:
     """Return the measures as CSV, to four decimals."""
-    names = "norms upheld ordered p_upheld spearman pearson variation"
     rows = []
     for column in columns:
         texts = ("" if n is None else n if isinstance(n, int) else f"{n:.4f}" for n in column[:8])
         rows.append([column.task or "all", "yes" if column.confirmed else "no", *texts])
-    return csv_text(["task", "confirmed", *names.split(), "own_upheld"], rows)
+    return csv_text(["task", "confirmed", *Agreement._fields[:8]], rows)

@@ -148,7 +148,7 @@ class Table:
     def best(self, task: str) -> str | None:
         """Return the row that is significantly better on a task than every other row; None if none is."""
         cells = [self.cells[norm, task] for norm in self.study.rows]
-        if any(c is None or len(c.by_seed) < len(c.results) or not c.scores for c in cells):
+        if any(cell is None or len(cell.by_seed) < len(cell.results) for cell in cells):
             return None
         return significantly_best(self.variance(task), preregistration().level)
 
