@@ -16,12 +16,12 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -40,49 +40,40 @@ KEPT_LINES = 40  # the last lines that a failed check printed
 Facts = dict[str, Any]
 
 
-class Check(NamedTuple):
-    """A measurement of scripts.gpu_measure with its arguments and number of processes, or another command."""
-
-    name: str
-    measure: Sequence[str] = ()
-    processes: int = 1
-    command: Sequence[str] = ()
-
-    def arguments(self) -> Sequence[str]:
-        """Return the command line."""
-        start = [sys.executable] if self.processes == 1 else torchrun(self.processes)
-        return self.command or (*start, "-m", "scripts.gpu_measure", *self.measure)
+def measurement(*arguments: str, processes: int = 1) -> list[str]:
+    """Return the command of a measurement of scripts.gpu_measure."""
+    start = [sys.executable] if processes == 1 else torchrun(processes)
+    return [*start, "-m", "scripts.gpu_measure", *arguments]
 
 
-def checks(devices: int) -> Iterator[Check]:
-    """Yield the checks, cheap and telling ones first; without a device only those that need none."""
+def checks(devices: int) -> dict[str, list[str]]:
+    """Return each check's command by name, cheap and telling ones first; those without a device if none."""
     if not devices:
-        yield Check("resume", ("resume", "rt", "scale=smoke", "model.dropout=0.3"))
-        return
-    yield from (Check(f"equality: {case}", ("equality", case)) for case in CASES)
-    yield Check("resume", ("resume", "de-en", "scale=paper", "updates=2"))
-    yield from (Check(f"speed: {task} fp32", ("speed", task, "fp32")) for task in TASKS)
+        return {"resume": measurement("resume", "rt", "scale=smoke", "model.dropout=0.3")}
     several = [count for count in (2, 4, 8, 16) if count < devices] + [devices] * (devices > 1)
+    commands = {f"equality: {case}": measurement("equality", case) for case in CASES}
+    commands["resume"] = measurement("resume", "de-en", "scale=paper", "updates=2")
+    commands |= {f"speed: {task} fp32": measurement("speed", task, "fp32") for task in TASKS}
     if several:
-        yield Check("ranks", ("ranks", "cuda", str(devices)))
-        yield Check("lost process", ("lost", "cuda"))
-        yield Check("all-reduce", ("allreduce",), devices)
+        commands["ranks"] = measurement("ranks", "cuda", str(devices))
+        commands["lost process"] = measurement("lost", "cuda")
+        commands["all-reduce"] = measurement("allreduce", processes=devices)
     for task, precision in product(TASKS, ("bf16", "tf32")):
-        yield Check(f"speed: {task} {precision}", ("speed", task, precision))
+        commands[f"speed: {task} {precision}"] = measurement("speed", task, precision)
     for count in several:
-        yield Check(f"speed: en-de bf16 on {count}", ("speed", "en-de", "bf16"), count)
-    norms = (sys.executable, "-m", "scripts.benchmarks.norms", "devices=cuda", "rounds=11")
-    yield Check("norms", command=(*norms, f"output={PROJECT / 'outputs' / 'gpu-check-norms'}"))
+        commands[f"speed: en-de bf16 on {count}"] = measurement("speed", "en-de", "bf16", processes=count)
+    norms = [sys.executable, "-m", "scripts.benchmarks.norms", "devices=cuda", "rounds=11"]
+    return commands | {"norms": [*norms, f"output={PROJECT / 'outputs' / 'gpu-check-norms'}"]}
 
 
-def run_check(check: Check, *, seconds: float) -> Facts:
+def run_check(name: str, command: Sequence[str], *, seconds: float) -> Facts:
     """Return a check's verdict (`ok`, `FAIL` or `skipped`), its seconds and what it measured or printed."""
-    facts: Facts = {"name": check.name}
+    facts: Facts = {"name": name}
     if seconds <= 0:
         return {**facts, "verdict": "skipped", "why": "no time is left: minutes=60 gives more"}
     started = time.monotonic()
     process = subprocess.Popen(
-        check.arguments(), cwd=PROJECT, text=True, start_new_session=True,
+        command, cwd=PROJECT, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={"OMP_NUM_THREADS": "1", **os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
@@ -161,18 +152,18 @@ def main(arguments: Sequence[str]) -> int:
     keys = parse_keys(arguments, DEFAULTS)
     end = time.monotonic() + 60 * whole_number("minutes", keys["minutes"])
     devices = usable_devices()
-    by_name = {check.name: check for check in checks(devices)}
-    chosen = [check for name, check in by_name.items() if name.startswith(keys["checks"])]
+    commands = checks(devices)
+    chosen = [name for name in commands if name.startswith(keys["checks"])]
     if not chosen:
-        raise ValueError(f"checks={keys['checks']}: no check begins so; choose from {', '.join(by_name)}")
+        raise ValueError(f"checks={keys['checks']}: no check begins so; choose from {', '.join(commands)}")
     output, content = Path(keys["output"]), {**machine(), "checks": list[Facts](), "verdict": list[str]()}
     output.parent.mkdir(parents=True, exist_ok=True)
-    for check in chosen:
-        facts = run_check(check, seconds=end - time.monotonic())
+    for name in chosen:
+        facts = run_check(name, commands[name], seconds=end - time.monotonic())
         content["checks"].append(facts)
         content["verdict"] = in_words(content["checks"])
         write_whole(output, (json.dumps(content, indent=1) + "\n").encode())
-        print(f"{check.name}: {facts['verdict']} {facts.get('why', '')}".rstrip(), flush=True)
+        print(f"{name}: {facts['verdict']} {facts.get('why', '')}".rstrip(), flush=True)
     print("\n".join([*content["verdict"], str(output)]))
     if not devices:
         print(f"gpu-check: {content['reason']}", file=sys.stderr)

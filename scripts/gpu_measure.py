@@ -110,9 +110,9 @@ def resume(task: str, *settings: str) -> Facts:
 def ranks(device: str, largest: str) -> Facts:
     """Return, by case, how far losses by 2, 1 and all processes in turn lie from those by one process."""
     with tempfile.TemporaryDirectory() as folder:
-        code = main(Path(folder), device, int(largest), tuple(CASES))
-        by_case = differences(Path(folder)) if code == 0 else {}
-    return {"ok": bool(by_case) and max(by_case.values()) < 1e-3, "differences": by_case}
+        main(Path(folder), device, int(largest), tuple(CASES))
+        by_case = differences(Path(folder))
+    return {"ok": max(by_case.values()) < 1e-3, "differences": by_case}
 
 
 def lost(device: str) -> Facts:

@@ -7,18 +7,16 @@ each number of processes in turn (`0.json`, `1.json`, `2.json`); the other is ne
 
 import json
 import os
-import signal
 import socket
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from unittest.mock import patch
 
 import torch
 import torch._dynamo  # DistributedDataParallel would import it in every process
+from torch.multiprocessing.spawn import start_processes
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
@@ -106,37 +104,17 @@ def free_port() -> int:
         return port
 
 
-def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> int:
-    """Train in 2, 1 and `largest` processes in turn; return the exit code, 0 if all ended well."""
+def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> None:
+    """Train in 2, 1 and `largest` processes in turn; raises torch's ProcessException if one of them fails."""
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
     # Loaded once, for all processes, with no GPU visible: a used GPU cannot be shared with a forked process,
     # and even counting GPUs, as fairseq does at import, may use them.
     with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
         loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
-    children = {fork(partial(work, rank, sizes, ports, loaded, folder, device)) for rank in range(max(sizes))}
-    while children:
-        child, status = os.wait()
-        children.remove(child)
-        if code := os.waitstatus_to_exitcode(status):  # the others would wait for it
-            for other in children:
-                os.kill(other, signal.SIGKILL)
-            return abs(code)
-    return 0
-
-
-def fork(job: Callable[[], None]) -> int:
-    """Return the id of a new process that does a job and exits, with code 0 only if it succeeded."""
-    if child := os.fork():
-        return child
-    code = 1
-    try:
-        job()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    os._exit(code)
+    arguments = (sizes, ports, loaded, folder, device)
+    start_processes(work, arguments, max(sizes), start_method="fork")  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
     _, folder, device, largest, *cases = sys.argv
-    sys.exit(main(Path(folder), device, int(largest), cases))
+    main(Path(folder), device, int(largest), cases)

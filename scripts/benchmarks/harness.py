@@ -12,13 +12,16 @@ import multiprocessing
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
+from unittest.mock import patch
 
 import torch
 
@@ -77,25 +80,20 @@ class Rounds(Generic[SideT]):
         return Spread.of([mine / theirs for mine, theirs in pairs])
 
 
-def order_of(sides: Sequence[SideT], round_: int) -> list[SideT]:
-    """Return the order of the sides in a round: each goes first in turn, so two go AB, BA, AB.
-
-    In a fixed order, caches and a machine that slows down would favor one side.
-    """
-    return [*sides[round_ % len(sides) :], *sides[: round_ % len(sides)]]
-
-
 def take_turns(sides: Mapping[SideT, Callable[[], float]], rounds: int, *, warm_up: int = 1) -> Rounds[SideT]:
     """Return what the sides spent in `rounds` rounds, after `warm_up` rounds that are not counted.
 
-    A side is called once per round and returns what it spent.
+    A side is called once per round and returns what it spent. Each goes first in turn, so two go AB, BA, AB:
+    in a fixed order, caches and a machine that slows down would favor one side.
     """
     spent: dict[SideT, list[float]] = {side: [] for side in sides}
+    order = deque(sides)
     for round_ in range(warm_up + rounds):
-        for side in order_of(list(sides), round_):
+        for side in order:
             amount = sides[side]()
             if round_ >= warm_up:
                 spent[side].append(amount)
+        order.rotate(-1)
     return Rounds(spent)
 
 
@@ -120,10 +118,7 @@ def timed(
 
 
 def flat(row: Row) -> dict[str, Any]:
-    """Return the CSV columns of a row, several for each spread.
-
-    Raises ValueError for a row with neither a spread nor a number of rounds.
-    """
+    """Return the CSV columns of a row that has a spread or a number of rounds; several for each spread."""
     columns: dict[str, Any] = {}
     spreads = {name: value for name, value in row.items() if isinstance(value, Spread)}
     for name, value in row.items():
@@ -131,8 +126,7 @@ def flat(row: Row) -> dict[str, Any]:
     for name, spread in spreads.items():
         if columns.setdefault("rounds", spread.rounds) != spread.rounds:
             columns[f"{name}_rounds"] = spread.rounds
-    if "rounds" not in columns:
-        raise ValueError(f"a row without rounds or spread: {row}")
+    assert "rounds" in columns, f"a row without rounds or spread: {row}"
     return columns
 
 
@@ -177,8 +171,7 @@ def run_benchmark(
     *,
     rounds: int,
     threads: int | None = 1,
-    output: str = "results/bench",
-    keys: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] = MappingProxyType({}),
     as_line: Callable[[Row], str] = _line,
 ) -> Path:
     """Measure as the command line says, write <output>/<name of the benchmark>.csv and return its path.
@@ -188,7 +181,7 @@ def run_benchmark(
     """
     name, about = Path(sys.argv[0]).stem, sys.modules["__main__"].__doc__
     used = threads or torch.get_num_threads()
-    defaults = {"rounds": str(rounds), "threads": str(used), "output": output, **(keys or {})}
+    defaults = {"rounds": str(rounds), "threads": str(used), "output": "results/bench", **keys}
     if {"-h", "--help"} & {*sys.argv[1:]}:
         print(f"{about}\nKeys: {' '.join(f'{key}={value}' for key, value in defaults.items())}")
         raise SystemExit(0)
@@ -211,17 +204,14 @@ def fresh_process(
 
     Variables in `environment` are set there, or unset where None: the C library reads some only at start.
     """
-    threads, before = torch.get_num_threads(), dict(os.environ)
-    changed = {**before, **(environment or {})}
-    os.environ.clear()
-    os.environ.update({name: value for name, value in changed.items() if value is not None})
-    try:
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, spawn, torch.set_num_threads, (threads,)) as process:
-            return process.submit(function, *arguments).result()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    changed = {**os.environ, **(environment or {})}
+    kept = {name: value for name, value in changed.items() if value is not None}
+    spawn, threads = multiprocessing.get_context("spawn"), torch.get_num_threads()
+    with (
+        patch.dict(os.environ, kept, clear=True),
+        ProcessPoolExecutor(1, spawn, torch.set_num_threads, (threads,)) as process,
+    ):
+        return process.submit(function, *arguments).result()
 
 
 def peak_mb() -> float:

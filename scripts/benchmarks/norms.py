@@ -9,7 +9,7 @@ norms. Ratios: seconds, ours : other's (`processor_to_layernorm`: of all threads
 
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -162,16 +162,16 @@ def _works(
         sides["authors"] = authors.reference
     works: dict[tuple[str, str], Work] = {}
     for side, norm in sides.items():
-        weights = list(norm.parameters()) if isinstance(norm, nn.Module) else []
-
-        def both(norm: Callable[[Tensor], Tensor] = norm, leaves: list[Tensor] = [x, *weights]) -> None:  # noqa: B006
-            torch.autograd.grad(norm(x), leaves, dz)
-
-        works[side, "forward"] = lambda norm=norm: norm(x)  # type: ignore[misc]
-        works[side, "both"] = both
+        leaves = [x, *(norm.parameters() if isinstance(norm, nn.Module) else ())]
+        works[side, "forward"] = partial(norm, x)
+        works[side, "both"] = partial(_forward_and_backward, norm, leaves, dz)
     z = torch.empty_like(x, requires_grad=False)
     works["copy", "both"] = lambda: z.copy_(x.detach())
     return works
+
+
+def _forward_and_backward(norm: Callable[[Tensor], Tensor], leaves: list[Tensor], dz: Tensor) -> None:
+    torch.autograd.grad(norm(leaves[0]), leaves, dz)
 
 
 def _factory(name: str, **choices: str) -> NormFactory:

@@ -38,6 +38,7 @@ def measure(options: Options) -> Iterator[Row]:
     """Yield one row per number of processes; the ratio is its time over the first row's."""
     keys = options.keys
     pairs = whole_number("pairs", keys["pairs"])
+    about = {"pairs": pairs, "tokenize": keys["tokenize"], "merges": keys["merges"]}
     settings = [f"data.tokenize={keys['tokenize']}", f"data.bpe_merges={int(keys['merges']) or 'null'}"]
     with tempfile.TemporaryDirectory() as name:
         folder, first = Path(name), 0.0
@@ -45,15 +46,10 @@ def measure(options: Options) -> Iterator[Row]:
         for count in (int(number) for number in keys["processes"].split(",")):
             seconds, shared, resident, cpu = _watched(folder / f"cache{count}", folder, settings, count)
             first = first or seconds
-            about = {
-                "pairs": pairs,
-                "tokenize": keys["tokenize"],
-                "merges": keys["merges"],
-                "processes": count,
-            }
             times = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1)}
             memory = {"memory_gb": round(shared / 1e9, 2), "resident_gb": round(resident / 1e9, 2)}
-            yield {**about, **times, **memory, "ratio": Spread.of([seconds / first])}
+            ratio = Spread.of([seconds / first])
+            yield {**about, "processes": count, **times, **memory, "ratio": ratio}
 
 
 def _write_corpus(folder: Path, pairs: int) -> None:

@@ -177,11 +177,10 @@ def checkout_of(baseline: str) -> Path:
 
 def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
     here = {**ARITHMETICS[options.keys["arithmetic"]], THREADS: options.keys["threads"]}
-    variables: dict[str, dict[str, str]] = {"here": here, "there": {}}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {
-            side: stack.enter_context(Child(path, settings, runs / side, **variables[side]))
+            side: stack.enter_context(Child(path, settings, runs / side, **(here if side == "here" else {})))
             for side, path in checkouts.items()
         }
         for child in children.values():

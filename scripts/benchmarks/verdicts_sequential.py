@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
-from adanorm.verdicts import sequential
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import seeds_needed
+from adanorm.verdicts.sequential import Looks, seeds_needed
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 from scripts.benchmarks.verdicts import NOISES, NORMS, Noise, Numbers
 
@@ -32,29 +31,13 @@ WIDE = 5.0  # a margin, in deviations, within which a few seeds can show a gap t
 EXAMPLE_ERRORS = (0.1, 0.3)
 
 
-class Looking(NamedTuple):
-    """The numbers of seeds at which a plan looks, the exponent of its spending, and the variance it reads.
-
-    `borrowed` are the degrees of freedom of the other norms' variance; 0: the comparison's own alone.
-    """
-
-    looks: tuple[int, ...]
-    spending: float
-    borrowed: float = 0.0
-
-
-def plans() -> dict[str, Looking]:
-    """Return the registered plans by name, and `fresh` also with a variance borrowed from other norms."""
+def plans() -> dict[str, Looks]:
+    """Return the looks of the registered plans by name."""
     registered = preregistration()
-    first, fresh = registered.stopping, registered.plans["fresh"]
-    return {
-        "first": Looking(first.looks, first.spending),
-        **{name: Looking(plan.looks, plan.spending) for name, plan in registered.plans.items()},
-        "fresh, borrowed variance": Looking(fresh.looks, fresh.spending, registered.prior_df_at_most),
-    }
+    return {name or "first": registered.looks_of(name) for name in (None, *registered.plans)}
 
 
-class Looks(NamedTuple):
+class Answers(NamedTuple):
     """The answers at every look of a plan, each (draws, looks)."""
 
     different: NDArray[np.bool_]
@@ -63,22 +46,30 @@ class Looks(NamedTuple):
 
 
 def looks(
-    scores: Numbers, margin: float, plan: Looking, *, step: float = 0.0, example_error: float = 0.0
-) -> Looks:
-    """Return the answers on the first two norms at every look, from scores (draws, norms, seeds)."""
-    level, seeds = preregistration().level, np.array(plan.looks)
-    levels = [sequential.Looks(plan.looks, plan.spending, level).levels(n) for n in plan.looks]
+    scores: Numbers,
+    margin: float,
+    plan: Looks,
+    *,
+    borrowed: float = 0.0,
+    step: float = 0.0,
+    example_error: float = 0.0,
+) -> Answers:
+    """Return the answers on the first two norms at every look, from scores (draws, norms, seeds).
+
+    `borrowed` are the degrees of freedom of the other norms' variance; 0: the comparison's own alone.
+    """
+    seeds, levels = np.array(plan.after), [plan.levels(count) for count in plan.after]
     gaps = scores[:, 1] - scores[:, 0]
     means, squares = ((gaps**power).cumsum(1)[:, seeds - 1] / seeds for power in (1, 2))
     own, df = np.maximum(0.0, squares - means**2) * seeds / 2, seeds - 1.0
-    if plan.borrowed:
+    if borrowed:
         residual, residual_df = _residual(scores, seeds)
-        own += (residual - own) * plan.borrowed / (residual_df - df)
-        df = df + plan.borrowed
+        own += (residual - own) * borrowed / (residual_df - df)
+        df = df + borrowed
     variances = np.maximum(2 * own / df, max(step**2 / 6, 1e-18))
     errors = np.hypot(np.sqrt(variances / seeds), example_error)
     bounds, reaches = (t.isf(part / 2, df) * errors for part in np.array(levels).T)
-    return Looks(np.abs(means) > bounds, means > bounds, np.abs(means) + reaches < margin)
+    return Answers(np.abs(means) > bounds, means > bounds, np.abs(means) + reaches < margin)
 
 
 def _residual(scores: Numbers, seeds: NDArray[np.int_]) -> tuple[Numbers, Numbers]:
@@ -96,8 +87,8 @@ def sequential_plan(
     *,
     draws: int,
     margin: float,
-    plan: Looking | None = None,
-    seed: int = 1,
+    plan: Looks | None = None,
+    borrowed: float = 0.0,
     example_error: float = 0.0,
 ) -> dict[str, float]:
     """Return the shares of a plan's answers, and its seeds, where the true gap is `gap`; default: first plan.
@@ -107,15 +98,15 @@ def sequential_plan(
     `or_planned`: different at a look, or in a fixed plan read first on the planned seeds. Test examples
     (`example_error`) move the gaps of all seeds alike.
     """
-    plan = plan or plans()["first"]
-    random = np.random.default_rng((seed, round(100 * gap)))
-    scores = np.array([noise.draw(random, plan.looks[-1], gap) for _ in range(draws)])
+    plan = plan or preregistration().looks_of(None)
+    random = np.random.default_rng((1, round(100 * gap)))
+    scores = np.array([noise.draw(random, plan.after[-1], gap) for _ in range(draws)])
     scores[:, 1] += example_error * random.standard_normal((draws, 1))
-    answers = looks(scores, margin, plan, step=noise.step, example_error=example_error)
+    answers = looks(scores, margin, plan, borrowed=borrowed, step=noise.step, example_error=example_error)
     gaps = scores[:, 1] - scores[:, 0]
     ends = answers.different | answers.equivalent
     ended, last = ends.any(1), (np.arange(draws), ends.argmax(1))
-    seeds = np.where(ended, np.array(plan.looks)[last[1]], plan.looks[-1])
+    seeds = np.where(ended, np.array(plan.after)[last[1]], plan.after[-1])
     equivalent = ended & answers.equivalent[last]
     better = ended & ~equivalent & answers.above[last]
     ever = answers.different.any(1)
@@ -154,21 +145,23 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield one row per plan, noise, true gap and margin."""
-    shares = partial(sequential_plan, draws=options.rounds)
-    for plan_name, plan in plans().items():
+    """Yield one row per plan, noise, true gap and margin; `fresh` comes again with a borrowed variance."""
+    cases = [(name, plan, 0.0) for name, plan in plans().items()]
+    cases.append(("fresh, borrowed variance", plans()["fresh"], preregistration().prior_df_at_most))
+    for plan_name, plan, borrowed in cases:
+        shares = partial(sequential_plan, draws=options.rounds, plan=plan, borrowed=borrowed)
         for name, noise in LOOKED_AT.items():
             unit = float(noise.spreads[:2].mean())
             gaps = (0.0, 0.5, 0.75, 1.0, 1.5) if name == "normal" else (0.0, 1.0)
             for gap, margin in [*((gap, 1.0) for gap in gaps), (WIDE, WIDE)]:
                 row = {"plan": plan_name, "noise": name, "gap_in_sd": gap, "margin_in_sd": margin}
-                row |= shares(noise, gap * unit, margin=margin * unit, plan=plan)
+                row |= shares(noise, gap * unit, margin=margin * unit)
                 is_planned = plan_name == "first" and name == "normal" and margin < WIDE
                 yield row | (saved(row, gap, margin) if is_planned else {}) | {"rounds": options.rounds}
         for error in EXAMPLE_ERRORS:
             row = {"plan": plan_name, "noise": f"normal, and of examples {error:g}"}
             row |= {"gap_in_sd": 0.0, "margin_in_sd": WIDE}
-            row |= shares(LOOKED_AT["normal"], 0.0, margin=WIDE, plan=plan, example_error=error)
+            row |= shares(LOOKED_AT["normal"], 0.0, margin=WIDE, example_error=error)
             yield row | {"rounds": options.rounds}
 
 

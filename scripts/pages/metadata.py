@@ -90,12 +90,11 @@ def ro_crate(results: Path) -> dict[str, Any]:
         "isBasedOn": {"@id": PAPER},
         "hasPart": [{"@id": part} for part in parts],
     }
-    entities = (
-        (mit, "CreativeWork", "MIT License"),
-        (authors, "Organization", "The authors of the AdaNorm reproduction suite"),
-        (PAPER, "ScholarlyArticle", TITLE),
-    )
-    others = [{"@id": id_, "@type": kind, "name": name} for id_, kind, name in entities]
+    others = [
+        {"@id": mit, "@type": "CreativeWork", "name": "MIT License"},
+        {"@id": authors, "@type": "Organization", "name": "The authors of the AdaNorm reproduction suite"},
+        {"@id": PAPER, "@type": "ScholarlyArticle", "name": TITLE},
+    ]
     graph = [crate, whole, *others, *map(_part, parts)]
     return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph}
 

@@ -50,10 +50,10 @@ def update_norm_guide(
 def _times(path: Path) -> dict[str, str]:
     """Return one line per norm on its time beside LayerNorm's, from the benchmark's CSV."""
     cases: dict[str, list[str]] = {}
-    for row in _rows(path) if path.exists() else ():
+    for row in _rows(path):
         ratio = f"{float(row['to_layernorm']):.2f} at ({row['rows']}, {row['features']})"
-        team = row.get("threads", "1")
-        cases.setdefault(row["norm"], []).append(ratio if team == "1" else f"{ratio} with {team} threads")
+        team = "" if row["threads"] == "1" else f" with {row['threads']} threads"
+        cases.setdefault(row["norm"], []).append(f"{ratio}{team}")
     about = "time, forward and backward, as a multiple of LayerNorm's"
     return {norm: f"{about}: {', '.join(ratios)}" for norm, ratios in cases.items()}
 
@@ -98,9 +98,8 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
     plan = preregistration().plan_of(task, table.study.scale)
     if preregistration().margin(task, "test", plan) is None or not {norm, BASELINE} <= cells.keys():
         return None
-    return pair(
-        Evidence(task, table.study.scale, "test", cells, variance_of(cells), plan=plan), norm, BASELINE
-    )
+    records = Evidence(task, table.study.scale, "test", cells, variance_of(cells), plan=plan)
+    return pair(records, norm, BASELINE)
 
 
 def guide(tables: Mapping[str, Table]) -> str:

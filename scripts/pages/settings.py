@@ -1,7 +1,7 @@
 """The reference of the settings, from the sections of the configuration: values and default of each."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, get_args
 
 from adanorm.config.experiment import Experiment
@@ -43,11 +43,11 @@ def sections() -> Iterator[tuple[str, type[Config]]]:
                 yield name, kind
 
 
-def _table(prefix: str, section: type[Config], skip: set[str] | None = None) -> list[str]:
+def _table(prefix: str, section: type[Config], skip: Collection[str] = ()) -> list[str]:
     schema = section.model_json_schema()
     rows = []
     for name, part in schema["properties"].items():
-        for key, inner in (_nested(schema, part) or {"": part}).items() if name not in (skip or ()) else ():
+        for key, inner in (_nested(schema, part) or {"": part}).items() if name not in skip else ():
             default = f"`{json.dumps(inner['default'])}`" if "default" in inner else ""
             setting = ".".join(filter(None, [f"{prefix}{name}", key]))
             rows.append([f"`{setting}`", _values(inner).replace("|", "\\|"), default])

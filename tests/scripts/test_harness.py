@@ -25,9 +25,8 @@ BENCH = PROJECT / "results" / "bench"
 
 def test_sides_take_turns_in_going_first_and_warm_up_rounds_do_not_count() -> None:
     clock = count()  # a side says when it was called
-    rounds = harness.take_turns({"A": lambda: next(clock), "B": lambda: next(clock)}, 2, warm_up=1)
-    assert rounds.spent == {"A": [3, 4], "B": [2, 5]}, "AB, BA, AB"
-    assert ["".join(harness.order_of("ABC", round_)) for round_ in range(4)] == ["ABC", "BCA", "CAB", "ABC"]
+    rounds = harness.take_turns(dict.fromkeys("ABC", lambda: next(clock)), 3, warm_up=1)
+    assert rounds.spent == {"A": [5, 7, 9], "B": [3, 8, 10], "C": [4, 6, 11]}, "ABC, BCA, CAB, ABC"
 
 
 def test_a_ratio_is_the_median_of_the_ratios_of_rounds_and_not_the_ratio_of_medians() -> None:
@@ -51,11 +50,9 @@ def test_every_row_of_the_file_says_spread_rounds_threads_and_processor(tmp_path
         assert row["processor"]
 
 
-def test_ratios_of_other_rounds_say_so_and_a_row_without_rounds_is_refused() -> None:
+def test_ratios_of_other_rounds_say_so() -> None:
     row = harness.flat({"ratio": harness.Spread.of([1.0, 2.0]), "memory_ratio": harness.Spread.of([1.0])})
     assert (row["rounds"], row["memory_ratio_rounds"]) == (2, 1)
-    with pytest.raises(ValueError, match="without rounds or spread"):
-        harness.flat({"what": "a", "ratio": 0.5})
 
 
 @pytest.mark.parametrize("argument", ["round=3", "--rounds", "rounds"])
@@ -149,6 +146,7 @@ def test_a_checkout_against_itself_makes_the_same_updates_and_scores() -> None:
         ({"baseline": "0"}, "baseline=0: must be"),
         ({"arithmetic": "exact"}, "arithmetic=exact: must be portable, mkl, onednn, or"),
         ({"tasks": "rt,none"}, "tasks=none: choose from rt, sst5"),
+        ({"norm": "adanrom"}, "unknown norm 'adanrom': choose from"),
     ],
 )
 def test_a_mistake_is_named_before_any_work(keys: dict[str, str], message: str) -> None:
@@ -156,20 +154,9 @@ def test_a_mistake_is_named_before_any_work(keys: dict[str, str], message: str) 
         measured(keys)
 
 
-@pytest.mark.parametrize(
-    ("code", "settings", "message"),
-    [
-        # Nothing to import there: Python looks further, and may find the package elsewhere.
-        (None, ["task=rt", "scale=smoke"], r"its process imports|No module named"),
-        (PROJECT, ["task=rt", "scale=smoke", "norm=adanrom"], "unknown norm 'adanrom': choose from"),
-    ],
-    ids=["other code", "unknown norm"],
-)
-def test_a_process_that_cannot_be_set_up_says_why(
-    code: Path | None, settings: list[str], message: str, tmp_path: Path
-) -> None:
+def test_a_process_that_imports_other_code_is_refused(tmp_path: Path) -> None:
     with (
-        Child(code or tmp_path, settings, tmp_path / "runs") as child,
-        pytest.raises(ValueError, match=message),
+        Child(tmp_path, ["task=rt", "scale=smoke"], tmp_path / "runs") as child,
+        pytest.raises(ValueError, match=r"its process imports|No module named"),  # Python looks further
     ):
         child.wait()

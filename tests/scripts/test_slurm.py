@@ -69,13 +69,11 @@ def test_a_job_near_its_time_limit_goes_back_into_the_queue(name: str, tmp_path:
     assert not (tmp_path / "too-late").exists()
 
 
-SCRIPT = PROJECT / "scripts" / "regenerate"
-
-
 def test_regenerate_is_bash_with_a_help_and_refuses_an_argument_before_any_work() -> None:
-    subprocess.run(["bash", "-n", SCRIPT], check=True)
+    script = PROJECT / "scripts" / "regenerate"
+    subprocess.run(["bash", "-n", script], check=True)
     helped, refused = (
-        subprocess.run([SCRIPT, word], capture_output=True, text=True, check=False, timeout=60)
+        subprocess.run([script, word], capture_output=True, text=True, check=False, timeout=60)
         for word in ("--help", "tables")
     )
     assert (helped.returncode, refused.returncode) == (0, 2)
