@@ -58,12 +58,12 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
             models.setdefault(f"adanorm-suite/{name}", {}).setdefault(result.seed, (record, result))
     files: dict[str, bytes] = {}
     for model, by_seed in models.items():
-        seed_runs = [*by_seed.values()]
+        (record, first), *_ = seed_runs = [*by_seed.values()]
         if any(result.test for _, result in seed_runs):
             values = _evaluations(model, seed_runs)
-            file, content = f"data/{seed_runs[0][1].task}/{model}/{uuid.uuid4()}.json", as_json(values)
+            file, content = f"data/{first.task}/{model}/{uuid.uuid4()}.json", as_json(values)
             if form == "model-card":
-                values = _card(values, seed_runs[0][0].identity["data"]["reader"])
+                values = _card(values, record.identity["data"]["reader"])
                 front = yaml.safe_dump(values, sort_keys=False)
                 file, content = f"{model}/README.md", f"---\n{front}---\n\n# {model}\n".encode()
             schema_type(SCHEMAS[form]).checked(values, f"{model}: ")

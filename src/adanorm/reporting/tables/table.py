@@ -177,7 +177,7 @@ class Table:
         if gap := published_gap(task, *norms):
             numbers = [number.text for norm in norms if (number := published(task, norm))]
             theirs = f"{gap.value + 0:+.{max(len(text.partition('.')[2]) for text in numbers)}f}"
-        return ours, theirs if self.shows_paper else ""
+        return ours, theirs
 
 
 def origins(one: reader.Record) -> list[str]:
