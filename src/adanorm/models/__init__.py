@@ -12,7 +12,6 @@ from adanorm.models.norm_sites import PlacedNorms
 
 def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
     """Return the model of a configuration, with weights from torch's generator; the data decide `sizes`."""
-    build = resolve_name(MODELS[type(settings)])
-    model: nn.Module = build(make_norm, settings, **sizes)
+    model = resolve_name(MODELS[type(settings)])(make_norm, settings, **sizes)
     replace_layers(model)
     return model

@@ -102,12 +102,12 @@ def advance(states: States, s: int, action: int, label: int) -> None:
 
 
 @cached_njit
-def write_positions(states: States, s: int, out: Numbers) -> None:
-    """Write the positions that give Chen and Manning's features (2014, section 3.1) into `out` (18,).
+def write_features(states: States, s: int, sentences: Sentences, first_label: int, out: Numbers) -> None:
+    """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,).
 
-    They are the stack's first three and the buffer's first three. Then, for each of the stack's first two:
-    the leftmost, rightmost, second leftmost and second rightmost child, the leftmost child of the leftmost
-    and the rightmost child of the rightmost.
+    They are those of Chen and Manning's positions (2014, section 3.1): the stack's first three and the
+    buffer's first three. Then, for each of the stack's first two: the leftmost, rightmost, second leftmost
+    and second rightmost child, the leftmost child of the leftmost and the rightmost child of the rightmost.
     """
     start = states.starts[s]
     for i in range(3):
@@ -119,13 +119,6 @@ def write_positions(states: States, s: int, out: Numbers) -> None:
             out[6 + 2 * row + i] = states.children[row, start + out[i]]
         out[14 + i] = states.children[_LEFTMOST, start + out[6 + i]]
         out[16 + i] = states.children[_RIGHTMOST, start + out[8 + i]]
-
-
-@cached_njit
-def write_features(states: States, s: int, sentences: Sentences, first_label: int, out: Numbers) -> None:
-    """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,)."""
-    write_positions(states, s, out)
-    start = states.starts[s]
     for i in range(LABELLED if first_label else 0):
         label = states.labels[start + out[WORDS - LABELLED + i]]
         out[2 * WORDS + i] = first_label + label
@@ -188,13 +181,11 @@ def follow(
     `gold` holds the positions of heads (P,) and the labels (P,), numbered from 1.
     """
     (heads, labels), (inputs, targets) = gold, steps
-    waiting = np.zeros(len(heads), dtype=np.int64)
-    for s in range(len(states.front)):
-        for position in range(states.starts[s] + FIRST_WORD, states.starts[s + 1]):
-            waiting[states.starts[s] + heads[position]] += 1
-    step = 0
+    waiting, step = np.zeros(len(heads), dtype=np.int64), 0
     for s in range(len(states.front)):
         start = states.starts[s]
+        for position in range(start + FIRST_WORD, states.starts[s + 1]):
+            waiting[start + heads[position]] += 1
         while not is_done(states, s):
             write_features(states, s, sentences, first_label, inputs[step])
             action = oracle(states, s, heads, waiting)

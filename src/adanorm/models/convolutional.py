@@ -35,8 +35,6 @@ class MnistCnn(nn.Module):
         for index, channels in enumerate(settings.channels):
             self.convs.append(nn.Conv2d(channels_in, channels, kernel_size))
             side -= kernel_size - 1
-            if side < 2:
-                raise ValueError(f"model.kernel_size={kernel_size}: leaves no image to pool in layer {index}")
             dims = {"all": channels * side * side, "channels": channels, "width": side}
             add_norms(dims[self.norm_axes], after=f"convs.{index}")
             side, channels_in = side // 2, channels
@@ -56,8 +54,7 @@ class MnistCnn(nn.Module):
         x = x.flatten(1)
         if self.hidden is not None:
             x = self._activated(self.hidden(x), len(self.convs))
-        logits: Tensor = self.output(x)
-        return logits
+        return self.output(x)
 
     def _activated(self, x: Tensor, index: int) -> Tensor:
         """Return a layer's units, (B, H) or (B, C, H, W), after norms and ReLU; the latter are pooled."""
@@ -73,10 +70,9 @@ class MnistCnn(nn.Module):
 def _normalized(norm: nn.Module, x: Tensor, axes: str) -> Tensor:
     """Return x normalized in its shape: (B, H) over H, or (B, C, H, W) over the chosen axes."""
     if x.dim() == 2 or axes == "width":
-        over_last_axis: Tensor = norm(x)
-        return over_last_axis
+        return norm(x)
     rows = x.permute(0, 2, 3, 1)
-    z: Tensor = norm(rows) if axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
+    z = norm(rows) if axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
     return z.permute(0, 3, 1, 2)
 
 
@@ -120,5 +116,4 @@ class Vgg(nn.Module):
         for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = _normalized(norm, conv(x), self.norm_axes)
             x = F.relu(_pooled(x) if index in self._closing else x)  # pooling first, as in MnistCnn
-        logits: Tensor = self.output(x.flatten(1))
-        return logits
+        return self.output(x.flatten(1))

@@ -31,7 +31,7 @@ def build(
     if settings.share_embeddings == "all" and source != target:
         raise ValueError("model.share_embeddings=all needs data.joined_dictionary=true")
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    model: nn.Module = _transformer().build_model(_arguments(settings), task)
+    model = _transformer().build_model(_arguments(settings), task)
     replace_norms(model, make_norm)
     initialize(model, settings.init)
     place_norms(model, settings.position, settings.post_layers)
@@ -61,8 +61,7 @@ def _transformer() -> Any:
                 x, *_ = layer(x, encoded, padding, self_attn_mask=later)
             if decoder.layer_norm is not None:
                 x = decoder.layer_norm(x)
-            logits: Tensor = decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
-            return logits
+            return decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
 
         def encode(self, source: Tensor, padding: Tensor | None) -> Tensor:
             """Return the encoded source (S, B, H) of ids (B, S)."""
@@ -74,8 +73,7 @@ def _transformer() -> Any:
                 x = layer(x, encoder_padding_mask=padding)
             if self.encoder.layer_norm is not None:
                 x = self.encoder.layer_norm(x)
-            encoded: Tensor = x
-            return encoded
+            return x
 
         def start_beams(self, source: Tensor) -> Beams:
             """Return the state from which `extend_beams` decodes source ids (B, S)."""
@@ -92,8 +90,7 @@ def _transformer() -> Any:
                 x, *_ = layer(x, beams.encoded, beams.padding, beams)
             if decoder.layer_norm is not None:
                 x = decoder.layer_norm(x)
-            logits: Tensor = decoder.output_layer(x[0]).float()
-            return logits.view(*words.shape[:2], -1)
+            return decoder.output_layer(x[0]).float().view(*words.shape[:2], -1)
 
     return Transformer
 
@@ -128,8 +125,7 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
         if hasattr(module, "normalized_shape") or is_norm(module):
             shape = shape_of(module)
             if shape is None or len(shape) != 1:
-                kind = type(module).__name__
-                raise ValueError(f"{site}: {kind} is no norm of rows that could be replaced")
+                raise ValueError(f"{site}: {type(module).__name__} is no norm of rows that could be replaced")
             model.set_submodule(site, make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES))
     return model
 
@@ -137,16 +133,12 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
 def initialize(model: nn.Module, rule: str) -> None:
     """Draw the weights of a model's linear layers anew; biases are 0.
 
-    `km` is Kaiming uniform with a = sqrt 5, torch's default. `xavier` is Xavier uniform, with gain 1/sqrt 2
-    for queries, keys and values. `released` is the effect of the authors' `--init_method km`: `km` in the
-    attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
+    `km` is torch's default. `released` is the effect of the authors' `--init_method km`: `km` in attention,
+    `xavier` in feed-forward layers. Embeddings stay N(0, 1/d).
     """
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for name, module in model.named_modules():
-        if not isinstance(module, nn.Linear):
-            continue
         # fairseq ties the output projection to the embedding, or draws it N(0, 1/d).
-        if id(module.weight) in embeddings or "output_projection" in name:
+        if not isinstance(module, nn.Linear) or "output_projection" in name:
             continue
         if rule == "km" or (rule == "released" and "attn" in name):
             nn.init.kaiming_uniform_(module.weight, a=5**0.5)
@@ -212,9 +204,7 @@ def _attention() -> Any:
                 return self._extend(query, key, key_padding_mask, options["incremental_state"]), None
             # fairseq's own code serves any option that is set, also `need_weights`, which is set by default.
             if any(option not in (None, False) for option in {"need_weights": True, **options}.values()):
-                masks = {"key_padding_mask": key_padding_mask, "attn_mask": attn_mask}
-                result: tuple[Tensor, Tensor | None] = super().forward(query, key, value, **masks, **options)
-                return result
+                return super().forward(query, key, value, key_padding_mask, attn_mask=attn_mask, **options)
             projections = (self.q_proj, query), (self.k_proj, key), (self.v_proj, value)
             q, k, v = (
                 projection(x).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
@@ -222,14 +212,13 @@ def _attention() -> Any:
             )
             mask, p = _mask(key_padding_mask, attn_mask, query), self.dropout_module.p
             mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p if self.training else 0.0)
-            output: Tensor = self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2))
-            return output, None
+            return self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2)), None
 
         def _extend(self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams) -> Tensor:
             """Return the result (1, B*K, H) for the newest words (1, B*K, H) of the beams as queries."""
 
             def projected(layer: nn.Module, x: Tensor) -> Tensor:
-                split: Tensor = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
+                split = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
                 return split.transpose(1, 2)
 
             mask = None if padding is None else ~padding[:, None, None]
@@ -242,8 +231,7 @@ def _attention() -> Any:
                     beams[self] = projected(self.k_proj, x), projected(self.v_proj, x)
                 k, v = beams[self]
             mixed = F.scaled_dot_product_attention(projected(self.q_proj, newest), k, v, mask)
-            output: Tensor = self.out_proj(mixed.transpose(1, 2).reshape_as(newest))
-            return output
+            return self.out_proj(mixed.transpose(1, 2).reshape_as(newest))
 
     return Attention
 

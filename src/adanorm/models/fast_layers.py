@@ -21,8 +21,7 @@ def usable(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
 
 
-# PyTorch has a copy of oneDNN but multiplies float32 matrices by MKL. On one core of an AMD EPYC with Zen 5
-# MKL makes 85 GFLOP/s, oneDNN 170. `products` chooses the library for each processor.
+# PyTorch has a copy of oneDNN but multiplies float32 matrices by MKL; `products` says which is faster here.
 WORTHWHILE = 2**20  # multiplications; for fewer, oneDNN's call takes longer than MKL's product
 
 
@@ -31,7 +30,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     is_worthwhile = x.numel() * len(weight) >= WORTHWHILE
     if not (is_worthwhile and usable(x) and _is_onednns()):
         return F.linear(x, weight, bias)
-    y: Tensor = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+    y = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], len(weight))
 
 
@@ -67,13 +66,12 @@ def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return y
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def _is_onednns() -> bool:
-    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return available and bool(torch.backends.mkldnn.enabled) and products() == "onednn"
+    onednn: Any = torch.backends.mkldnn
+    return onednn.is_available() and onednn.enabled and products() == "onednn"
 
 
 WHOLE = 2**32  # the threshold of probability 1
@@ -89,8 +87,7 @@ class Dropout(nn.Dropout):
         if not (self.training and 0 < self.p < 1 and MISSING["cpu"] is None and usable(x)):
             return F.dropout(x, self.p, self.training)
         key = int(torch.empty((), dtype=torch.int64).random_())
-        y: Tensor = _Dropout.apply(x, self.p, key)  # type: ignore[no-untyped-call]
-        return y
+        return _Dropout.apply(x, self.p, key)  # type: ignore[no-untyped-call]
 
 
 class _Dropout(torch.autograd.Function):
@@ -101,10 +98,8 @@ class _Dropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
-        p, key = ctx.settings
-        if torch.is_grad_enabled():  # a second derivative may follow
-            return _Dropout.apply(grad, p, key), None, None  # type: ignore[no-untyped-call]
-        return _dropped(grad, p, key), None, None
+        dropped = _Dropout.apply if torch.is_grad_enabled() else _dropped  # a second derivative may follow
+        return dropped(grad, *ctx.settings), None, None
 
 
 def _dropped(x: Tensor, p: float, key: int) -> Tensor:
@@ -138,8 +133,7 @@ def sum_rows(rows: Tensor, indices: Tensor) -> Tensor:
     """Return sum_f rows[indices[b, f]] (B, H) for rows (P, H) and indices (B, F)."""
     if not usable(rows):
         return F.embedding_bag(indices, rows, mode="sum")
-    sums: Tensor = _RowSums.apply(rows, indices)  # type: ignore[no-untyped-call]
-    return sums
+    return _RowSums.apply(rows, indices)  # type: ignore[no-untyped-call]
 
 
 class _RowSums(torch.autograd.Function):

@@ -15,10 +15,9 @@ ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh, "c
 
 
 class TransitionParser(nn.Module):
-    """Hidden layers over concatenated embeddings, with a norm before each activation or after it.
+    """Hidden layers over concatenated embeddings, with norms around each activation, as in MnistCnn.
 
-    They map features to the scores of actions, like Chen & Manning 2014. `norm_position` is `pre`, `post`
-    (behind the activation) or `sandwich` (one norm on either side).
+    They map features to the scores of actions, like Chen & Manning 2014.
     """
 
     def __init__(
@@ -59,8 +58,7 @@ class TransitionParser(nn.Module):
             elif self.position == "sandwich":
                 x = self.output_norms[index](x)
             x = self.dropout(x)
-        logits: Tensor = self.output(x)
-        return logits
+        return self.output(x)
 
     def _products(self, features: Tensor) -> Tensor:
         """Return the first layer's sums (B, H) by one product for each distinct pair (feature, id).
@@ -104,5 +102,4 @@ class DeepLinear(nn.Module):
         """Return predictions (B, outputs) for inputs (B, inputs)."""
         for linear, norm in zip(self.linears[:-1], self.norms, strict=True):
             x = norm(linear(x))
-        predictions: Tensor = self.linears[-1](x)
-        return predictions
+        return self.linears[-1](x)

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeVar
 
 from torch import nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import Sites
 from adanorm.norms import LayerNorm, MakeNorm, Norm, NormFactory, norm_factory
-
-M = TypeVar("M", bound=nn.Module)
 
 
 class PlacedNorms:
@@ -45,8 +42,8 @@ class PlacedNorms:
 
 
 def build_with_norms(
-    build: Callable[[PlacedNorms], M], make_norm: MakeNorm, placement: str | Sequence[str]
-) -> tuple[M, PlacedNorms]:
+    build: Callable[[PlacedNorms], nn.Module], make_norm: MakeNorm, placement: str | Sequence[str]
+) -> tuple[nn.Module, PlacedNorms]:
     """Return the model that `build` makes with a PlacedNorms, and that PlacedNorms.
 
     A norm that lives in a layer is attached to the layer before its site, after those weights are drawn.

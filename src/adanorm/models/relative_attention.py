@@ -25,8 +25,7 @@ def relative_attention(
     not see key j, and must be true at every later key, j > i + S - T. Scores are computed for one chunk of
     heads at a time and again in the backward pass, so none is kept. Differentiable once.
     """
-    result: Tensor = _RelativeAttention.apply(query, key, value, distance, u, v, forbidden)  # type: ignore[no-untyped-call]
-    return result
+    return _RelativeAttention.apply(query, key, value, distance, u, v, forbidden)  # type: ignore[no-untyped-call]
 
 
 class _RelativeAttention(torch.autograd.Function):

@@ -87,7 +87,7 @@ class ResidualLayer(nn.Module):
         if sites.output:
             result = self.get_submodule(f"{name}_output_norm")(result, rows)
         skipped = x if self.placement.skip_scale == 1 else self.placement.skip_scale * x
-        total: Tensor = skipped + self.dropout(result)
+        total = skipped + self.dropout(result)
         return norm(total, rows) if sites.after else total
 
     def in_heads(self, part: str, x: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -104,11 +104,7 @@ class ResidualLayer(nn.Module):
 
 
 def draw_deepnorm(layers: nn.ModuleList) -> None:
-    """Redraw the weights of layers whose placement has an `init_gain`, by DeepNorm's rule; biases stay.
-
-    Wang et al. 2022, figure 2: Xavier's normal distribution. Its gain is their beta for values, attention's
-    output and the feed-forward network, and 1 for queries and keys.
-    """
+    """Redraw the weights of layers with an `init_gain`, by DeepNorm's rule (Wang et al. 2022, figure 2)."""
     for layer in layers:
         assert isinstance(layer, ResidualLayer)
         if (gain := layer.placement.init_gain) is None:

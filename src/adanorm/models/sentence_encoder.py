@@ -54,12 +54,10 @@ class EncoderLayer(ResidualLayer):
         query, key, value = (self.in_heads(part, x, words) for part, x in zip(PARTS, projected, strict=True))
         dropout, mask = self.attention_dropout if self.training else 0.0, words[:, None, None]
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
-        return output
+        return self.attention_output(mixed.transpose(1, 2).flatten(2))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.ffn_output(F.relu(self.ffn_input(x)))
-        return output
+        return self.ffn_output(F.relu(self.ffn_input(x)))
 
 
 class SentenceEncoder(nn.Module):
@@ -99,8 +97,7 @@ class SentenceEncoder(nn.Module):
             pooled = x.masked_fill(~words[:, :, None], -torch.inf).amax(1)
         else:
             pooled = (x * words[:, :, None]).sum(1) / words.sum(1, keepdim=True).clamp(min=1)
-        logits: Tensor = self.output(self.dropout(pooled))
-        return logits
+        return self.output(self.dropout(pooled))
 
 
 def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:

@@ -3,7 +3,7 @@
 B streams, T bytes per segment, M remembered positions, H features.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -18,7 +18,6 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
 
-Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 Memory = list[Tensor]  # earlier inputs of each layer, (B, up to M, H)
 INIT_STD = 0.02
 BYTES = 256
@@ -34,7 +33,7 @@ class Layer(ResidualLayer):
     ) -> None:
         super().__init__()
         self.placement, self.heads, dim = stack[index], settings.heads, settings.dim
-        self.attention: Attention = relative_attention
+        self.attention = relative_attention
         inner = settings.heads * settings.head_dim
         self.query = nn.Linear(dim, inner, bias=False)
         self.key_value = nn.Linear(dim, 2 * inner, bias=False)
@@ -64,12 +63,10 @@ class Layer(ResidualLayer):
         )
         distance = self.distance(encoding).unflatten(1, (self.heads, -1)).transpose(0, 1)
         mixed = self.attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
-        output: Tensor = self.attention_output(mixed.transpose(1, 2).flatten(2))
-        return output
+        return self.attention_output(mixed.transpose(1, 2).flatten(2))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.ffn_output(self.dropout(F.relu(self.ffn_input(x))))
-        return output
+        return self.ffn_output(self.dropout(F.relu(self.ffn_input(x))))
 
 
 class TransformerXl(nn.Module):

@@ -56,5 +56,4 @@ class VisionTransformer(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, classes) for images (B, 1 or 3, side, side)."""
-        logits: Tensor = self.vit(images.expand(-1, 3, -1, -1))
-        return logits
+        return self.vit(images.expand(-1, 3, -1, -1))

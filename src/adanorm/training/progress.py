@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from typing import Self
+from contextlib import AbstractContextManager
 
 from tqdm import tqdm
 
@@ -28,7 +28,7 @@ def planned_updates(settings: TrainingConfig, epoch_batches: int) -> int:
     return min(limit for limit in limits if limit is not None)
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """A table of evaluations. Between them a terminal shows a bar, and a log gets a row every half minute."""
 
     def __init__(self, settings: TrainingConfig, epoch_batches: int, metric: str, *, shown: bool) -> None:
@@ -84,9 +84,6 @@ class Progress:
             return "-"
         seconds = (time.monotonic() - started) / (update - first) * (self._updates - update)
         return in_words(seconds / 3600)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
