@@ -59,8 +59,7 @@ def _transformer() -> Any:
             later = decoder.buffered_future_mask(x)
             for layer in decoder.layers:
                 x, *_ = layer(x, encoded, padding, self_attn_mask=later)
-            if decoder.layer_norm is not None:
-                x = decoder.layer_norm(x)
+            x = x if decoder.layer_norm is None else decoder.layer_norm(x)
             return decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
 
         def encode(self, source: Tensor, padding: Tensor | None) -> Tensor:
@@ -71,9 +70,7 @@ def _transformer() -> Any:
             x = x.transpose(0, 1)
             for layer in self.encoder.layers:
                 x = layer(x, encoder_padding_mask=padding)
-            if self.encoder.layer_norm is not None:
-                x = self.encoder.layer_norm(x)
-            return x
+            return x if self.encoder.layer_norm is None else self.encoder.layer_norm(x)
 
         def start_beams(self, source: Tensor) -> Beams:
             """Return the state from which `extend_beams` decodes source ids (B, S)."""
@@ -88,8 +85,7 @@ def _transformer() -> Any:
             x = decoder.embed_scale * decoder.embed_tokens(words[..., -1].flatten()[None]) + position
             for layer in decoder.layers:
                 x, *_ = layer(x, beams.encoded, beams.padding, beams)
-            if decoder.layer_norm is not None:
-                x = decoder.layer_norm(x)
+            x = x if decoder.layer_norm is None else decoder.layer_norm(x)
             return decoder.output_layer(x[0]).float().view(*words.shape[:2], -1)
 
     return Transformer

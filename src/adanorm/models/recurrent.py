@@ -6,8 +6,7 @@ gate's H features are a row of their own, with their own norm. The bias is added
 therefore cannot remove it.
 
 One step is one product and a dozen small operations. torch.nn.LSTM's loop is compiled, which is impossible
-with norms in the gates. On a busy CPU torch's LSTM was 3 times as fast with 128 features, 2 times with 256,
-and equally fast with 1,024 (`python -m scripts.benchmarks.recurrent`).
+with norms in the gates (`results/bench/recurrent.csv` has the speed of both).
 """
 
 from collections.abc import Callable, Sequence
