@@ -1,15 +1,19 @@
-"""Small networks of every model section, for tests of their norms and settings."""
+"""Small networks of every model section, for tests of their norms and settings; and those of smoke runs."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from adanorm.config.compose import compose_experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms, build_with_norms
 from adanorm.norms import NormChoice, norm_factory
+from adanorm.runs.setup import prepare
+from adanorm.tasks.base import TrainingTask
 
+Kind = TypeVar("Kind", bound=TrainingTask)
 RESIDUAL = {"layers": 2, "dim": 16, "heads": 2, "ffn_dim": 24, "dropout": 0.0}
 NO_DROPOUT = {f"{of}_dropout": 0.0 for of in ("input", "hidden", "output", "weight")}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -31,9 +35,9 @@ OF_DATA = {
 SECTIONS = {section.model_fields["name"].annotation.__args__[0]: section for section in MODELS}  # type: ignore[union-attr]
 
 
-def placed(norm: str = "layernorm", placement: str | Sequence[str] = "all", **params: Any) -> PlacedNorms:
+def placed(norm: str = "layernorm", placement: str | Sequence[str] = "all") -> PlacedNorms:
     """Return the make_norm of a norm by its name."""
-    return PlacedNorms(norm_factory(NormChoice(norm, params)), placement)
+    return PlacedNorms(norm_factory(NormChoice(norm)), placement)
 
 
 def network(
@@ -45,3 +49,10 @@ def network(
     make_norm = norm_factory(NormChoice(norm, {"groups": 2} if norm == "groupnorm" else {}))
     torch.manual_seed(0)
     return build_with_norms(lambda placed: build_model(section, placed, **sizes), make_norm, placement)
+
+
+def smoke_run(kind: type[Kind], *overrides: str) -> tuple[Kind, Any]:
+    """Return the task of a run at smoke scale and its model, with initial weights, in evaluation mode."""
+    prepared = prepare(compose_experiment(["scale=smoke", "device=cpu", *overrides]))
+    assert isinstance(prepared.task, kind)
+    return prepared.task, prepared.model.eval()

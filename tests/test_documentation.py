@@ -37,12 +37,10 @@ FEWER = {"1,2,3": "1,2"}  # seeds
 
 def documented() -> list[str]:
     """Return the commands in the shell blocks of the pages, each once, without comments."""
-    lines: dict[str, None] = {}
-    for page in PAGES:
-        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-            for line in block.replace("\\\n", " ").splitlines():
-                lines.setdefault(re.sub(r"\s+#.*$", "", line).strip())
-    return [line for line in lines if line]
+    text = "\n".join(page.read_text() for page in PAGES)
+    blocks = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    lines = (re.sub(r"\s+#.*$", "", line).strip() for line in blocks.replace("\\\n", " ").splitlines())
+    return list(dict.fromkeys(filter(None, lines)))
 
 
 @cache

@@ -14,8 +14,8 @@ from adanorm.data.treebanks.conll import read_sample
 from adanorm.data.treebanks.encoding import Numbers, Vocabulary
 from adanorm.data.treebanks.trees import Tree, is_projective, problem
 from adanorm.models import arc_standard
-from adanorm.models.arc_standard import SHIFT
-from adanorm.tasks.parsing import transitions
+from adanorm.models.arc_standard import States
+from adanorm.tasks.parsing import transitions, width
 from tests import plain_parser
 from tests.networks import network
 from tests.trees import projective
@@ -23,24 +23,21 @@ from tests.trees import projective
 LABELS = ("subj", "obj", "det")
 
 
+def arcs(states: States) -> list[tuple[list[int], list[int]]]:
+    """Return the heads and label numbers of each sentence."""
+    words = [slice(start + 2, end) for start, end in pairwise(states.starts.tolist())]
+    return [((states.heads[part] - 1).tolist(), states.labels[part].tolist()) for part in words]
+
+
 def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
     """Return for each tree the heads and label numbers that the oracle's actions build."""
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
-    heads, labels = vocabulary.gold(trees)
-    states = arc_standard.first_states(vocabulary.encode(trees).starts)
-    built = []
-    for s, (start, end) in enumerate(pairwise(states.starts.tolist())):
-        waiting = np.bincount(start + heads[start + 2 : end], minlength=len(heads))
-        for _ in range(2 * (end - start - 2)):
-            action = arc_standard.oracle(states, s, heads, waiting)
-            assert arc_standard.allowed(states, s, action)
-            head, dependent = arc_standard.arc(states, s, action)
-            if action != SHIFT:
-                waiting[start + head] -= 1
-            arc_standard.advance(states, s, action, labels[start + dependent])
-        assert arc_standard.is_done(states, s)
-        built.append(((states.heads[start + 2 : end] - 1).tolist(), states.labels[start + 2 : end].tolist()))
-    return built
+    sentences, count = vocabulary.encode(trees), 2 * sum(map(len, trees))
+    states = arc_standard.first_states(sentences.starts)
+    steps = np.empty((count, width(vocabulary)), np.int32), np.empty(count, np.int16)
+    numbers = vocabulary.kinds, vocabulary.first_label
+    arc_standard.follow(states, sentences, vocabulary.gold(trees), *numbers, steps)
+    return arcs(states)
 
 
 @settings(max_examples=60)
@@ -62,33 +59,25 @@ def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
         assert tuple(heads) == tree.heads
 
 
+@pytest.mark.parametrize("factor", [1.0, math.nan, -math.inf])
 @settings(max_examples=40)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(1, 3))
-def test_any_scores_end_in_projective_trees_of_one_root(lengths: list[int], seed: int, kinds: int) -> None:
+def test_any_scores_end_in_projective_trees_of_one_root(
+    factor: float, lengths: list[int], seed: int, kinds: int
+) -> None:
     random = np.random.default_rng(seed)
     states = arc_standard.first_states(np.cumsum([0, *(length + 2 for length in lengths)]))
     going: Numbers = np.arange(len(lengths))
     steps = 0
     while len(going):
-        scores = random.normal(size=(len(going), 1 + 2 * kinds)).astype(np.float32)
-        going = arc_standard.advance_best(states, going, scores, kinds)
+        scores = factor * random.random((len(going), 1 + 2 * kinds))
+        going = arc_standard.advance_best(states, going, scores.astype(np.float32), kinds)
         steps += 1
     assert steps == 2 * max(lengths)
-    for start, end in pairwise(states.starts.tolist()):
-        heads = (states.heads[start + 2 : end] - 1).tolist()
+    for heads, labels in arcs(states):
         assert problem(heads) is None
         assert is_projective(heads)
-        assert set(states.labels[start + 2 : end]) <= set(range(1, kinds + 1))
-
-
-@pytest.mark.parametrize("score", [math.nan, -math.inf])
-def test_nan_and_infinite_scores_end_in_trees_too(score: float) -> None:
-    states = arc_standard.first_states(np.array([0, 3, 9]))
-    going: Numbers = np.arange(2)
-    while len(going):
-        going = arc_standard.advance_best(states, going, np.full((len(going), 7), score, np.float32), 3)
-    for start, end in pairwise(states.starts.tolist()):
-        assert problem((states.heads[start + 2 : end] - 1).tolist()) is None
+        assert set(labels) <= set(range(1, kinds + 1))
 
 
 @settings(max_examples=40)

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm import tasks
-from adanorm.config.compose import compose_experiment
 from adanorm.config.placements import POSITIONS, deepnorm, deepnorm_of_pair, placements
 from adanorm.models.sentence_encoder import PADDING, sinusoids
 from adanorm.models.transformer_xl import distance_encoding
-from tests.networks import network, placed
+from adanorm.tasks.translation import Translation
+from tests.networks import network, smoke_run
 from tests.plain_attention import straightforward
 
 Function = Callable[[Tensor], Tensor]
@@ -222,11 +221,8 @@ def test_mix_is_post_in_a_quarter_of_the_layers_by_default() -> None:
 @pytest.mark.needs("fairseq")
 @pytest.mark.parametrize("position", ["mix", "deepnorm"])
 def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
-    run = compose_experiment(
-        ["task=de-en", "scale=smoke", "model.layers=2", f"model.norm_position={position}"]
-    )
-    task = tasks.build(run)
-    model = task.build_model(placed()).eval()
+    settings = "model.layers=2", f"model.norm_position={position}"
+    task, model = smoke_run(Translation, "task=de-en", *settings)
     seen: dict[str, tuple[Tensor, Tensor]] = {}
     for name, module in model.named_modules():
         if name.endswith(("layer_norm", "fc1", "fc2", "layers.0", "layers.1")):

@@ -30,10 +30,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def text(streams: int = 3, time: int = 12) -> Tensor:
-    return torch.randint(256, (streams, time), generator=torch.Generator().manual_seed(1))
-
-
+TEXT = torch.randint(256, (3, 12), generator=torch.Generator().manual_seed(1))
 TORCHS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
@@ -55,13 +52,13 @@ def as_torchs(cell: str, layer: Any) -> Any:
 def test_the_network_equals_torchs_layers_in_one_segment_or_several(cell: str, length: int) -> None:
     model, _ = built(cell, "none")
     states = 2 * LAYERS[cell].STATES
-    x = F.embedding(text(), model.embedding.weight).transpose(0, 1)
+    x = F.embedding(TEXT, model.embedding.weight).transpose(0, 1)
     for layer in model.layers:
         x, _ = as_torchs(cell, layer)(x)
     expected = (x @ model.embedding.weight.T + model.output_bias).transpose(0, 1)
     memory: list[Tensor] = []
     parts = []
-    for segment in torch.split(text(), length, 1):
+    for segment in torch.split(TEXT, length, 1):
         logits, memory = model(segment, memory)
         parts.append(logits)
         assert len(memory) == states
@@ -108,7 +105,7 @@ def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
         model.get_submodule(site).register_forward_hook(
             lambda _, inputs, __, site=site: counts.update([(site, inputs[0].flatten(0, -2).shape[0])])
         )
-    model(text(), [])
+    model(TEXT, [])
     return counts
 
 
@@ -132,13 +129,13 @@ def test_norms_that_are_one_function_share_a_call(cell: str, expected: dict[tupl
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_shared_call_gives_what_one_call_per_gate_gives(cell: str) -> None:
     model, _ = built(cell, "adanorm")
-    together, _ = model(text(), [])
+    together, _ = model(TEXT, [])
     apart, placed = built(cell, "adanorm")
     for site in placed.swapped:
         norm = apart.get_submodule(site)
         norm.register_buffer("own", torch.zeros(1))  # a buffer of its own keeps it from sharing calls
     assert len(calls(apart, placed.swapped)) == len(placed.swapped)
-    torch.testing.assert_close(apart(text(), [])[0], together, rtol=0, atol=1e-12)
+    torch.testing.assert_close(apart(TEXT, [])[0], together, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -158,9 +155,9 @@ def test_globs_choose_gates_and_no_gate_closes_a_stack(cell: str) -> None:
 def test_no_step_depends_on_a_later_one_or_on_another_stream(cell: str, norm: str) -> None:
     model, _ = built(cell, norm)
     model.eval()
-    changed = text()
+    changed = TEXT.clone()
     changed[1, 7] = (changed[1, 7] + 1) % 256
-    before, after = (model(segment, [])[0] for segment in (text(), changed))
+    before, after = (model(segment, [])[0] for segment in (TEXT, changed))
     assert torch.equal(before[:, :7], after[:, :7])
     assert not torch.equal(before[1, 7:], after[1, 7:])
     torch.testing.assert_close(before[[0, 2]], after[[0, 2]], rtol=0, atol=1e-12)
@@ -169,7 +166,7 @@ def test_no_step_depends_on_a_later_one_or_on_another_stream(cell: str, norm: st
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_batch_may_be_empty(cell: str) -> None:
     model, _ = built(cell, "adanorm")
-    logits, memory = model(text()[:0], [])
+    logits, memory = model(TEXT[:0], [])
     logits.sum().backward()
     assert logits.shape == (0, 12, 256)
     assert all(len(state) == 0 for state in memory)
@@ -190,14 +187,14 @@ def test_dropped_recurrent_weights_are_drawn_once_per_segment() -> None:
     model, _ = built("gru", "none", weight_dropout=0.5, layers=1)
     (layer,) = model.layers
     torch.manual_seed(5)
-    first, _ = model(text(), [])
+    first, _ = model(TEXT, [])
     torch.manual_seed(5)
     weight = F.dropout(layer.hidden_weight, 0.5)
-    again, _ = model.eval()(text(), [])
+    again, _ = model.eval()(TEXT, [])
     assert not torch.equal(first, again)
     with torch.no_grad():
         layer.hidden_weight.copy_(weight)
-    torch.testing.assert_close(model(text(), [])[0], first)
+    torch.testing.assert_close(model(TEXT, [])[0], first)
 
 
 def test_weights_are_drawn_within_torchs_bounds() -> None:

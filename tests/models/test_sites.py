@@ -1,21 +1,21 @@
 """Where norms sit, counted at run time, and as the sections of models declare it."""
 
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 from pkgutil import resolve_name
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
-from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
-from adanorm.models.norm_sites import PlacedNorms, build_with_norms, compatible_norm
+from adanorm.models.norm_sites import build_with_norms, compatible_norm
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
-from adanorm.tasks.base import TrainingTask
+from adanorm.runs.setup import prepare
 from tests.conftest import Smoke
 from tests.networks import network
 
@@ -135,12 +135,6 @@ def test_a_norm_is_refused_with_the_reason_where_it_is_undefined() -> None:
     compatible_norm(compose_experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"]))
 
 
-def built(run: Experiment, norm: str) -> tuple[TrainingTask, nn.Module, PlacedNorms]:
-    torch.manual_seed(0)
-    task = tasks.build(run)
-    return task, *build_with_norms(task.build_model, norm_factory(NormChoice(norm)), "all")
-
-
 def test_every_model_section_has_a_class_and_a_task(smoke: Smoke) -> None:
     assert all(callable(resolve_name(path)) for path in MODELS.values())
     assert {type(smoke(f"task={task}").model) for task in choices("task")} == set(MODELS)
@@ -151,7 +145,7 @@ def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: 
     has_axes = hasattr(smoke(f"task={task}").model, "norm_axes")
     for axes in (["model.norm_axes=all"], ["model.norm_axes=channels"]) if has_axes else ([],):
         run = smoke(f"task={task}", *axes)
-        loaded, model, placed = built(run, "layernorm")
+        _, _, loaded, model, placed = prepare(run)
         shapes: list[torch.Size] = []
         for site in placed.swapped:
             model.get_submodule(site).register_forward_hook(lambda _, x, __, to=shapes: to.append(x[0].shape))
@@ -166,8 +160,6 @@ def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: 
 @pytest.mark.parametrize("task", choices("task"))
 def test_weightnorm_finds_a_layer_before_its_site_where_the_section_says_so(smoke: Smoke, task: str) -> None:
     run = smoke(f"task={task}")
-    if run.model.sites().after_layers:
-        assert built(run, "weightnorm")
-    else:
-        with pytest.raises(ValueError, match="none has a layer of its own before it"):
-            built(run, "weightnorm")
+    refused = pytest.raises(ValueError, match="none has a layer of its own before it")
+    with nullcontext() if run.model.sites().after_layers else refused:
+        build_with_norms(tasks.build(run).build_model, norm_factory(NormChoice("weightnorm")), "all")

@@ -11,12 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from adanorm.config.compose import compose_experiment
 from adanorm.models import build_model
 from adanorm.models import relative_attention as module
-from adanorm.models.norm_sites import build_with_norms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import distance_encoding
-from adanorm.norms import norm_factory
 from tests.defined import norms_of
-from tests.networks import network
+from tests.networks import network, placed
 from tests.plain_attention import straightforward
 
 CPU = torch.device("cpu")
@@ -120,9 +118,7 @@ def test_an_update_at_the_papers_size_starts_few_kernels(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
     run = compose_experiment(["task=enwik8", "norm=layernorm", "scale=paper"])
     with torch.device("meta"):
-        model, _ = build_with_norms(
-            lambda make_norm: build_model(run.model, make_norm), norm_factory(run.norm.choice), "all"
-        )
+        model = build_model(run.model, placed())
         batch, time, memory = 22, 512, 512
         segment = torch.zeros(batch, time, dtype=torch.long)
         remembered = [torch.zeros(batch, memory, 512) for _ in range(12)]

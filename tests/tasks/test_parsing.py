@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ import torch
 from conllu import parse_incr
 from torch.nn import functional as F
 
-from adanorm import tasks
 from adanorm.cli.parse import fill, sentence_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS
@@ -30,17 +29,13 @@ from tests import plain_parser
 from tests.conftest import Command
 from tests.data.sections import write_splits
 from tests.data.treebanks.test_conll import UD
-from tests.networks import placed
+from tests.networks import smoke_run
 from tests.trees import projective
 
 LABELS = ("nsubj", "nsubj:pass", "obj", "root")
 
 
-def built(*overrides: str) -> tuple[Parsing, torch.nn.Module]:
-    task = tasks.build(compose_experiment(["task=ptb", "scale=smoke", "norm=layernorm", *overrides]))
-    assert isinstance(task, Parsing)
-    torch.manual_seed(0)
-    return task, task.build_model(placed()).eval()
+built = partial(smoke_run, Parsing, "task=ptb")
 
 
 def ud_tree(count: int, seed: int) -> Tree:
@@ -142,14 +137,6 @@ def test_a_validation_loss_is_the_mean_over_transitions_in_any_batches(tmp_path:
     with torch.inference_mode():
         mean = F.cross_entropy(model(transitions.inputs).double(), transitions.targets.long()).item()
     assert task.evaluate(model, "valid").metrics["loss"] == pytest.approx(mean, rel=1e-5)
-
-
-def test_batches_of_an_epoch_hold_every_transition_once() -> None:
-    task, _ = built()
-    rows = [tuple(row) for batch in task.train_batches(3) for row in batch.inputs.tolist()]
-    steps = (plain_parser.transitions(tree, task.vocabulary) for tree in task.trees["train"])
-    assert sorted(rows) == sorted(tuple(ids) for ids, _ in chain(*steps))
-    assert rows != [tuple(row) for batch in task.train_batches(4) for row in batch.inputs.tolist()]
 
 
 def test_training_starts_from_given_vectors(tmp_path: Path) -> None:

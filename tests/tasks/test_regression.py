@@ -1,25 +1,17 @@
 """The deep linear network's least squares, against numpy's and torch's own."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-from adanorm import tasks
-from adanorm.config.compose import compose_experiment
 from adanorm.data.synthetic import linear_map
-from adanorm.models.feed_forward import DeepLinear
 from adanorm.tasks.regression import Regression
-from tests.networks import placed
+from tests.networks import smoke_run
 
-
-def built(norm: str, *overrides: str) -> tuple[Regression, DeepLinear]:
-    task = tasks.build(compose_experiment(["task=gaussian", "scale=smoke", f"norm={norm}", *overrides]))
-    assert isinstance(task, Regression)
-    torch.manual_seed(0)
-    model = task.build_model(placed(norm))
-    assert isinstance(model, DeepLinear)
-    return task, model.eval()
+built = partial(smoke_run, Regression, "task=gaussian")
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
@@ -34,7 +26,7 @@ def test_the_targets_are_a_linear_map_of_the_inputs_and_noise_of_the_set_size(no
 
 
 def test_the_splits_share_one_map_and_no_example() -> None:
-    task, _ = built("none", "data.train_size=100", "data.valid_size=50", "data.test_size=30")
+    task, _ = built("data.train_size=100", "data.valid_size=50", "data.test_size=30")
     assert task.sizes == {"train": 100, "valid": 50, "test": 30}
     train, test = task.splits["train"], task.splits["test"]
     solution = torch.linalg.lstsq(train.inputs, train.targets).solution
@@ -47,7 +39,7 @@ def test_the_splits_share_one_map_and_no_example() -> None:
 def test_the_network_is_the_product_of_its_matrices_with_a_norm_after_all_but_the_last(
     norm: str, layers: int
 ) -> None:
-    task, model = built(norm, f"model.layers={layers}")
+    task, model = built(f"norm={norm}", f"model.layers={layers}")
     x = inputs = task.splits["test"].inputs
     *weights, last = [linear.get_parameter("weight").T for linear in model.linears]
     for weight in weights:
@@ -57,7 +49,7 @@ def test_the_network_is_the_product_of_its_matrices_with_a_norm_after_all_but_th
 
 
 def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None:
-    task, model = built("adanorm", "data.batch_size=24")
+    task, model = built("norm=adanorm", "data.batch_size=24")
     test = task.splits["test"]
     expected = F.mse_loss(model(test.inputs), test.targets)
     batches = [test.batch(indices) for indices in test.order(None)]
@@ -78,7 +70,7 @@ def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
     spreads = {}
     for init in ("xavier", "default"):
         sizes = "model.layers=25", "model.dim=256", "data.inputs=256"
-        task, model = built("none", *sizes, f"model.init={init}")
+        task, model = built("norm=none", *sizes, f"model.init={init}")
         spreads[init] = model(task.splits["test"].inputs).std().item()
     assert 0.1 < spreads["xavier"] < 10
     assert spreads["default"] < 1e-3

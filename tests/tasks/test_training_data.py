@@ -10,10 +10,9 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import NormChoice, norm_factory
 from adanorm.tasks import build
 from tests.data.sections import write_splits
+from tests.networks import placed
 
 
 def task_of(*overrides: str) -> Any:
@@ -103,7 +102,7 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
     assert order(task, 0) == order(clean, 0)
 
     torch.manual_seed(0)
-    model = task.build_model(PlacedNorms(norm_factory(NormChoice("layernorm")), "all")).eval()
+    model = task.build_model(placed()).eval()
     batch = task.splits["train"].batch(np.flatnonzero(wrong.numpy()))
     predicted = model(batch.inputs).argmax(1)
     expected = {

@@ -3,7 +3,6 @@
 The meta device stands for a GPU: its tensors have no values, so whatever would wait for one raises an error.
 """
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import islice
 from typing import Any
@@ -12,13 +11,12 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batches
 from adanorm.norms import NORMS
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.training.optimizer import make_optimizer
+from tests.conftest import Smoke
 
-Smoke = Callable[..., Experiment]
 META = torch.device("meta")
 TASKS = ["mnist", "cifar10", "rt", "ptb", "gaussian", "enwik8", "enwik8-lstm"]
 WITHOUT = {"powernorm": ["norm.params.warmup=0"]}  # its first batches are counted on the device

@@ -13,14 +13,7 @@ from torch import nn
 
 from adanorm.config.paths import PROJECT
 from adanorm.runs.setup import prepare, start_trainer
-from adanorm.training.distributed import (
-    World,
-    init_distributed,
-    is_lost_process_error,
-    share,
-    ties_rows,
-    wrap,
-)
+from adanorm.training.distributed import World, is_lost_process_error, share, ties_rows, wrap
 from scripts.processes import CASES, differences
 from tests.conftest import Smoke
 
@@ -75,11 +68,3 @@ def test_a_lost_process_is_distinguished_from_other_errors_and_a_lone_run_loses_
     assert all(is_lost_process_error(error, World(0, 2)) for error in lost)
     assert not any(is_lost_process_error(error, World(0, 2)) for error in others)
     assert not any(is_lost_process_error(error, World(0, 1)) for error in (*lost, *others))
-
-
-def test_a_process_that_torchrun_did_not_start_is_alone_and_writes_the_records() -> None:
-    with init_distributed(torch.device("cpu")) as world:
-        assert world == World(rank=0, size=1)
-        assert world.is_main
-        assert not World(1, 2).is_main
-        assert not dist.is_initialized()

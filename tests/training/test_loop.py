@@ -3,8 +3,6 @@
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import TextExamples
 from adanorm.norms import BatchNorm
 from adanorm.runs.setup import prepare, start_trainer
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -367,19 +364,6 @@ def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) ->
     assert rows["bf16"][-1]["train_loss"] == pytest.approx(rows["fp32"][-1]["train_loss"], rel=0.05)
 
 
-def test_the_order_of_evaluation_batches_changes_nothing(smoke: Smoke) -> None:
-    trainer = start(smoke())
-    task = trainer.task
-    assert isinstance(task, Classification)
-    trainer.model.eval()
-    whole = task.evaluate(trainer.model, "test")
-    assert isinstance(task.splits["test"], TextExamples)
-    task.splits.examples["test"] = replace(task.splits["test"], batch_tokens=13)
-    small = task.evaluate(trainer.model, "test")
-    assert small.outputs == whole.outputs
-    assert small.metrics == pytest.approx(whole.metrics)
-
-
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 9))
 def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, after: int, rows: int) -> None:
     whole = torch.arange(rows)[:, None] * torch.ones(1, 3)
@@ -445,21 +429,17 @@ def test_no_more_items_than_asked_for_are_ready_ahead() -> None:
     assert threads() == []
 
 
-def test_no_thread_is_left_where_training_is_interrupted(smoke: Smoke, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_thread_makes_batches_ahead_until_training_is_interrupted(
+    smoke: Smoke, tmp_path: Path, count: int
+) -> None:
     def interrupted(row: Row) -> None:
+        assert len(threads()) == (1 if count else 0)
         raise KeyboardInterrupt
 
-    trainer = start(smoke("task=mnist"), ahead=2)
+    trainer = start(smoke("task=mnist"), ahead=count)
     with pytest.raises(KeyboardInterrupt), Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
         trainer.train(tmp_path / "c.pt", interrupted, progress)
-    assert threads() == []
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_there_is_a_thread_only_if_batches_are_made_ahead(smoke: Smoke, count: int) -> None:
-    with closing(start(smoke(), ahead=count).batches()) as batches:
-        next(batches)
-        assert len(threads()) == (1 if count else 0)
     assert threads() == []
 
 
