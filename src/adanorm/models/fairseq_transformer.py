@@ -129,8 +129,9 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
 def initialize(model: nn.Module, rule: str) -> None:
     """Draw the weights of a model's linear layers anew; biases are 0.
 
-    `km` is torch's default. `released` is the effect of the authors' `--init_method km`: `km` in attention,
-    `xavier` in feed-forward layers. Embeddings stay N(0, 1/d).
+    `km` is Kaiming uniform with a = sqrt 5, torch's default. `xavier` is Xavier uniform, with gain 1/sqrt 2
+    for queries, keys and values. `released` is the effect of the authors' `--init_method km`: `km` in the
+    attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
     """
     for name, module in model.named_modules():
         # fairseq ties the output projection to the embedding, or draws it N(0, 1/d).

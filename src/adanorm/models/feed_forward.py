@@ -15,9 +15,10 @@ ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh, "c
 
 
 class TransitionParser(nn.Module):
-    """Hidden layers over concatenated embeddings, with norms around each activation, as in MnistCnn.
+    """Hidden layers over concatenated embeddings, with a norm before each activation or after it.
 
-    They map features to the scores of actions, like Chen & Manning 2014.
+    They map features to the scores of actions, like Chen & Manning 2014. `norm_position` is `pre`, `post`
+    (behind the activation) or `sandwich` (one norm on either side).
     """
 
     def __init__(

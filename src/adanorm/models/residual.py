@@ -104,7 +104,11 @@ class ResidualLayer(nn.Module):
 
 
 def draw_deepnorm(layers: nn.ModuleList) -> None:
-    """Redraw the weights of layers with an `init_gain`, by DeepNorm's rule (Wang et al. 2022, figure 2)."""
+    """Redraw the weights of layers whose placement has an `init_gain`, by DeepNorm's rule; biases stay.
+
+    Wang et al. 2022, figure 2: Xavier's normal distribution. Its gain is their beta for values, attention's
+    output and the feed-forward network, and 1 for queries and keys.
+    """
     for layer in layers:
         assert isinstance(layer, ResidualLayer)
         if (gain := layer.placement.init_gain) is None:
