@@ -47,8 +47,7 @@ def losses(trainer: Trainer, updates: int) -> list[float]:
     results = [trainer.update(batches) for batches in islice(trainer.batches(), updates)]
     sums = torch.stack([torch.stack([one.total, torch.full_like(one.total, one.units)]) for one in results])
     total, units = all_reduce(sums, trainer.context.world).unbind(1)
-    means: list[float] = (total / units).tolist()
-    return means
+    return (total / units).tolist()
 
 
 def experiment_of(case: str, device: str) -> Experiment:
@@ -100,8 +99,7 @@ def largest_difference(losses: Sequence[float], expected: Sequence[float]) -> fl
 def free_port() -> int:
     """Return a port on which nothing listens now."""
     with socket.create_server(("localhost", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+        return server.getsockname()[1]
 
 
 def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> None:

@@ -136,8 +136,7 @@ class Child:
         line = self._process.stdout.readline()
         if not line:
             raise ValueError(f"{self.checkout}: {self._errors.read_text().strip().splitlines()[-1]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return json.loads(line)
 
 
 def measure(options: Options) -> Iterator[Row]:

@@ -129,8 +129,7 @@ def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool
     count = registered.stopping.planned
     first = gaps[:, :count]
     errors = np.hypot(first.std(1, ddof=1) / np.sqrt(count), example_error)
-    differ: NDArray[np.bool_] = np.abs(first.mean(1)) > t.isf(registered.level / 2, count - 1) * errors
-    return differ
+    return np.abs(first.mean(1)) > t.isf(registered.level / 2, count - 1) * errors
 
 
 def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:

@@ -48,8 +48,7 @@ def fairseq_score(outputs: list[str], references: list[str]) -> float:
     scorer = module.Scorer(module.BleuConfig(pad=words.pad(), eos=words.eos(), unk=words.unk()))
     for pair in zip(references, outputs, strict=True):
         scorer.add(*(words.encode_line(line, add_if_not_exist=True).to(torch.int32) for line in pair))
-    score: float = scorer.score()
-    return score
+    return scorer.score()
 
 
 @pytest.mark.needs("fairseq")

@@ -78,8 +78,7 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
     ours, _ = layer(x, tuple(state[: layer.STATES]))
 
     def normalized(gate: int, summed: Tensor) -> Tensor:
-        z: Tensor = layer.get_submodule(f"{GATES[cell][gate]}_norm")(summed) + layer.bias[gate]
-        return z
+        return layer.get_submodule(f"{GATES[cell][gate]}_norm")(summed) + layer.bias[gate]
 
     h, c = state
     for step, output in zip(x, ours, strict=True):

@@ -25,8 +25,7 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
     hints = {(list(types).index(name),): [["tt.divisibility", 16]] for name in aligned}
     source = ASTSource(fn=kernel, signature=types, constexprs=constants, attrs=hints)
     warps = min(32, together * block // triton_rows.ELEMENTS_A_WARP)
-    ptx: str = triton.compile(source, target=HOPPER, options={"num_warps": warps}).asm["ptx"]
-    return ptx
+    return triton.compile(source, target=HOPPER, options={"num_warps": warps}).asm["ptx"]
 
 
 def main() -> None:

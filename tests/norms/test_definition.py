@@ -43,8 +43,7 @@ def forward_mode(norm: Norm) -> Tensor:
 
 
 def gradient(norm: Norm, x: Tensor = X, weights: Tensor = WEIGHTS) -> Tensor:
-    dx: Tensor = torch.func.grad(lambda x: (norm(x) * weights).sum())(x)
-    return dx
+    return torch.func.grad(lambda x: (norm(x) * weights).sum())(x)
 
 
 TRANSFORMS: dict[str, Callable[[Norm], Tensor]] = {

@@ -124,8 +124,7 @@ def learned(norm: nn.Module) -> Any:
 def rms(x: Tensor, eps: float, counted: int = H) -> Tensor:
     """Return the root mean square of rows, (..., 1), one number added after the other."""
     mean: Any = sum(x[..., i] ** 2 for i in range(counted)) / counted
-    root: Tensor = (mean + eps).sqrt().unsqueeze(-1)
-    return root
+    return (mean + eps).sqrt().unsqueeze(-1)
 
 
 def instancenorm(norm: Any, x: Tensor) -> Tensor:

@@ -174,8 +174,7 @@ class AroundLayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(features))
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.weight * self.norm(x)
-        return result
+        return self.weight * self.norm(x)
 
 
 def test_a_norm_inside_a_norm_is_swapped_with_it_and_a_second_swap_is_refused() -> None:

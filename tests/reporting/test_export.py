@@ -21,8 +21,7 @@ def exported(folder: Path, *arguments: str) -> dict[str, Any]:
     assert dispatch(["export", *arguments, f"output={folder}"]) == 0
     (file,) = (path for path in folder.rglob("*") if path.is_file())
     text = file.read_text("utf-8")
-    values: dict[str, Any] = yaml.safe_load(text.split("---\n")[1] if file.suffix == ".md" else text)
-    return values
+    return yaml.safe_load(text.split("---\n")[1] if file.suffix == ".md" else text)
 
 
 def test_a_cell_is_exported_with_all_that_its_number_needs(tmp_path: Path) -> None:

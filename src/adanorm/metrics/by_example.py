@@ -38,8 +38,7 @@ def by_example(metric: str, counts: Counts) -> Counts:
         return 100 * counts[:, 0] * len(counts) / float(counts[:, 1].sum())
     rows = _with_ngrams(counts)
     others = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
-    pseudo: Counts = len(counts) * score(metric, counts) - (len(counts) - 1) * others
-    return pseudo
+    return len(counts) * score(metric, counts) - (len(counts) - 1) * others
 
 
 def factors(metric: str, counts: Counts) -> dict[str, float]:

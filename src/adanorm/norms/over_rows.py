@@ -34,8 +34,7 @@ def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
     """Return the sum of `total` over the run's processes, with gradients; without `synchronized`, `total`."""
     if not (synchronized and distributed.is_initialized()):
         return total
-    summed: Tensor = joint.all_reduce(total)  # type: ignore[no-untyped-call]
-    return summed
+    return joint.all_reduce(total)  # type: ignore[no-untyped-call]
 
 
 class BatchNorm(Affine):

@@ -184,5 +184,4 @@ def label_smoothed_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> 
     """
     classes = logits.shape[1]
     spread = smoothing * classes / (classes - 1)  # its counterpart over all V classes
-    loss: Tensor = _LabelSmoothedLoss.apply(logits, target, spread)  # type: ignore[no-untyped-call]
-    return loss
+    return _LabelSmoothedLoss.apply(logits, target, spread)  # type: ignore[no-untyped-call]

@@ -177,7 +177,7 @@ def load_weights(path: Path, run: str) -> dict[str, Tensor]:
 
 
 def _header(content: bytes) -> dict[str, dict[str, str]]:
-    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])  # type: ignore[no-any-return]
+    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
 
 
 def _checksum(content: bytes) -> str:

@@ -106,8 +106,7 @@ def _r_of_scores(scores: Numbers, seeds: int) -> Numbers:
     from scipy.special import ndtr, stdtrit
 
     values = -stdtrit(seeds - 1, ndtr(-scores))
-    distances: Numbers = values * np.sqrt(seeds / (seeds - 1 + values**2))
-    return distances
+    return values * np.sqrt(seeds / (seeds - 1 + values**2))
 
 
 def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
@@ -121,8 +120,7 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
 
     def angle_below(angle: Numbers) -> Numbers:
         clipped = np.clip(angle, -np.pi / 2 + 1e-12, np.pi / 2 - 1e-12)
-        probability: Numbers = stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
-        return probability
+        return stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
 
     def below(bounds: Numbers) -> Numbers:
         limit = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))

@@ -74,8 +74,7 @@ class Backwards(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.first(x) * self.scale
-        result: Tensor = self.last(self.attention(x, x, x)[0])
-        return result
+        return self.last(self.attention(x, x, x)[0])
 
 
 def test_layers_come_in_the_order_of_their_calls() -> None:

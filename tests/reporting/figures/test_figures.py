@@ -46,8 +46,7 @@ def legend(drawing: NamedFigure) -> list[str]:
 
 
 def corners(collection: Any) -> list[list[float]]:
-    points: list[list[float]] = collection.get_paths()[0].vertices.tolist()
-    return points
+    return collection.get_paths()[0].vertices.tolist()
 
 
 def evaluations(*losses: float) -> list[dict[str, float]]:
