@@ -63,4 +63,4 @@ class SlowBackward(WrittenOut):
     """A norm whose backward pass does far more work than its forward pass."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return _Slow.apply(super().forward(x))  # type: ignore[no-untyped-call,no-any-return]
+        return _Slow.apply(super().forward(x))  # type: ignore[no-untyped-call]
