@@ -164,6 +164,8 @@ REFUSED = [
     ("trace table4/none/rt", "no row 'none' in this study: choose from layernorm, adanorm"),
     ("trace table4/adanorm/wsj", "no task 'wsj' in this study"),
     ("translate task=rt", "task=rt does not translate"),
+    ("translate task=de-en scale=smoke runs=TMP input=/dev/null", "holds no weights.safetensors"),
+    ("sample task=enwik8 scale=smoke runs=TMP", "holds no weights.safetensors: make the run here first"),
     ("translate input=nowhere", "input=nowhere: no such file"),
     ("translate input=TMP", "no such file"),
     ("translate output=TMP", "no file can be written there"),

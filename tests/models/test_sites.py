@@ -144,7 +144,7 @@ def test_every_model_section_has_a_class_and_a_task(smoke: Smoke) -> None:
 def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: str) -> None:
     has_axes = hasattr(smoke(f"task={task}").model, "norm_axes")
     for axes in (["model.norm_axes=all"], ["model.norm_axes=channels"]) if has_axes else ([],):
-        run = smoke(f"task={task}", *axes)
+        run = smoke(f"task={task}", "device=cpu", *axes)
         _, _, loaded, model, placed = prepare(run)
         shapes: list[torch.Size] = []
         for site in placed.swapped:

@@ -311,6 +311,7 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype
     ("name", "params", "message"),
     [
         ("groupnorm", {"groups": 0}, "groups=0: must be a whole number"),
+        ("groupnorm", {"groups": -3}, "groups=-3: must be a whole number"),
         ("rmsnorm", {"eps_at": "inside"}, "choose root or outside"),
         ("partial-rmsnorm", {"p": 0}, "p=0: must be above 0 and at most 1"),
         ("partial-rmsnorm", {"p": 1.5}, "p=1.5: must be above 0 and at most 1"),

@@ -36,12 +36,22 @@ def test_a_plan_times_an_update_and_prints_lines_of_80_columns(capsys: pytest.Ca
     printed = capsys.readouterr().out
     assert "nothing to download" in printed
     text = " ".join(printed.split())
-    assert re.search(r"time \d+ epochs of the data, \d+ updates of \d\S* s: 1 min on one process", text)
+    assert re.search(r"time \d+ epochs of the data, \d+ updates of (?!0 )\d\S* s: 1 min on one process", text)
     assert re.search(r"for checkpoints of \d,\d+ parameters", text)
     assert all(len(line) <= 80 for line in printed.splitlines())
 
 
-def test_the_updates_of_epochs_are_counted_in_the_runs_own_data_and_take_the_time_measured_here(
+def test_a_plan_times_updates_of_made_up_data_before_any_are_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["task=rt", "device=cpu", "data.mirror=nowhere", f"data.cache={tmp_path}"]
+    settings += ["model.layers=1", "model.dim=8", "model.ffn_dim=8"]
+    command.main(parse_arguments("plan", command.USAGE, settings))
+    line = r"which are not here to be counted, in updates of (?!0 )\d\S* s; the"
+    assert re.search(line, " ".join(capsys.readouterr().out.split()))
+
+
+def test_the_updates_of_epochs_are_counted_in_the_runs_own_data_and_take_the_time_of_the_probe(
     tmp_path: Path,
 ) -> None:
     own = [*write_splits(tmp_path, "a\tone two three\nb\tfour five six\n" * 4), "data.batch_tokens=16"]

@@ -53,6 +53,8 @@ def test_every_row_of_the_file_says_spread_rounds_threads_and_processor(tmp_path
 def test_ratios_of_other_rounds_say_so() -> None:
     row = harness.flat({"ratio": harness.Spread.of([1.0, 2.0]), "memory_ratio": harness.Spread.of([1.0])})
     assert (row["rounds"], row["memory_ratio_rounds"]) == (2, 1)
+    with pytest.raises(AssertionError, match="without rounds"):
+        harness.flat({"what": "a", "ratio": 0.5})
 
 
 @pytest.mark.parametrize("argument", ["round=3", "--rounds", "rounds"])

@@ -430,7 +430,7 @@ def test_no_more_items_than_asked_for_are_ready_ahead() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_thread_makes_batches_ahead_until_training_is_interrupted(
+def test_a_thread_is_there_only_for_batches_ahead_and_none_outlives_an_interrupt(
     smoke: Smoke, tmp_path: Path, count: int
 ) -> None:
     def interrupted(row: Row) -> None:

@@ -37,6 +37,7 @@ def test_groups_are_the_largest_sets_without_two_norms_told_apart(seed: int) -> 
 def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_test_of_n_plus_one() -> None:
     scores = drawn(3)
     table = league(scores, 0.5)
+    assert {*map(frozenset, table.pairs)} == {*map(frozenset, combinations(scores, 2))}
     ps, later = [], []
     for first, second in table.pairs:
         alone = not_none(compare(scores[first], scores[second], 0.5))
