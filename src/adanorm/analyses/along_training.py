@@ -13,6 +13,7 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
+from adanorm.training.state import flushed_denormals
 
 
 def observer(name: str) -> Any:
@@ -28,6 +29,7 @@ def make(record: AnalysisRecord) -> None:
         observer(record.analysis.name).make(record)
 
 
+@flushed_denormals()
 def along_training(observe: Observe, record: AnalysisRecord) -> None:
     """Train, or resume, a record's run; `observe(step, **options)` makes the observed updates."""
     prepared = prepare(record.experiment)

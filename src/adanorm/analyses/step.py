@@ -40,7 +40,10 @@ class Step:
         return self.loss
 
     def update_and_gradient(self) -> tuple[Tensors, Tensors]:
-        """Make the update; return the weights before it and the unclipped gradient of the mean loss there."""
+        """Make the update; return the weights before it and the gradient of the mean loss there, unclipped.
+
+        The gradient has only the parameters that it reaches. If the update clips, it costs one more pass.
+        """
         weights = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
         if self.trainer.settings.clip_norm is None:
             self.update()
@@ -213,4 +216,5 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
 
     with record_norm_calls(step.sites, on_call, gradients=True):
         units = step.update().units
-    return units, {s: {name: t.item() / n for name, t in sums[s].items()} for s, n in counts.items() if n}
+    reached = {site: count for site, count in counts.items() if count}
+    return units, {s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached.items()}

@@ -166,6 +166,7 @@ def _git(*arguments: str) -> bytes:
 # 3: PyTorch's operations for those norms, and its generator for that noise. Other norms: as in 2.
 # 4: PowerNorm by rsqrt, which rounds alike on all processors. Other norms: as before.
 # 5: as 2 to 4, on a CPU where MKL is faster than oneDNN and computes the products.
+# Denormals flushed to zero have no version: only runs that reach them change, and `arithmetic` says so.
 CHANGED_IN_3 = {
     "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm",
     "rmsnorm", "partial-rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm",

@@ -1,7 +1,7 @@
 """The store: one line per kept record in <folder>.jsonl, with the texts of its files verbatim.
 
 Two files lie beside it: <folder>.outputs.jsonl has the test set's outputs, as the text of predictions.txt.gz;
-<folder>.counts.jsonl has the counts of each test example. All only grow: git merges them line by line.
+<folder>.counts.jsonl has the counts of each test example. The three only grow, so git merges them by line.
 """
 
 import json

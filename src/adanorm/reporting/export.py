@@ -58,7 +58,8 @@ def export(runs: Runs, form: str, into: Path) -> list[Path]:
             models.setdefault(f"adanorm-suite/{name}", {}).setdefault(result.seed, (record, result))
     files: dict[str, bytes] = {}
     for model, by_seed in models.items():
-        (record, first), *_ = seed_runs = [*by_seed.values()]
+        seed_runs = [*by_seed.values()]
+        record, first = seed_runs[0]
         if any(result.test for _, result in seed_runs):
             values = _evaluations(model, seed_runs)
             file, content = f"data/{first.task}/{model}/{uuid.uuid4()}.json", as_json(values)

@@ -127,14 +127,15 @@ def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
     training, data, on_gpu = experiment.training, experiment.data, device.type == "cuda"
     seconds = training.accumulate * probe.batch_seconds
     epochs = f"{training.max_epochs} epochs of the data, " if training.max_epochs else ""
-    is_missing = data.lacks() or ((source := _source(data)) and missing_files(source, data))
+    is_missing = bool(data.lacks() or ((source := _source(data)) and missing_files(source, data)))
     if epochs and is_missing:
         hours = experiment.cost.cuda_hours if on_gpu else experiment.cost.cpu_hours
         return (
             f"time         {epochs}which are not here to be counted, in updates of {seconds:.3g} s; the"
             f" configuration expects {in_words(hours)} on one {'GPU' if on_gpu else 'CPU core'}"
         )
-    updates = planned_updates(training, len(tasks.build(experiment).train_batches(0)) if epochs else 1)
+    batches = len(tasks.build(experiment).train_batches(0)) if epochs else 1  # of the run, not of the dry run
+    updates = planned_updates(training, batches)
     return (
         f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"
         f" on one {'GPU' if on_gpu else 'process'}; evaluations come on top"

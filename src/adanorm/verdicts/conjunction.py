@@ -25,6 +25,7 @@ def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
     """
     from scipy.special import chdtrc
 
+    assert 1 <= at_least <= len(ps), "checked with the claims"
     largest = sorted(ps)[at_least - 1 :]
     return float(chdtrc(2 * len(largest), -2 * np.log(largest).sum()))
 
@@ -166,7 +167,7 @@ class League:
 def league(scores: Mapping[str, SeedScores], margin: float, *, level: float = 0.05) -> League:
     """Return the league of scores by name and seed, or lists by name; `compare` compares every two names.
 
-    Larger scores are better, and `margin` is that of `compare`. Raises ValueError where it does.
+    Larger scores are better. `margin` and the errors are those of `compare`.
     """
     seeded = {name: by_seed(of_name) for name, of_name in scores.items()}
     return league_of(seeded, lambda one, two: compare(scores[one], scores[two], margin, level=level))

@@ -101,7 +101,9 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
         was, now = before.get(key), after.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
             parts = [part for part in {**was, **now} if was.get(part) != now.get(part)]
-            lines += [f"{part}: {was.get(part)} on record, {now.get(part)} here" for part in parts]
+            lines += [
+                f"{part}: {_shown(was.get(part))} on record, {_shown(now.get(part))} here" for part in parts
+            ]
         # For the backend `eager`, the reason behind the colon changes no number.
         elif was != now and {str(value).partition(":")[0] for value in (was, now)} != {"eager"}:
             lines.append(f"{name}: {_shown(was)} on record, {_shown(now)} here")

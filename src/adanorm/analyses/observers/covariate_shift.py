@@ -54,7 +54,12 @@ def compared(gradient: Mapping[str, Tensor], shifted: Mapping[str, Tensor]) -> d
 def calls(model: nn.Module) -> Iterator[Iterable[str]]:
     """Collect the names of the modules that are called in a block, in the order of their first calls."""
     names, called = {module: name for name, module in model.named_modules()}, dict[str, None]()
-    with register_module_forward_pre_hook(lambda module, _: called.setdefault(names.get(module, ""))):
+
+    def on_call(module: nn.Module, _: object) -> None:
+        if module in names:
+            called.setdefault(names[module])
+
+    with register_module_forward_pre_hook(on_call):
         yield called
 
 

@@ -24,7 +24,7 @@ from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
 from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
-# A translation may have the first; in references the second, a private-use character, stands for it.
+# In references the second, a private-use character, replaces the first: a model's <unk> never matches.
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
 OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
