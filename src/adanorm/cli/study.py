@@ -63,8 +63,12 @@ def main(arguments: Arguments) -> int:
     runs = _planned(study, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
     _check_norms(missing)
-    launch = None
-    if missing or most:
+    done = len(runs) - len(missing)
+    counts = f"{name}: {counted(len(runs), 'run')}, {done} completed before, {len(missing)} to run"
+    failed: list[Planned] = []
+    if not missing and not most:
+        print(counts, flush=True)
+    else:
         experiments = [run.experiment for run in missing or runs]
         launch = choose_launch(
             arguments.keys["launcher"],
@@ -74,18 +78,20 @@ def main(arguments: Arguments) -> int:
             on_cpu=all(run.device == "cpu" for run in experiments),
             threads=max(run.threads for run in experiments),
         )
-    done, failed = len(runs) - len(missing), list[Planned]()
-    print(f"{name}: {counted(len(runs), 'run')}, {done} completed before, {len(missing)} to run", flush=True)
-    if launch and missing:
-        print(_duration([run.experiment for run in missing], launch), flush=True)
-        failed = run_all(missing, launch, name, runs_folder)
-    if launch and most and not failed:
-        planned = partial(until.as_it_comes, scale=study.scale, runs=runs_folder, settings=settings)
-        make = partial(run_all, launch=launch, name=name, runs_folder=runs_folder)
-        records = partial(until.on_record, scales=dict.fromkeys(study.columns, study.scale), runs=runs_folder)
-        failed, _ = until.run_until_decided(
-            comparisons, lambda new: make([*map(planned, new)]), records, most=most, at_once=launch.workers
-        )
+        print(counts, flush=True)
+        if missing:
+            print(_duration([run.experiment for run in missing], launch), flush=True)
+            failed = run_all(missing, launch, name, runs_folder)
+        if most and not failed:
+            planned = partial(until.as_it_comes, scale=study.scale, runs=runs_folder, settings=settings)
+            scales = dict.fromkeys(study.columns, study.scale)
+            failed, _ = until.run_until_decided(
+                comparisons,
+                lambda next_runs: run_all([*map(planned, next_runs)], launch, name, runs_folder),
+                partial(until.on_record, scales=scales, runs=runs_folder),
+                most=most,
+                at_once=launch.workers,
+            )
     table = Table(study, grid)
     paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
     print(table_text(table))

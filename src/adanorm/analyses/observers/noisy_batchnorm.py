@@ -1,4 +1,8 @@
-"""The distribution of a norm's output while a run trains, feature by feature (Santurkar et al. 2018)."""
+"""The distribution of a norm's output while a run trains, feature by feature.
+
+Santurkar et al. 2018, section 2.2 and figure 2: BatchNorm with noise after it trains as well as without,
+although the distribution of its outputs is less stable than in a network without norms.
+"""
 
 import torch
 from torch import Tensor
