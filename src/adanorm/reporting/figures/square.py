@@ -39,8 +39,8 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     style.legend_below(figure, _through_layers(panels[-1], table))
     about = seeds(by_seed for of_task in maps.values() for by_seed in of_task.values())
     caption = (
-        f"Mean test scores at {table.study.scale} scale, {about}, and their leads over no norm by shared"
-        " seeds (*: a run diverged or did not learn). Last panel: the deviation of dl/dx at each norm."
+        f"Mean test scores at {table.study.scale} scale, {about}, and leads over no norm by shared"
+        " seeds (*: a run diverged or did not learn). Last panel: deviation of dl/dx at each norm."
     )
     return style.NamedFigure(name, caption, figure)
 
