@@ -110,3 +110,8 @@ def test_the_peak_of_memory_is_the_kernels_and_no_less_than_the_present_use() ->
     assert peak == pytest.approx(1024 * int(kilobytes), abs=2e6)  # its counters lag by some pages
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     assert peak > resource.getpagesize() * pages - 2e6
+
+
+def test_a_gpus_peak_of_memory_is_what_torch_allocated_there() -> None:
+    device = torch.device("cuda", 0)
+    assert environment.peak_memory(device) == torch.cuda.max_memory_allocated(device)  # 0 without a GPU

@@ -183,6 +183,8 @@ def numerics_version(norm: str, device: torch.device) -> int:
 
 def peak_memory(device: torch.device) -> int:
     """Return the peak memory of this process so far, in bytes: allocated on a GPU, or resident with a CPU."""
+    import torch
+
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     # Not getrusage's ru_maxrss: in a spawned process that starts at its parent's value.
