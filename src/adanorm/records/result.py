@@ -1,6 +1,6 @@
 """The result of a run or an analysis: result.json. It is written last: a record that has it has ended."""
 
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -9,7 +9,6 @@ from adanorm.files import as_json, with_checksum
 from adanorm.metrics.table import METRICS
 
 Status = Literal["done", "diverged", "failed"]
-STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class Ended(BaseModel):
