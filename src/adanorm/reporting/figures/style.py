@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -181,8 +182,22 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
             figure.set_layout_engine("none")
         metadata = {"Title": drawing.name, **METADATA[kind]}
         figure.savefig(file, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
+    if kind != "svg":
+        return file.getvalue()
     fonts = (b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
-    return file.getvalue().replace(*fonts) if kind == "svg" else file.getvalue()
+    return _numbered_ids(file.getvalue().replace(*fonts))
+
+
+def _numbered_ids(svg: bytes) -> bytes:
+    """Return an SVG whose clip paths, markers and hatches are numbered in the order in which they stand.
+
+    Matplotlib names them by a hash of their exact coordinates, whose last binary digit differs between processors;
+    what is drawn is written in six decimal digits, and does not.
+    """
+    names: dict[bytes, bytes] = {}
+    for letter, digits in re.findall(rb'id="([A-Za-z])([0-9a-f]{10})"', svg):
+        names.setdefault(letter + digits, letter + str(len(names) + 1).encode())
+    return re.sub(rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])", lambda match: names.get(match[0], match[0]), svg)
 
 
 def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
