@@ -17,7 +17,17 @@ author = "The authors of the AdaNorm reproduction suite"
 version = release = adanorm.__version__
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**.md", "results/tables/*.md", "results/figures/*.md"]
-exclude_patterns = [".*", "conf", "data", "mutants", "outputs", "results/[ra]*", "runs", "src", "tests"]
+exclude_patterns = [
+    ".*",
+    "conf",
+    "data",
+    "mutants",
+    "outputs",
+    "results/[ra]*",
+    "runs",
+    "src",
+    "tests",
+]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4  # the anchors that GitHub gives headings
@@ -49,7 +59,9 @@ def _as_rst(*event: Any) -> None:
 def _read(app: Any, docname: str, source: list[str]) -> None:
     """Have links to folders be text, and the settings on their page."""
     folder = Path(app.srcdir, docname).parent
-    source[0] = LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
+    source[0] = LINK.sub(
+        lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0]
+    )
     source[0] += settings() if docname == "docs/settings" else ""
 
 

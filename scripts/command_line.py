@@ -12,7 +12,9 @@ def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[st
         key, equals, value = argument.partition("=")
         if not equals or key not in defaults:
             choices = ", ".join(f"{key}={value}" for key, value in defaults.items())
-            raise ValueError(f"unknown argument {argument!r}: the keys and their defaults are {choices}")
+            raise ValueError(
+                f"unknown argument {argument!r}: the keys and their defaults are {choices}"
+            )
         settings[key] = value
     return {**defaults, **settings}
 

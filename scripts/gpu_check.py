@@ -1,11 +1,13 @@
 """Check in one command all that a GPU machine must show before hours are spent on it: `make gpu-check`.
 
-The checks: the machine itself; losses beside the CPU's; a resumed run; speed, waits and memory of each
-task's update at the paper's size in every precision; 1, 2, ... and all GPUs; how a run ends that loses a
-process; the norms' kernels. Prints one line per check and a verdict in words; after every check it writes
-all results as JSON. The exit code is 1 if a check failed, and 2, with the reason, without a CUDA device.
+The checks: the machine itself; losses beside the CPU's; a resumed run; speed, waits and memory of
+each task's update at the paper's size in every precision; 1, 2, ... and all GPUs; how a run ends
+that loses a process; the norms' kernels. Prints one line per check and a verdict in words; after
+every check it writes all results as JSON. The exit code is 1 if a check failed, and 2, with the
+reason, without a CUDA device.
 
-Keys: output=FILE, minutes=30 (checks not begun by then are skipped), checks=speed (whose names begin so).
+Keys: output=FILE, minutes=30 (checks not begun by then are skipped), checks=speed (whose names
+begin so).
 """
 
 import json
@@ -61,7 +63,9 @@ def checks(devices: int) -> dict[str, list[str]]:
     for task, precision in product(TASKS, ("bf16", "tf32")):
         commands[f"speed: {task} {precision}"] = measurement("speed", task, precision)
     for count in several:
-        commands[f"speed: en-de bf16 on {count}"] = measurement("speed", "en-de", "bf16", processes=count)
+        commands[f"speed: en-de bf16 on {count}"] = measurement(
+            "speed", "en-de", "bf16", processes=count
+        )
     norms = [sys.executable, "-m", "scripts.benchmarks.norms", "devices=cuda", "rounds=11"]
     return commands | {"norms": [*norms, f"output={PROJECT / 'outputs' / 'gpu-check-norms'}"]}
 
@@ -86,7 +90,9 @@ def run_check(name: str, command: Sequence[str], *, seconds: float) -> Facts:
     lines = printed.strip().splitlines() or [""]
     if why := why or (f"code {process.returncode}: {lines[-1]}" if process.returncode else ""):
         return {**facts, "verdict": "FAIL", "why": why, "output": "\n".join(lines[-KEPT_LINES:])}
-    measured: Facts = next((json.loads(line) for line in reversed(lines) if line.startswith("{")), {})
+    measured: Facts = next(
+        (json.loads(line) for line in reversed(lines) if line.startswith("{")), {}
+    )
     return {**facts, "verdict": "ok" if measured.get("ok", True) else "FAIL", **measured}
 
 
@@ -94,7 +100,10 @@ def machine() -> Facts:
     """Return what the machine is, as far as it shows without using a GPU, and why torch sees none."""
     has_cuda = torch.cuda.is_available()
     device = torch.device("cuda" if has_cuda else "cpu")
-    shared, header = shutil.disk_usage("/dev/shm"), Path(sysconfig.get_paths()["include"]) / "Python.h"
+    shared, header = (
+        shutil.disk_usage("/dev/shm"),
+        Path(sysconfig.get_paths()["include"]) / "Python.h",
+    )
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **describe(device=device, precision="", processes=1, threads=1),
@@ -155,8 +164,13 @@ def main(arguments: Sequence[str]) -> int:
     commands = checks(devices)
     chosen = [name for name in commands if name.startswith(keys["checks"])]
     if not chosen:
-        raise ValueError(f"checks={keys['checks']}: no check begins so; choose from {', '.join(commands)}")
-    output, content = Path(keys["output"]), {**machine(), "checks": list[Facts](), "verdict": list[str]()}
+        raise ValueError(
+            f"checks={keys['checks']}: no check begins so; choose from {', '.join(commands)}"
+        )
+    output, content = (
+        Path(keys["output"]),
+        {**machine(), "checks": list[Facts](), "verdict": list[str]()},
+    )
     output.parent.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         facts = run_check(name, commands[name], seconds=end - time.monotonic())

@@ -1,7 +1,8 @@
 """One measurement of `gpu-check`, made in a process of its own and printed as one line of JSON.
 
-`python -m scripts.gpu_measure speed en-de bf16`; also `equality`, `resume`, `ranks`, `lost`, `allreduce`.
-Under torchrun `speed` and `allreduce` measure all processes together, and the first one prints.
+`python -m scripts.gpu_measure speed en-de bf16`; also `equality`, `resume`, `ranks`, `lost`,
+`allreduce`. Under torchrun `speed` and `allreduce` measure all processes together, and the first
+one prints.
 """
 
 import json
@@ -25,11 +26,23 @@ from adanorm.runs.plan import now
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.distributed import ALONE, World, broadcast, init_distributed
 from adanorm.training.loop import Trainer
-from scripts.processes import CASES, differences, experiment_of, free_port, largest_difference, losses, main
+from scripts.processes import (
+    CASES,
+    differences,
+    experiment_of,
+    free_port,
+    largest_difference,
+    losses,
+    main,
+)
 
 Facts = dict[str, Any]
 UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}  # per run at the paper's size
-SECONDS, AT_LEAST, WARM = 4.0, 5, 3  # time and least number of measured updates; updates before them
+SECONDS, AT_LEAST, WARM = (
+    4.0,
+    5,
+    3,
+)  # time and least number of measured updates; updates before them
 
 
 def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
@@ -59,11 +72,22 @@ def speed(task: str, precision: str, *settings: str) -> Facts:
         for batches in islice(updates, count):
             trainer.update(batches)
         host, whole = time.perf_counter() - started, now(device) - started
-        facts: Facts = {"milliseconds": 1000 * whole / count, "host_milliseconds": 1000 * host / count}
+        facts: Facts = {
+            "milliseconds": 1000 * whole / count,
+            "host_milliseconds": 1000 * host / count,
+        }
         updates_of_run = UPDATES.get(task) or of_run.training.max_updates or 0
-        facts |= {"peak_gb": peak_memory(device) / 1e9, "processes": world.size, "batches": len(batches)}
+        facts |= {
+            "peak_gb": peak_memory(device) / 1e9,
+            "processes": world.size,
+            "batches": len(batches),
+        }
         facts["hours"] = updates_of_run * whole / count / 3600
-        return facts if world.size > 1 or device.type == "cpu" else facts | _profiled(trainer, next(updates))
+        return (
+            facts
+            if world.size > 1 or device.type == "cpu"
+            else facts | _profiled(trainer, next(updates))
+        )
 
 
 def _profiled(trainer: Trainer, batches: list[Any]) -> Facts:
@@ -73,8 +97,12 @@ def _profiled(trainer: Trainer, batches: list[Any]) -> Facts:
         torch.cuda.synchronize()
     events = profile.events() or []
     on_device = [event for event in events if event.device_type.name == "CUDA"]
-    kernels = [event for event in on_device if not event.is_user_annotation]  # no ranges like the optimizer's
-    waits = [event for event in events if re.search(r"(Stream|Event)Synchronize|cudaMemcpy$", event.name)]
+    kernels = [
+        event for event in on_device if not event.is_user_annotation
+    ]  # no ranges like the optimizer's
+    waits = [
+        event for event in events if re.search(r"(Stream|Event)Synchronize|cudaMemcpy$", event.name)
+    ]
     milliseconds = sum(event.device_time_total for event in kernels) / 1000
     return {"kernels": len(kernels), "device_milliseconds": milliseconds, "waits": len(waits)}
 
@@ -104,7 +132,11 @@ def resume(task: str, *settings: str) -> Facts:
             seconds.append(now(device) - started)
     difference, ratio = largest_difference(*curves), seconds[1] / seconds[0]
     is_as_fast = ratio < 1.3 or device.type == "cpu"  # other programs may slow the CPU
-    return {"ok": difference < 1e-4 and is_as_fast, "difference": difference, "times_as_long": ratio}
+    return {
+        "ok": difference < 1e-4 and is_as_fast,
+        "difference": difference,
+        "times_as_long": ratio,
+    }
 
 
 def ranks(device: str, largest: str) -> Facts:
@@ -118,12 +150,18 @@ def ranks(device: str, largest: str) -> Facts:
 def lost(device: str) -> Facts:
     """Return how the first of a run's two processes ends after the second is killed: seconds, code, line.
 
-    They have torchrun's variables but are started without it: torchrun would end the first process before
-    that notices the loss. On other nodes torchrun cannot do so.
+    They have torchrun's variables but are started without it: torchrun would end the first process
+    before that notices the loss. On other nodes torchrun cannot do so.
     """
     world = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     with tempfile.TemporaryDirectory() as folder:
-        run = ("task=mnist", "norm=adanorm", "scale=smoke", "training.max_epochs=100000", f"runs={folder}")
+        run = (
+            "task=mnist",
+            "norm=adanorm",
+            "scale=smoke",
+            "training.max_epochs=100000",
+            f"runs={folder}",
+        )
         command = (sys.executable, "-m", "adanorm", "run", *run, f"device={device}")
         first, second = (
             subprocess.Popen(
@@ -145,7 +183,12 @@ def lost(device: str) -> Facts:
             second.communicate()
         seconds = time.perf_counter() - killed
     has_line = "another process of this run has ended" in printed
-    return {"ok": seconds < 20 and has_line, "seconds": seconds, "code": first.returncode, "said": has_line}
+    return {
+        "ok": seconds < 20 and has_line,
+        "seconds": seconds,
+        "code": first.returncode,
+        "said": has_line,
+    }
 
 
 def allreduce() -> Facts:

@@ -1,9 +1,9 @@
 """Write the hashed locks, or check them against pyproject.toml: `python -m scripts.locks [check]`.
 
-`locks/cuda.txt` has PyTorch as PyPI has it: with CUDA on Linux, without on macOS. `locks/cpu.txt` has
-PyTorch's build for the CPU on x86_64 Linux. `pip install --require-hashes -r` and `uv pip sync` read both.
-Writing needs uv and the network; the variable TORCH_CPU names a page or folder that has PyTorch's wheels for
-the CPU, such as the one that pytorch.org names.
+`locks/cuda.txt` has PyTorch as PyPI has it: with CUDA on Linux, without on macOS. `locks/cpu.txt`
+has PyTorch's build for the CPU on x86_64 Linux. `pip install --require-hashes -r` and `uv pip sync`
+read both. Writing needs uv and the network; the variable TORCH_CPU names a page or folder that has
+PyTorch's wheels for the CPU, such as the one that pytorch.org names.
 """
 
 import hashlib
@@ -39,7 +39,11 @@ def uv_options(kind: str) -> list[str]:
 def digest_of(project: Path) -> str:
     """Return the digest of what locks are made from: the dependencies, and the versions that bound them."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
-    chosen = [declared["requires-python"], declared["dependencies"], declared["optional-dependencies"]]
+    chosen = [
+        declared["requires-python"],
+        declared["dependencies"],
+        declared["optional-dependencies"],
+    ]
     pins = (project / "constraints.txt").read_text("utf-8")
     return hashlib.sha256(json.dumps([chosen, pins]).encode()).hexdigest()[:16]
 
@@ -51,9 +55,20 @@ def write(project: Path) -> None:
         raise ValueError("uv is not installed (pip install uv)")
     (project / "locks").mkdir(exist_ok=True)
     for kind in ("cpu", "cuda"):
-        arguments = ["pip", "compile", "-q", "pyproject.toml", "--all-extras", "-c", "constraints.txt"]
+        arguments = [
+            "pip",
+            "compile",
+            "-q",
+            "pyproject.toml",
+            "--all-extras",
+            "-c",
+            "constraints.txt",
+        ]
         form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
-        command, environment = [uv, *arguments, *form, *uv_options(kind)], os.environ | {"UV_NO_CONFIG": "1"}
+        command, environment = (
+            [uv, *arguments, *form, *uv_options(kind)],
+            os.environ | {"UV_NO_CONFIG": "1"},
+        )
         compiled = subprocess.check_output(command, cwd=project, env=environment, text=True)
         head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {digest_of(project)}\n"
         (project / "locks" / f"{kind}.txt").write_text(head + compiled, "utf-8")
@@ -73,9 +88,16 @@ def problems(project: Path) -> list[str]:
         mismatches = [(*pin, pinned[pin[0]]) for pin in pins if pinned.get(*pin) != pin[1]]
         entries = re.split(r"\n(?=\S)", body.strip())
         is_other = digest_of(project) not in head
-        faults = ["of other requirements than pyproject.toml and constraints.txt name"] if is_other else []
+        faults = (
+            ["of other requirements than pyproject.toml and constraints.txt name"]
+            if is_other
+            else []
+        )
         faults += [f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})]
-        faults += [f"{name}=={ours}, not {theirs} as in constraints.txt" for name, ours, theirs in mismatches]
+        faults += [
+            f"{name}=={ours}, not {theirs} as in constraints.txt"
+            for name, ours, theirs in mismatches
+        ]
         faults += [f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry]
         if "://" in text or "--find-links" in text or "--index" in text:
             faults.append("names an address")

@@ -1,8 +1,8 @@
 """Train tasks in two processes, then one, then as many as asked for: losses must equal those of one.
 
-`python -m scripts.processes FOLDER cpu 4 images bytes` writes the losses of each case. One run is resumed by
-each number of processes in turn (`0.json`, `1.json`, `2.json`); the other is never interrupted
-(`whole.json`).
+`python -m scripts.processes FOLDER cpu 4 images bytes` writes the losses of each case. One run is
+resumed by each number of processes in turn (`0.json`, `1.json`, `2.json`); the other is never
+interrupted (`whole.json`).
 """
 
 import json
@@ -33,7 +33,11 @@ CASES = {
     "images": ("task=mnist", "training.accumulate=3"),
     "a norm over the batch": ("task=mnist", "norm=batchnorm", "norm.params.synchronized=true"),
     "sentences": ("task=rt", "model.dropout=0"),
-    "translation": ("task=de-en", "training.accumulate=3", *(f"model.{kind}dropout=0" for kind in DROPOUTS)),
+    "translation": (
+        "task=de-en",
+        "training.accumulate=3",
+        *(f"model.{kind}dropout=0" for kind in DROPOUTS),
+    ),
     "bytes": ("task=enwik8", "training.accumulate=2", "model.dropout=0"),
     "parsing": ("task=ptb", "training.accumulate=4", "model.dropout=0"),
     "regression": ("task=gaussian", "training.accumulate=2"),
@@ -45,7 +49,9 @@ def losses(trainer: Trainer, updates: int) -> list[float]:
     """Train, and return the mean loss of each update over all processes."""
     trainer.model.train()
     results = [trainer.update(batches) for batches in islice(trainer.batches(), updates)]
-    sums = torch.stack([torch.stack([one.total, torch.full_like(one.total, one.units)]) for one in results])
+    sums = torch.stack(
+        [torch.stack([one.total, torch.full_like(one.total, one.units)]) for one in results]
+    )
     total, units = all_reduce(sums, trainer.context.world).unbind(1)
     return (total / units).tolist()
 
@@ -55,7 +61,9 @@ def experiment_of(case: str, device: str) -> Experiment:
     return compose_experiment(["scale=smoke", "norm=adanorm", f"device={device}", *CASES[case]])
 
 
-def train(case: str, device: str, loaded: Loaded, world: World, checkpoint: Path | None) -> list[float]:
+def train(
+    case: str, device: str, loaded: Loaded, world: World, checkpoint: Path | None
+) -> list[float]:
     """Return the losses of a whole run, or, with a checkpoint, of one turn, which resumes and replaces it."""
     experiment = experiment_of(case, device)
     trainer = start_trainer(experiment, prepare(experiment, loaded[case]), world)
@@ -74,9 +82,14 @@ def work(
     for turn, (size, port) in enumerate(zip(sizes, ports, strict=True)):
         if rank < size:
             numbers = {"MASTER_PORT": port, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
-            os.environ.update(MASTER_ADDR="localhost", **{key: str(value) for key, value in numbers.items()})
+            os.environ.update(
+                MASTER_ADDR="localhost", **{key: str(value) for key, value in numbers.items()}
+            )
             with init_distributed(choose_device(experiment_of("images", device))) as world:
-                by_case = {case: train(case, device, loaded, world, folder / f"{case}.pt") for case in loaded}
+                by_case = {
+                    case: train(case, device, loaded, world, folder / f"{case}.pt")
+                    for case in loaded
+                }
             if rank == 0:
                 (folder / f"{turn}.json").write_text(json.dumps(by_case))
     if rank == 0:
@@ -86,7 +99,9 @@ def work(
 
 def differences(folder: Path) -> dict[str, float]:
     """Return, by case, the largest relative difference of a loss from that of the whole run."""
-    *parts, whole = (json.loads((folder / f"{name}.json").read_text()) for name in (*range(TURNS), "whole"))
+    *parts, whole = (
+        json.loads((folder / f"{name}.json").read_text()) for name in (*range(TURNS), "whole")
+    )
     resumed = {case: [loss for part in parts for loss in part[case]] for case in whole}
     return {case: largest_difference(resumed[case], whole[case]) for case in whole}
 
@@ -105,8 +120,8 @@ def free_port() -> int:
 def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> None:
     """Train in 2, 1 and `largest` processes in turn; raises torch's ProcessException if one of them fails."""
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
-    # Loaded once, for all processes, with no GPU visible: a used GPU cannot be shared with a forked process,
-    # and even counting GPUs, as fairseq does at import, may use them.
+    # Loaded once, for all processes, with no GPU visible: a used GPU cannot be shared with a forked
+    # process, and even counting GPUs, as fairseq does at import, may use them.
     with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
         loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
     arguments = (sizes, ports, loaded, folder, device)

@@ -1,6 +1,7 @@
 """Tests, in the same folders as the code that they test.
 
-With `ADANORM_WITHOUT=numba,wandb` the tests, and the processes that they start, find none of these packages.
+With `ADANORM_WITHOUT=numba,wandb` the tests, and the processes that they start, find none of these
+packages.
 """
 
 import os

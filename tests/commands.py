@@ -1,9 +1,9 @@
 """Processes that start in milliseconds: each is a fork of one that has imported what commands import.
 
-`python -m tests.commands`, which conftest.py starts once for all workers, imports nothing before its first
-order. Then it imports the libraries, and a fork of it also the suite; each listens on a socket of its own.
-A fork behaves like `python -m MODULE`: it has its own arguments, environment, folder, files, signals and
-exit code, in a session of its own. All forks share one hash seed.
+`python -m tests.commands`, which conftest.py starts once for all workers, imports nothing before
+its first order. Then it imports the libraries, and a fork of it also the suite; each listens on a
+socket of its own. A fork behaves like `python -m MODULE`: it has its own arguments, environment,
+folder, files, signals and exit code, in a session of its own. All forks share one hash seed.
 """
 
 import atexit
@@ -81,7 +81,9 @@ def start(
     variables = dict(os.environ if environment is None else environment)
     order = {"arguments": arguments, "cwd": str(cwd), "environment": variables}
     with open(os.devnull, "r+") as nothing:
-        files = [nothing if file == subprocess.DEVNULL else file for file in (nothing, output, errors)]
+        files = [
+            nothing if file == subprocess.DEVNULL else file for file in (nothing, output, errors)
+        ]
         numbers = [file if isinstance(file, int) else file.fileno() for file in files]
         socket.send_fds(connection, [json.dumps(order).encode()], numbers)
         return Process(connection, arguments)
@@ -104,7 +106,9 @@ def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.Co
 def server() -> Iterator[None]:
     """Run the servers that fork processes during a block."""
     with TemporaryDirectory(prefix="adanorm-") as folder, ExitStack() as stack:
-        doors = [stack.enter_context(listening(Path(folder, name))) for name in ("libraries", "suite")]
+        doors = [
+            stack.enter_context(listening(Path(folder, name))) for name in ("libraries", "suite")
+        ]
         numbers = [door.fileno() for door in doors]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", *map(str, numbers)], cwd=PROJECT, pass_fds=numbers,
@@ -130,7 +134,9 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], files: l
     # The server's streams may be files, which can seek; these may be pipes, which cannot.
     lines = 1 if environment.get("PYTHONUNBUFFERED") else -1
     sys.stdout = open(1, "w", lines, encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(  # noqa: SIM115
+        2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False
+    )
     sys.path[:0] = [cwd, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # drawn anew, as at its import

@@ -17,7 +17,9 @@ import pytest
 
 from tests import commands
 
-if TYPE_CHECKING:  # the process that hands out tests to workers runs none: it is spared seconds of imports
+if (
+    TYPE_CHECKING
+):  # the process that hands out tests to workers runs none: it is spared seconds of imports
     from adanorm.config.experiment import Experiment
 
 # A machine that others use too is slow at times: that is no fault of the tested code.
@@ -35,7 +37,9 @@ def mirror() -> Path:
 
     mirrors = mirrors_of(compose_experiment([]).data)
     if not mirrors or not Path(mirrors[0]).is_dir():
-        pytest.skip("no mirror folder of the real data (ADANORM_MIRROR, or data.mirrors in conf/run.yaml)")
+        pytest.skip(
+            "no mirror folder of the real data (ADANORM_MIRROR, or data.mirrors in conf/run.yaml)"
+        )
     return Path(mirrors[0])
 
 
@@ -45,7 +49,9 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
     from adanorm.config.compose import compose_experiment
 
     def make(*overrides: str) -> Experiment:
-        return compose_experiment(["task=rt", "scale=smoke", f"runs={tmp_path / 'runs'}", *overrides])
+        return compose_experiment(
+            ["task=rt", "scale=smoke", f"runs={tmp_path / 'runs'}", *overrides]
+        )
 
     return make
 
@@ -67,18 +73,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # The parameters of tests that need each package.
-NEEDED = {"fairseq": r"\b(de-en|en-de|en-vi|translation)\b", "numba": r"\bfused\b", "wandb": r"\bwandb\b"}
+NEEDED = {
+    "fairseq": r"\b(de-en|en-de|en-vi|translation)\b",
+    "numba": r"\bfused\b",
+    "wandb": r"\bwandb\b",
+}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs a package that is not installed, or that ADANORM_WITHOUT names.
 
-    A test needs the packages of its marker `needs`, and those of its parameters: of a translation task, a
-    fused norm or a logger.
+    A test needs the packages of its marker `needs`, and those of its parameters: of a translation
+    task, a fused norm or a logger.
     """
     needed = [package for mark in item.iter_markers("needs") for package in mark.args]
     params = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    text = " ".join([item.nodeid.partition("[")[2], *(value for value in params if isinstance(value, str))])
+    text = " ".join(
+        [item.nodeid.partition("[")[2], *(value for value in params if isinstance(value, str))]
+    )
     needed += [package for package, pattern in NEEDED.items() if re.search(pattern, text)]
     for package in needed:
         if find_spec(package) is None:

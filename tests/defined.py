@@ -9,15 +9,23 @@ from adanorm.norms import norm_factory
 def norms_of(task: str) -> list[str]:
     """Return the names of the norms that are defined in a task, under its settings for each."""
     runs = [cached_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]
-    trials = {run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs}
-    return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]
+    trials = {
+        run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs
+    }
+    return [
+        name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None
+    ]
 
 
 def corners() -> list[tuple[str, str]]:
     """Return pairs of a task and a norm: every task, every norm, and every pair with settings of its own.
 
-    Only these last pairs need a test of their own: otherwise a task and a norm compose independently.
+    Only these last pairs need a test of their own: otherwise a task and a norm compose
+    independently.
     """
     pairs = [tuple(name.split("_", 1)) for name in choices("task_norm")]
-    every = [*((task, "adanorm") for task in choices("task")), *(("rt", norm) for norm in choices("norm"))]
+    every = [
+        *((task, "adanorm") for task in choices("task")),
+        *(("rt", norm) for norm in choices("norm")),
+    ]
     return sorted({*every, *((task, norm) for task, norm in pairs)})

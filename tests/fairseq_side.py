@@ -41,7 +41,10 @@ class FairseqSide:
     """fairseq's trainer and task around the model that its command line builds."""
 
     def __init__(
-        self, experiment: Experiment, task: Translation, weights: dict[str, torch.Tensor] | None = None
+        self,
+        experiment: Experiment,
+        task: Translation,
+        weights: dict[str, torch.Tensor] | None = None,
     ) -> None:
         from fairseq import options
         from fairseq import tasks as fairseq_tasks
@@ -67,7 +70,9 @@ class FairseqSide:
 
         with metrics.aggregate("train_inner"):
             for indices in order:
-                self.trainer.train_step([dataset.collater([dataset[int(index)] for index in indices])])
+                self.trainer.train_step(
+                    [dataset.collater([dataset[int(index)] for index in indices])]
+                )
 
     def generate(self, dataset: Any, chosen: Indices, experiment: Experiment) -> dict[int, str]:
         """Return the translations of sentences by their numbers, made as fairseq-generate does."""
@@ -107,7 +112,11 @@ def training_arguments(experiment: Experiment) -> list[str]:
         "warmup-init-lr": training.warmup_from, "dropout": settings.dropout,
         "attention-dropout": settings.attention_dropout, "activation-dropout": settings.activation_dropout,
     }  # fmt: skip
-    sizes = {"layers": settings.layers, "embed-dim": settings.dim, "ffn-embed-dim": settings.ffn_dim}
+    sizes = {
+        "layers": settings.layers,
+        "embed-dim": settings.dim,
+        "ffn-embed-dim": settings.ffn_dim,
+    }
     sizes["attention-heads"] = settings.heads
     switches = ["--cpu", "--share-all-embeddings"]
     for side in ("encoder", "decoder"):

@@ -1,10 +1,11 @@
 """Losses of a few updates of every task under every norm, under portable arithmetic, in every digit.
 
-`python -m tests.golden` counts the losses of tests/golden_losses.json that this machine gives to the bit
-(`python -m tests.golden rt mnist`: those of these tasks). Its exit code is 1 if a loss differs: in any bit
-where PyTorch has the file's version on a processor with AVX2, and beyond rounding elsewhere. A task or norm
-that the file lacks is `new`. `python -m tests.golden write` writes what the code gives now: only for new
-ones, or where numbers are meant to change, which the changelog then says.
+`python -m tests.golden` counts the losses of tests/golden_losses.json that this machine gives to
+the bit (`python -m tests.golden rt mnist`: those of these tasks). Its exit code is 1 if a loss
+differs: in any bit where PyTorch has the file's version on a processor with AVX2, and beyond
+rounding elsewhere. A task or norm that the file lacks is `new`. `python -m tests.golden write`
+writes what the code gives now: only for new ones, or where numbers are meant to change, which the
+changelog then says.
 """
 
 import json
@@ -26,8 +27,8 @@ from adanorm.records.environment import describe
 from adanorm.runs.golden import golden_losses
 
 PATH = Path(__file__).with_name("golden_losses.json")
-# Relative. Held to AVX2 or to SSE4.1 the losses differ by up to 4e-5 and 7e-5 from those with AVX-512; under
-# a rate that is a tenth higher by 2e-4 (RT) to 9e-3 (PTB).
+# Relative. Held to AVX2 or to SSE4.1 the losses differ by up to 4e-5 and 7e-5 from those with
+# AVX-512; under a rate that is a tenth higher by 2e-4 (RT) to 9e-3 (PTB).
 ROUNDING = 1e-4
 Losses = dict[str, list[float]]  # by norm, one per update, in nats or the task's own unit
 
@@ -58,13 +59,18 @@ def compare(tasks: Sequence[str]) -> Iterator[tuple[bool, str]]:
     stored, here = json.loads(PATH.read_text()), _machine()
     exact = _computed_by(stored) == _computed_by(here)
     machines = (f"{m['device']}, PyTorch {m['packages']['torch']}" for m in (stored, here))
-    yield True, "on file: {}; here: {}; {}".format(*machines, "to the bit" if exact else "within rounding")
+    yield (
+        True,
+        "on file: {}; here: {}; {}".format(*machines, "to the bit" if exact else "within rounding"),
+    )
     for task in tasks:
         old, new = golden(task), losses(task)
         agreed = {norm: _agreement(old.get(norm), new.get(norm, [])) for norm in old | new}
         counts = Counter(agreed.values())
         others = [norm for norm, word in agreed.items() if word != "equal"]
-        words = ", ".join(f"{counts[word]} {word}" for word in ("equal", "within rounding", "other", "new"))
+        words = ", ".join(
+            f"{counts[word]} {word}" for word in ("equal", "within rounding", "other", "new")
+        )
         good = not counts["other"] and (not exact or not counts["within rounding"])
         yield good, f"{task}: {words}{' (' + ', '.join(others) + ')' if others else ''}"
 

@@ -48,7 +48,9 @@ def network(
     section = SECTIONS[model].model_validate({"name": model, **SETTINGS[model], **settings})
     make_norm = norm_factory(NormChoice(norm, {"groups": 2} if norm == "groupnorm" else {}))
     torch.manual_seed(0)
-    return build_with_norms(lambda placed: build_model(section, placed, **sizes), make_norm, placement)
+    return build_with_norms(
+        lambda placed: build_model(section, placed, **sizes), make_norm, placement
+    )
 
 
 def smoke_run(kind: type[Kind], *overrides: str) -> tuple[Kind, Any]:

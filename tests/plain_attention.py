@@ -5,7 +5,13 @@ from torch import Tensor
 
 
 def straightforward(
-    query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    distance: Tensor,
+    u: Tensor,
+    v: Tensor,
+    forbidden: Tensor,
 ) -> Tensor:
     """Return what relative_attention does, as Dai et al. 2019, section 3.3 and appendix B write it.
 

@@ -35,7 +35,11 @@ class State:
         """Return the 18 words whose properties are features, None where there is no word."""
         stack = [*self.stack[::-1][:3], None, None, None][:3]
         buffer = [*self.buffer[:3], None, None, None][:3]
-        near = [self._child(word, *which) for which in ((0, 0), (1, 0), (0, 1), (1, 1)) for word in stack[:2]]
+        near = [
+            self._child(word, *which)
+            for which in ((0, 0), (1, 0), (0, 1), (1, 1))
+            for word in stack[:2]
+        ]
         left = [self._child(child, 0, 0) for child in near[:2]]
         right = [self._child(child, 1, 0) for child in near[2:4]]
         return [*stack, *buffer, *near, *left, *right]
@@ -45,7 +49,11 @@ class State:
         if word is None:
             return None
         children = self.children[word]
-        beside = [c for c in children if c < word] if side == 0 else [c for c in children if c > word][::-1]
+        beside = (
+            [c for c in children if c < word]
+            if side == 0
+            else [c for c in children if c > word][::-1]
+        )
         return beside[number] if number < len(beside) else None
 
 
@@ -63,8 +71,14 @@ def feature_extractor(tree: Tree, vocabulary: Vocabulary) -> Callable[[State], l
     def features(state: State) -> list[int]:
         positions = state.positions()
         labels = [state.labels.get(word, 0) if word else 0 for word in positions[6:]]
-        label_ids = [vocabulary.first_label + label for label in labels] if vocabulary.labels else []
-        return [*(words[word] for word in positions), *(tags[word] for word in positions), *label_ids]
+        label_ids = (
+            [vocabulary.first_label + label for label in labels] if vocabulary.labels else []
+        )
+        return [
+            *(words[word] for word in positions),
+            *(tags[word] for word in positions),
+            *label_ids,
+        ]
 
     return features
 
@@ -94,7 +108,9 @@ def transitions(tree: Tree, vocabulary: Vocabulary) -> Iterator[tuple[list[int],
         state.advance(action, label)
 
 
-def parse(tree: Tree, vocabulary: Vocabulary, scores: Callable[[list[int]], list[float]]) -> list[int]:
+def parse(
+    tree: Tree, vocabulary: Vocabulary, scores: Callable[[list[int]], list[float]]
+) -> list[int]:
     """Return the heads of a sentence, by the allowed action with the best score at each step."""
     features = feature_extractor(tree, vocabulary)
     kinds = max(1, len(vocabulary.labels))

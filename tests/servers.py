@@ -66,7 +66,9 @@ def serving() -> Iterator[Server]:
             answer = server.script(len(server.ranges), ranged)
             if answer.hangs is not None:
                 answer.hangs.wait(5)
-            with suppress(BrokenPipeError, ConnectionResetError):  # a client that refuses stops reading
+            with suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # a client that refuses stops reading
                 self._send(answer)
             self.close_connection = True
 
@@ -91,7 +93,9 @@ def serving() -> Iterator[Server]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         running.daemon_threads = True
         running.block_on_close = False
-        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         server.url = f"http://127.0.0.1:{running.server_port}/file.bin"
         try:
             yield server

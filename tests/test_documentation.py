@@ -22,7 +22,12 @@ from adanorm.studies.study import load_study
 from tests.faults.data_files import write_good_files
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/**/*.md"))]
-WRITES_RESULTS = ("tables", "figures", "report", "baselines")  # committed: they have tests of their own
+WRITES_RESULTS = (
+    "tables",
+    "figures",
+    "report",
+    "baselines",
+)  # committed: they have tests of their own
 AT_SMOKE_SCALE = {
     "run", "study", "status", "data", "plan", "compare", "translate", "parse", "sample", "analyze", "verify",
 }  # fmt: skip
@@ -39,7 +44,9 @@ def documented() -> list[str]:
     """Return the commands in the shell blocks of the pages, each once, without comments."""
     text = "\n".join(page.read_text() for page in PAGES)
     blocks = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    lines = (re.sub(r"\s+#.*$", "", line).strip() for line in blocks.replace("\\\n", " ").splitlines())
+    lines = (
+        re.sub(r"\s+#.*$", "", line).strip() for line in blocks.replace("\\\n", " ").splitlines()
+    )
     return list(dict.fromkeys(filter(None, lines)))
 
 
@@ -53,7 +60,11 @@ def of_make(line: str) -> list[list[str]]:
 
 
 def command_lines() -> list[str]:
-    lines = {what_runs(*words): shlex.join(words) for words in documented_words()[::-1] if may_run(*words)}
+    lines = {
+        what_runs(*words): shlex.join(words)
+        for words in documented_words()[::-1]
+        if may_run(*words)
+    }
     return list(reversed(lines.values()))
 
 
@@ -76,7 +87,9 @@ def what_runs(command: str, *arguments: str) -> tuple[str, ...]:
     """
     rest = [entry for entry in arguments if entry.partition("=")[0] not in REPLACED]
     if command in ("study", "status") and arguments:
-        rest = sorted({entry.partition("=")[0] for entry in rest if "=" in entry and "launcher" not in entry})
+        rest = sorted(
+            {entry.partition("=")[0] for entry in rest if "=" in entry and "launcher" not in entry}
+        )
         return command, "STUDY", *rest
     return command, *rest
 
@@ -91,14 +104,20 @@ def may_run(command: str, *arguments: str) -> bool:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the files that the pages name: a norm, and data of every format."""
-    for page, language in (("howto/your-norm", "python"), ("tutorial", "python"), ("studies", "yaml")):
+    for page, language in (
+        ("howto/your-norm", "python"),
+        ("tutorial", "python"),
+        ("studies", "yaml"),
+    ):
         text = (PROJECT / "docs" / f"{page}.md").read_text()
         ((own, name),) = re.findall(
             rf"^```{language}\n(# ([\w-]+\.\w+)\n.*?)^```", text, re.MULTILINE | re.DOTALL
         )
         (tmp_path / name).write_text(own)
     write_data(tmp_path, tmp_path / "my", random.Random(0))
-    scores = (PROJECT / "docs" / "verdicts.md").read_text().partition("```csv\n")[2].partition("```")[0]
+    scores = (
+        (PROJECT / "docs" / "verdicts.md").read_text().partition("```csv\n")[2].partition("```")[0]
+    )
     (tmp_path / "scores.csv").write_text(scores)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -141,7 +160,9 @@ def at_smoke_scale(arguments: list[str], folder: Path) -> list[str]:
 
 @pytest.mark.usefixtures("_quick_start")
 @pytest.mark.parametrize("line", command_lines())
-def test_a_documented_command_runs(workplace: Path, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_documented_command_runs(
+    workplace: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     command, *arguments = shlex.split(line)
     command = command_name(command)
     if any(launcher in arguments for launcher in NEEDS_A_CLUSTER):
@@ -183,7 +204,9 @@ def small_study(folder: Path, name: str) -> str:
     rows = study["rows"]
     study["rows"] = rows[:1] if isinstance(rows, list) else dict(list(rows.items())[:1])
     study |= {"columns": ["mnist"], "seeds": [1], "improvements": []}
-    (folder / "small.yaml").write_text(yaml.safe_dump({k: v for k, v in study.items() if k != "overrides"}))
+    (folder / "small.yaml").write_text(
+        yaml.safe_dump({k: v for k, v in study.items() if k != "overrides"})
+    )
     return str(folder / "small.yaml")
 
 
@@ -213,9 +236,13 @@ RESULTS_PAGE = (PROJECT / "docs" / "results.md").read_text("utf-8")
 RESULT = re.compile(r"\.\./(results/[\w/-]+)\.(?:md|svg)")  # a figure's caption lies beside it
 
 
-@pytest.mark.parametrize("section", RESULTS_PAGE.split("\n## "), ids=lambda text: text.partition("\n")[0])
+@pytest.mark.parametrize(
+    "section", RESULTS_PAGE.split("\n## "), ids=lambda text: text.partition("\n")[0]
+)
 def test_numbers_in_a_section_of_the_results_stand_in_what_it_links(section: str) -> None:
-    links = RESULT.findall(RESULTS_PAGE if section.startswith("# ") else section)  # opens with all findings
+    links = RESULT.findall(
+        RESULTS_PAGE if section.startswith("# ") else section
+    )  # opens with all findings
     linked = "".join((PROJECT / f"{path}.md").read_text("utf-8") for path in links)
     numbers = [abs(float(number)) for number in DECIMAL.findall(linked)]
     prose = re.sub(r"`[^`]*`|arXiv \S+|\]\([^)]*\)", "", section)
@@ -226,7 +253,9 @@ def test_numbers_in_a_section_of_the_results_stand_in_what_it_links(section: str
 
 def test_every_idea_has_the_module_the_test_and_the_command_that_its_line_names() -> None:
     lines = (PROJECT / "docs" / "ideas.md").read_text().splitlines()
-    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "]
+    rows = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "
+    ]
     ideas = [row for row in rows if row[0] not in ("idea", "---")]
     assert len(ideas) > 40
     for idea, module, test, command in ideas:

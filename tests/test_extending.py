@@ -11,7 +11,15 @@ import pytest
 from adanorm.config.paths import PROJECT
 from tests import commands
 
-NEEDED = ("src", "conf", "scripts", "tests", "docs/norms.md", "pyproject.toml", "results/published.csv")
+NEEDED = (
+    "src",
+    "conf",
+    "scripts",
+    "tests",
+    "docs/norms.md",
+    "pyproject.toml",
+    "results/published.csv",
+)
 
 
 @pytest.fixture
@@ -58,9 +66,13 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     text, lines = re.subn(r"^NORMS\b.*= \{\n", line, registry.read_text(), flags=re.MULTILINE)
     assert lines == 1
     registry.write_text(text)
-    (copy / "conf/norm/halfnorm.yaml").write_text("name: halfnorm\ntitle: Half-Norm\nparams: {power: 0.5}\n")
+    (copy / "conf/norm/halfnorm.yaml").write_text(
+        "name: halfnorm\ntitle: Half-Norm\nparams: {power: 0.5}\n"
+    )
 
-    ran = in_copy(copy, "adanorm", "run", "-m", "task=mnist,rt", "norm=halfnorm", "scale=smoke", "runs=runs")
+    ran = in_copy(
+        copy, "adanorm", "run", "-m", "task=mnist,rt", "norm=halfnorm", "scale=smoke", "runs=runs"
+    )
     runs = re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE)
     assert runs == ["mnist halfnorm", "rt halfnorm"]
     assert "halfnorm: 8 of 8 checks hold" in in_copy(copy, "adanorm", "check-norm", "norm=halfnorm")
@@ -68,12 +80,19 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     (copy / "own.yaml").write_text(STUDY % ("halfnorm", "rt"))
     status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
     assert re.search(r"^  Half-Norm +1 ", status, re.MULTILINE), status
-    of_norms = ("norms/test_registry", "norms/test_check", "scripts/test_pages", "studies/test_study")
+    of_norms = (
+        "norms/test_registry",
+        "norms/test_check",
+        "scripts/test_pages",
+        "studies/test_study",
+    )
     named = "halfnorm or every_norm_has or every_section or defaults_in_the_configuration"
     files = [f"tests/{name}.py" for name in (*of_norms, "config/test_readers")]
     assert "passed" in in_copy(copy, "pytest", *files, "-k", named)
     assert re.search(
-        r"^gaussian: .* 0 other, 1 new \(.*halfnorm\)", in_copy(copy, "tests.golden", "gaussian"), re.M
+        r"^gaussian: .* 0 other, 1 new \(.*halfnorm\)",
+        in_copy(copy, "tests.golden", "gaussian"),
+        re.M,
     )
 
 
@@ -200,7 +219,12 @@ def make(edit: Edit, root: Path) -> None:
 
 
 def test_a_new_kind_of_task_takes_the_steps_of_contributing(copy: Path) -> None:
-    text = (PROJECT / "CONTRIBUTING.md").read_text().partition("**A kind of task**")[2].partition("\n**")[0]
+    text = (
+        (PROJECT / "CONTRIBUTING.md")
+        .read_text()
+        .partition("**A kind of task**")[2]
+        .partition("\n**")[0]
+    )
     items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
     assert len(PLACES) == len(items) <= 7
     for edits, item in zip(PLACES, items, strict=True):
@@ -210,7 +234,9 @@ def test_a_new_kind_of_task_takes_the_steps_of_contributing(copy: Path) -> None:
             make(edit, copy)
 
     norms = "layernorm,adanorm,batchnorm,weightnorm"
-    ran = in_copy(copy, "adanorm", "run", "-m", "task=waves", f"norm={norms}", "scale=smoke", "runs=runs")
+    ran = in_copy(
+        copy, "adanorm", "run", "-m", "task=waves", f"norm={norms}", "scale=smoke", "runs=runs"
+    )
     losses = re.findall(r"^waves (\S+) smoke seed 1: test loss ([\d.]+)", ran, re.MULTILINE)
     assert [norm for norm, _ in losses] == norms.split(",")
     assert all(0 < float(loss) < 0.45 for _, loss in losses), "below the variance of a wave"
@@ -219,7 +245,9 @@ def test_a_new_kind_of_task_takes_the_steps_of_contributing(copy: Path) -> None:
     assert "2 runs, 2 completed before" in table
     assert "Waves, test loss, smoke" in table
     assert "waves" in in_copy(copy, "adanorm", "list")
-    refused = in_copy(copy, "adanorm", "run", "task=waves", "norm=instancenorm", "scale=smoke", code=2)
+    refused = in_copy(
+        copy, "adanorm", "run", "task=waves", "norm=instancenorm", "scale=smoke", code=2
+    )
     assert "its statistics are over positions" in refused
     kinds = in_copy(copy, "pytest", "tests/metrics/test_table.py", "-k", "every_kind or denoising")
     assert "2 passed" in kinds

@@ -18,7 +18,12 @@ pytestmark = pytest.mark.needs("fairseq")
 SMALL = [
     f"--{side}-{name}={size}"
     for side in ("encoder", "decoder")
-    for name, size in (("layers", 2), ("embed-dim", 16), ("ffn-embed-dim", 32), ("attention-heads", 2))
+    for name, size in (
+        ("layers", 2),
+        ("embed-dim", 16),
+        ("ffn-embed-dim", 32),
+        ("attention-heads", 2),
+    )
 ]
 
 
@@ -26,7 +31,9 @@ def fairseq_command(module: str, *arguments: str) -> subprocess.CompletedProcess
     return commands.run(f"fairseq_cli.{module}", *arguments, imported="libraries", timeout=200)
 
 
-def test_fairseq_trains_validates_by_bleu_and_generates_with_a_norm_of_the_suite(tmp_path: Path) -> None:
+def test_fairseq_trains_validates_by_bleu_and_generates_with_a_norm_of_the_suite(
+    tmp_path: Path,
+) -> None:
     data = compose_experiment(["task=de-en", "scale=smoke", f"data.cache={tmp_path}"]).data
     assert isinstance(data, ParallelConfig)
     folder, _ = prepared_corpus(data)
@@ -42,12 +49,21 @@ def test_fairseq_trains_validates_by_bleu_and_generates_with_a_norm_of_the_suite
     )  # fmt: skip
     assert trained.returncode == 0, trained.stderr[-2000:]
     best = tmp_path / "saved" / "checkpoint_best.pt"
-    counts: list[Any] = [np.ndarray, np.dtype, np.dtypes.Int64DType, np.zeros(0).__reduce__()[0]]  # n-grams
-    with torch.serialization.safe_globals([argparse.Namespace, *counts]):  # all that is not plain data
+    counts: list[Any] = [
+        np.ndarray,
+        np.dtype,
+        np.dtypes.Int64DType,
+        np.zeros(0).__reduce__()[0],
+    ]  # n-grams
+    with torch.serialization.safe_globals(
+        [argparse.Namespace, *counts]
+    ):  # all that is not plain data
         weights = torch.load(best, weights_only=True)["model"]
     assert "encoder.layers.0.final_layer_norm.weight" in weights, "the inner norms stay LayerNorm"
     assert "encoder.layer_norm.weight" not in weights, "AdaNorm has no parameters"
-    generated = fairseq_command("generate", str(folder), *plugged, "--path", str(best), "--beam", "2")
+    generated = fairseq_command(
+        "generate", str(folder), *plugged, "--path", str(best), "--beam", "2"
+    )
     assert generated.returncode == 0, generated.stderr[-2000:]
     assert "Translated 32 sentences" in generated.stdout + generated.stderr
     wrong = fairseq_command(

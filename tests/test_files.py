@@ -26,10 +26,14 @@ with writing(Path(sys.argv[1])) as file:
 
 
 @pytest.mark.parametrize("is_written_again", [False, True])
-def test_a_killed_writer_leaves_the_old_content_unharmed(tmp_path: Path, is_written_again: bool) -> None:
+def test_a_killed_writer_leaves_the_old_content_unharmed(
+    tmp_path: Path, is_written_again: bool
+) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"old")
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         sweep(tmp_path)
@@ -70,7 +74,9 @@ def _write(path: Path, content: bytes) -> None:
 def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:
     path = tmp_path / "a"
     context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_write, args=(path, letter * 1000)) for letter in (b"a", b"b")]
+    writers = [
+        context.Process(target=_write, args=(path, letter * 1000)) for letter in (b"a", b"b")
+    ]
     for writer in writers:
         writer.start()
     for writer in writers:

@@ -38,7 +38,8 @@ def test_this_machines_arithmetic_gives_the_losses_on_file_within_rounding(task:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "must_be"), [(VARIABLE, "exact", "portable"), (PRODUCTS, "blas", "onednn or mkl")]
+    ("name", "value", "must_be"),
+    [(VARIABLE, "exact", "portable"), (PRODUCTS, "blas", "onednn or mkl")],
 )
 def test_another_arithmetic_or_library_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, must_be: str

@@ -39,7 +39,9 @@ def test_a_wheel_runs_from_any_folder_and_writes_there_alone(built: Path, tmp_pa
     before = {path for path in built.rglob("*") if "__pycache__" not in path.parts}
     environment = {**os.environ, "PYTHONPATH": str(built)}
     run = [sys.executable, "-c", RUN]
-    done = subprocess.run(run, check=False, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+    done = subprocess.run(
+        run, check=False, cwd=tmp_path, env=environment, capture_output=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr.decode()
     assert len(list(tmp_path.glob("results/runs/gaussian/adanorm/smoke-*/result.json"))) == 1
     assert {path for path in built.rglob("*") if "__pycache__" not in path.parts} == before
@@ -47,24 +49,32 @@ def test_a_wheel_runs_from_any_folder_and_writes_there_alone(built: Path, tmp_pa
 
 def test_a_wheel_holds_the_package_and_what_it_reads(built: Path) -> None:
     package = PROJECT / "src" / "adanorm"
-    files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    files = [
+        path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
     for path in files:
         assert (built / "adanorm" / path.relative_to(package)).read_bytes() == path.read_bytes()
     shipped = built / "adanorm" / "shipped"
     for folder in ("conf", "results/published-curves"):
         for path in (PROJECT / folder).rglob("*.*"):
             assert (shipped / path.relative_to(PROJECT)).read_bytes() == path.read_bytes()
-    contents = {p for p in (built / "adanorm").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    contents = {
+        p for p in (built / "adanorm").rglob("*") if p.is_file() and "__pycache__" not in p.parts
+    }
     assert len(contents - {*shipped.rglob("*")}) == len(files), "and nothing else"
 
 
-def test_without_fairseq_translation_says_so_and_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fairseq_translation_says_so_and_the_others_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "fairseq", None)
     for name in [name for name in sys.modules if name.startswith("fairseq.")]:
         monkeypatch.delitem(sys.modules, name)
     fairseq_library.fairseq.cache_clear()
     try:
-        with pytest.raises(ValueError, match="translation needs fairseq, which is not installed here"):
+        with pytest.raises(
+            ValueError, match="translation needs fairseq, which is not installed here"
+        ):
             prepare(cached_experiment(["task=de-en", "norm=adanorm", "scale=smoke"]))
         assert prepare(cached_experiment(["task=mnist", "norm=adanorm", "scale=smoke"])).sites
     finally:

@@ -16,6 +16,8 @@ def test_every_mistake_has_one_example() -> None:
 
 
 @pytest.mark.parametrize("code", [code for _, code in BLOCKS], ids=[title for title, _ in BLOCKS])
-def test_an_example_prints_what_its_comments_say(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_prints_what_its_comments_say(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     exec(code, {})
     assert re.findall(r"^# (.*)$", code, re.MULTILINE) == capsys.readouterr().out.splitlines()

@@ -1,8 +1,8 @@
 """Relative attention against the paper's equations as written: `python -m scripts.benchmarks.attention`.
 
-Both sides have the same model, weights and batch. The other side computes einsum, relative shift and softmax
-as written, and saves all that autograd needs. As many threads as torch takes. The ratios are speed and peak
-memory, ours : the other's, each measured in processes of its own.
+Both sides have the same model, weights and batch. The other side computes einsum, relative shift
+and softmax as written, and saves all that autograd needs. As many threads as torch takes. The
+ratios are speed and peak memory, ours : the other's, each measured in processes of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,13 +16,22 @@ from adanorm.config.model_sections import TransformerXlConfig
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.transformer_xl import TransformerXl
 from adanorm.norms import NormChoice, norm_factory
-from scripts.benchmarks.harness import Options, Row, fresh_process, peak_mb, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import (
+    Options,
+    Row,
+    fresh_process,
+    peak_mb,
+    run_benchmark,
+    take_turns,
+    timed,
+)
 from tests.plain_attention import straightforward
 
 STREAMS = 2
 PEAKS = 3  # at most so many processes are measured for their peak memory
 TOKENS = {"training": 512 * STREAMS, "evaluation": 80 * STREAMS}  # per step
-# Unless the process keeps its memory, as under make, large tensors cost page faults anew at each step.
+# Unless the process keeps its memory, as under make, large tensors cost page faults anew at each
+# step.
 ALLOCATORS: dict[str, dict[str, str | None]] = {
     "handed back": {"MALLOC_TRIM_THRESHOLD_": None, "MALLOC_MMAP_THRESHOLD_": None},
     "kept": {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000"},
@@ -40,7 +49,9 @@ def measure(options: Options) -> Iterator[Row]:
 
 def _compared(work: str, rounds: int) -> Row:
     seconds = take_turns({name: timed(_step(work, name)) for name in ("ours", "other")}, rounds)
-    peaks = {name: partial(fresh_process, _peak, work, name) for name in ("ours", "other", "neither")}
+    peaks = {
+        name: partial(fresh_process, _peak, work, name) for name in ("ours", "other", "neither")
+    }
     memory = take_turns(peaks, min(rounds, PEAKS), warm_up=0)
     speeds = {side: round(TOKENS[work] / seconds.median(side), 1) for side in ("ours", "other")}
     row = {"what": work, "unit": "tokens/s", **speeds, "ratio": seconds.ratio("other", "ours")}

@@ -1,8 +1,8 @@
 """The harness of the benchmarks: sides take turns, ratios have a spread, rows name their processor.
 
-A benchmark is a file with a function that yields rows and, at its end, `run_benchmark(measure, rounds=...)`;
-`python -m scripts.benchmarks.NAME --help` shows its keys. A ratio is a `Spread`. A row is written with its
-spreads, the rounds, the threads and the processor.
+A benchmark is a file with a function that yields rows and, at its end, `run_benchmark(measure,
+rounds=...)`; `python -m scripts.benchmarks.NAME --help` shows its keys. A ratio is a `Spread`. A
+row is written with its spreads, the rounds, the threads and the processor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Spread:
         """Return the spread of one number per round."""
-        lower, middle, upper = quantiles(numbers, method="inclusive") if len(numbers) > 1 else [*numbers] * 3
+        lower, middle, upper = (
+            quantiles(numbers, method="inclusive") if len(numbers) > 1 else [*numbers] * 3
+        )
         return cls(middle, min(numbers), lower, upper, max(numbers), len(numbers))
 
     def columns(self, name: str) -> dict[str, float]:
@@ -80,11 +82,13 @@ class Rounds(Generic[SideT]):
         return Spread.of([mine / theirs for mine, theirs in pairs])
 
 
-def take_turns(sides: Mapping[SideT, Callable[[], float]], rounds: int, *, warm_up: int = 1) -> Rounds[SideT]:
+def take_turns(
+    sides: Mapping[SideT, Callable[[], float]], rounds: int, *, warm_up: int = 1
+) -> Rounds[SideT]:
     """Return what the sides spent in `rounds` rounds, after `warm_up` rounds that are not counted.
 
-    A side is called once per round and returns what it spent. Each goes first in turn, so two go AB, BA, AB:
-    in a fixed order, caches and a machine that slows down would favor one side.
+    A side is called once per round and returns what it spent. Each goes first in turn, so two go
+    AB, BA, AB: in a fixed order, caches and a machine that slows down would favor one side.
     """
     spent: dict[SideT, list[float]] = {side: [] for side in sides}
     order = deque(sides)
@@ -102,8 +106,8 @@ def timed(
 ) -> Callable[[], float]:
     """Return a side of `take_turns`: it does the work and returns its seconds by `clock`.
 
-    `time.process_time` counts the processor time of this process and its threads. With `cuda` the clock
-    stops when the GPU has finished.
+    `time.process_time` counts the processor time of this process and its threads. With `cuda` the
+    clock stops when the GPU has finished.
     """
     wait: Callable[[], object] = torch.cuda.synchronize if cuda else lambda: None
 
@@ -134,8 +138,17 @@ def where_and_when() -> dict[str, Any]:
     """Return the last columns of every row: threads, processor, load, date, torch's version, commit."""
     facts = described(torch.device("cpu"))
     today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
-    machine = {"threads": facts["threads"], "processor": facts["device"], "load": load, "date": today}
-    return machine | {"torch": facts["packages"]["torch"], "commit": facts["commit"], "dirty": facts["dirty"]}
+    machine = {
+        "threads": facts["threads"],
+        "processor": facts["device"],
+        "load": load,
+        "date": today,
+    }
+    return machine | {
+        "torch": facts["packages"]["torch"],
+        "commit": facts["commit"],
+        "dirty": facts["dirty"],
+    }
 
 
 def described(device: torch.device) -> dict[str, Any]:
@@ -156,7 +169,9 @@ def write(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _line(row: Row) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if value is not None)
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value}" for name, value in row.items() if value is not None
+    )
 
 
 class Options(NamedTuple):
@@ -176,8 +191,8 @@ def run_benchmark(
 ) -> Path:
     """Measure as the command line says, write <output>/<name of the benchmark>.csv and return its path.
 
-    The arguments are the keys' defaults; `threads` None is as many as torch takes here. --help ends the
-    process; so does a user's mistake, with one line and exit code 2.
+    The arguments are the keys' defaults; `threads` None is as many as torch takes here. --help ends
+    the process; so does a user's mistake, with one line and exit code 2.
     """
     name, about = Path(sys.argv[0]).stem, sys.modules["__main__"].__doc__
     used = threads or torch.get_num_threads()
@@ -202,7 +217,8 @@ def fresh_process(
 ) -> T:
     """Return function(*arguments), computed in a new process with as many threads as this one.
 
-    Variables in `environment` are set there, or unset where None: the C library reads some only at start.
+    Variables in `environment` are set there, or unset where None: the C library reads some only at
+    start.
     """
     changed = {**os.environ, **(environment or {})}
     kept = {name: value for name, value in changed.items() if value is not None}

@@ -1,10 +1,11 @@
 """What a norm costs beside torch's LayerNorm: `python -m scripts.benchmarks.norms`.
 
-Five sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias, the eager
-backend where there is one, the authors' formulation of the paper's norms, and a copy. Norms over positions
-see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing at its site and is not measured.
-`teams`: CPU thread counts; a GPU is measured too (`devices=cuda`: alone); `norms=rmsnorm,adanorm` limits the
-norms. Ratios: seconds, ours : other's (`processor_to_layernorm`: of all threads); bandwidth, ours : copy's.
+Five sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias,
+the eager backend where there is one, the authors' formulation of the paper's norms, and a copy.
+Norms over positions see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing
+at its site and is not measured. `teams`: CPU thread counts; a GPU is measured too (`devices=cuda`:
+alone); `norms=rmsnorm,adanorm` limits the norms. Ratios: seconds, ours : other's
+(`processor_to_layernorm`: of all threads); bandwidth, ours : copy's.
 """
 
 import time
@@ -33,7 +34,11 @@ from scripts.pages.norm_guide import draw
 
 CASES = {  # shapes of the tasks: translation, RT, a wide encoder; long batches on a GPU
     "cpu": [(4096, 512, torch.float32), (4096, 128, torch.float32), (3500, 1024, torch.float32)],
-    "cuda": [(16384, 512, torch.bfloat16), (8192, 4096, torch.bfloat16), (16384, 512, torch.float32)],
+    "cuda": [
+        (16384, 512, torch.bfloat16),
+        (8192, 4096, torch.bfloat16),
+        (16384, 512, torch.float32),
+    ],
 }
 MEASURED = [name for name in NORMS if name not in ("none", "layernorm", "weightnorm")]
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
@@ -50,7 +55,9 @@ def measure(options: Options) -> Iterator[Row]:
             raise ValueError(f"{key}={unknown[0]}: choose from {', '.join(choices)}")
     teams = [whole_number("teams", count) for count in options.keys["teams"].split(",")]
     # The number of CPU threads does not matter to a GPU, so one is enough.
-    pairs = [(device, count) for device in devices for count in (teams if device == "cpu" else teams[:1])]
+    pairs = [
+        (device, count) for device in devices for count in (teams if device == "cpu" else teams[:1])
+    ]
     for device, threads in pairs:
         torch.set_num_threads(threads)
         cases = [(name, *shape, torch.device(device)) for shape in CASES[device] for name in names]
@@ -87,7 +94,11 @@ def _compared(case: Case, rounds: int) -> Row:
     (name, rows, features, dtype, device), works = case, _works(*case)
     times = take_turns({key: _side(work, device) for key, work in works.items()}, rounds, warm_up=2)
     processor = take_turns(
-        {side: timed(works[side, "both"], clock=time.process_time) for side in ("ours", "layernorm")}, rounds
+        {
+            side: timed(works[side, "both"], clock=time.process_time)
+            for side in ("ours", "layernorm")
+        },
+        rounds,
     )
     forward, both = times.median(("ours", "forward")), times.median(("ours", "both"))
     sides = [side for side, part in works if part == "both"]
@@ -96,15 +107,26 @@ def _compared(case: Case, rounds: int) -> Row:
     moved = 4 if name == "detachnorm" else 5
     pairs = zip(times.spent["copy", "both"], times.spent["ours", "both"], strict=True)
     bandwidths = [moved / 2 * copy / ours for copy, ours in pairs]
-    saved = {side: kept_bytes(work) // rows for (side, part), work in works.items() if part == "forward"}
-    about = {"norm": name, "rows": rows, "features": features, "dtype": str(dtype).removeprefix("torch.")}
+    saved = {
+        side: kept_bytes(work) // rows for (side, part), work in works.items() if part == "forward"
+    }
+    about = {
+        "norm": name,
+        "rows": rows,
+        "features": features,
+        "dtype": str(dtype).removeprefix("torch."),
+    }
     return about | {
         "device": described(device)["device"],
         "computed_by": backends.describe(_factory(name).trial, "auto", device.type),
         "forward_us": round(1e6 * forward, 1),
         "backward_us": round(1e6 * (both - forward), 1),
         "both_us": round(1e6 * both, 1),
-        **{f"to_{side}": ratios[side] for side in ("layernorm", "eager", "authors") if side in ratios},
+        **{
+            f"to_{side}": ratios[side]
+            for side in ("layernorm", "eager", "authors")
+            if side in ratios
+        },
         "processor_to_layernorm": processor.ratio("ours", "layernorm"),
         "of_copy_bandwidth": Spread.of(bandwidths),
         **{f"{side}_saved_bytes_a_row": count for side, count in saved.items()},
@@ -114,7 +136,8 @@ def _compared(case: Case, rounds: int) -> Row:
 def _side(work: Work, device: torch.device) -> Callable[[], float]:
     """Return a side of `take_turns`; on CUDA it replays a graph of the work with a cold cache.
 
-    In training a busy GPU hides the cost of launching, but short work timed alone would show little else.
+    In training a busy GPU hides the cost of launching, but short work timed alone would show little
+    else.
     """
     if device.type == "cpu":
         return timed(work)
@@ -154,7 +177,10 @@ def _works(
     if ours.depends_on_positions:
         x = x.detach().view(4, -1, features).requires_grad_()
     dz = torch.randn_like(x)
-    sides: dict[str, Callable[[Tensor], Tensor]] = {"ours": ours, "layernorm": LayerNorm(features).to(x)}
+    sides: dict[str, Callable[[Tensor], Tensor]] = {
+        "ours": ours,
+        "layernorm": LayerNorm(features).to(x),
+    }
     if hasattr(ours, "backend"):
         sides["eager"] = _factory(name, backend="eager")(features, site="bench").to(x)
     if ours.reference(x) is not None:
@@ -170,7 +196,9 @@ def _works(
     return works
 
 
-def _forward_and_backward(norm: Callable[[Tensor], Tensor], leaves: list[Tensor], dz: Tensor) -> None:
+def _forward_and_backward(
+    norm: Callable[[Tensor], Tensor], leaves: list[Tensor], dz: Tensor
+) -> None:
     torch.autograd.grad(norm(leaves[0]), leaves, dz)
 
 

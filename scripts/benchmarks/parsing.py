@@ -1,7 +1,7 @@
 """Our parser against plain Python, one sentence at a time: `python -m scripts.benchmarks.parsing`.
 
-Oracle and features of the sample's training trees, and greedy parsing of its test set with one model. The two
-sides take turns in one process. The ratio is seconds, plain Python : ours.
+Oracle and features of the sample's training trees, and greedy parsing of its test set with one
+model. The two sides take turns in one process. The ratio is seconds, plain Python : ours.
 """
 
 from collections.abc import Callable, Iterator

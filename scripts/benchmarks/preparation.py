@@ -1,11 +1,12 @@
 """Preparation of a parallel corpus in one process and in several: `python -m scripts.benchmarks.preparation`.
 
-The corpus is made up: `pairs` pairs whose words have realistic frequencies (Zipf's law). It goes through
-Moses's tokenizer (tokenize=true) and `merges` merges. `processes` are the numbers of processes to compare.
-Memory is the peak of all together: `memory_gb` counts a shared page once, `resident_gb` per process.
+The corpus is made up: `pairs` pairs whose words have realistic frequencies (Zipf's law). It goes
+through Moses's tokenizer (tokenize=true) and `merges` merges. `processes` are the numbers of
+processes to compare. Memory is the peak of all together: `memory_gb` counts a shared page once,
+`resident_gb` per process.
 
-pairs=4500000 is the size of En-De and takes hours. tokenize=false merges=0 measures reading, cleaning,
-dictionaries and token ids alone.
+pairs=4500000 is the size of En-De and takes hours. tokenize=false merges=0 measures reading,
+cleaning, dictionaries and token ids alone.
 """
 
 import multiprocessing
@@ -39,12 +40,17 @@ def measure(options: Options) -> Iterator[Row]:
     keys = options.keys
     pairs = whole_number("pairs", keys["pairs"])
     about = {"pairs": pairs, "tokenize": keys["tokenize"], "merges": keys["merges"]}
-    settings = [f"data.tokenize={keys['tokenize']}", f"data.bpe_merges={int(keys['merges']) or 'null'}"]
+    settings = [
+        f"data.tokenize={keys['tokenize']}",
+        f"data.bpe_merges={int(keys['merges']) or 'null'}",
+    ]
     with tempfile.TemporaryDirectory() as name:
         folder, first = Path(name), 0.0
         _write_corpus(folder, pairs)
         for count in (int(number) for number in keys["processes"].split(",")):
-            seconds, shared, resident, cpu = _watched(folder / f"cache{count}", folder, settings, count)
+            seconds, shared, resident, cpu = _watched(
+                folder / f"cache{count}", folder, settings, count
+            )
             first = first or seconds
             times = {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1)}
             memory = {"memory_gb": round(shared / 1e9, 2), "resident_gb": round(resident / 1e9, 2)}
@@ -62,7 +68,9 @@ def _write_corpus(folder: Path, pairs: int) -> None:
                     lengths = random.integers(5, 46, min(BLOCK, count - start))
                     drawn = np.minimum(random.zipf(1.25, int(lengths.sum())), WORDS)
                     for line in np.split(drawn, np.cumsum(lengths)[:-1]):
-                        file.write(" ".join(_word(number, language) for number in line.tolist()) + " .\n")
+                        file.write(
+                            " ".join(_word(number, language) for number in line.tolist()) + " .\n"
+                        )
 
 
 @cache
@@ -83,7 +91,9 @@ def _prepare(cache: Path, corpus: Path, settings: list[str], processes: int) -> 
     (cache / "seconds").write_text(str(time.monotonic() - started))
 
 
-def _watched(cache: Path, corpus: Path, settings: list[str], processes: int) -> tuple[float, int, int, float]:
+def _watched(
+    cache: Path, corpus: Path, settings: list[str], processes: int
+) -> tuple[float, int, int, float]:
     """Return seconds, peak memory (shared, resident; bytes) and CPU seconds of a preparation."""
     before = os.times()
     arguments = (cache, corpus, settings, processes)
@@ -113,7 +123,9 @@ def _family(pid: int) -> list[int]:
 def _memory(pid: int) -> tuple[int, int]:
     """Return a process's proportional and resident memory (Pss, Rss) in bytes; zeros if it has ended."""
     with suppress(OSError):
-        lines = [line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]]
+        lines = [
+            line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        ]
         sizes = {words[0]: 1024 * int(words[1]) for words in lines if words[-1] == "kB"}
         return sizes["Pss:"], sizes["Rss:"]
     return 0, 0

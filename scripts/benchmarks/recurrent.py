@@ -1,8 +1,9 @@
 """An LSTM or GRU layer with norms against one without: `python -m scripts.benchmarks.recurrent`.
 
-Forward and backward pass of a layer over some steps; all sides take turns in one process. They are our loop
-under every norm defined there, torch's cell in a plain Python loop, and torch's fused layer. As many threads
-as torch takes, and also on CUDA where there is a device. The ratio is speed, side : our loop without norms.
+Forward and backward pass of a layer over some steps; all sides take turns in one process. They are
+our loop under every norm defined there, torch's cell in a plain Python loop, and torch's fused
+layer. As many threads as torch takes, and also on CUDA where there is a device. The ratio is speed,
+side : our loop without norms.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,9 +44,19 @@ def _compared(
     }
     spent = take_turns(passes, rounds, warm_up=2)
     for side in passes:
-        row = {"cell": cell, "streams": streams, "features": features, "device": described(device)["device"]}
+        row = {
+            "cell": cell,
+            "streams": streams,
+            "features": features,
+            "device": described(device)["device"],
+        }
         step = round(1e6 * spent.median(side) / steps, 1)
-        yield {**row, "side": side, "step_us": step, "throughput_to_none": spent.ratio("none", side)}
+        yield {
+            **row,
+            "side": side,
+            "step_us": step,
+            "throughput_to_none": spent.ratio("none", side),
+        }
 
 
 def _pass(layer: nn.Module, forward: Forward, x: Tensor) -> None:
@@ -66,8 +77,12 @@ def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
 def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, `none` first."""
     runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
-    trials = {run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs}
-    return [name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None]
+    trials = {
+        run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs
+    }
+    return [
+        name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None
+    ]
 
 
 def _ours(layer: Any, x: Tensor) -> Any:

@@ -1,10 +1,11 @@
 """Translation against fairseq itself, and under each norm: `python -m scripts.benchmarks.translation`.
 
-The mini model on Multi30k, with the same weights, batches and optimizer and with one thread. The sides take
-turns update by update in one process. fairseq's side is an update of `fairseq-train` (Trainer.train_step) or
-a batch of `fairseq-generate` (its task's inference_step and post-processing). Ratios: speed by processor
-time, ours : fairseq's; peak memory, fairseq's : ours; then each norm's speed : LayerNorm's. `updates` are the
-rounds of training, `trained` the updates before decoding, as an untrained model decodes to the limit.
+The mini model on Multi30k, with the same weights, batches and optimizer and with one thread. The
+sides take turns update by update in one process. fairseq's side is an update of `fairseq-train`
+(Trainer.train_step) or a batch of `fairseq-generate` (its task's inference_step and
+post-processing). Ratios: speed by processor time, ours : fairseq's; peak memory, fairseq's : ours;
+then each norm's speed : LayerNorm's. `updates` are the rounds of training, `trained` the updates
+before decoding, as an untrained model decodes to the limit.
 """
 
 import time
@@ -32,10 +33,20 @@ from scripts.benchmarks.harness import (
 )
 from tests.fairseq_side import DECODED_TOKENS, FairseqSide
 
-NORMS = ("layernorm", "none", "layernorm-simple", "detachnorm", "detach-mean", "detach-var", "adanorm")
+NORMS = (
+    "layernorm",
+    "none",
+    "layernorm-simple",
+    "detachnorm",
+    "detach-mean",
+    "detach-var",
+    "adanorm",
+)
 SENTENCES = 200
 WARM_UP = 5  # updates that are not counted
-processor_time = partial(timed, clock=time.process_time)  # one thread per side; others may use the machine
+processor_time = partial(
+    timed, clock=time.process_time
+)  # one thread per side; others may use the machine
 PEAKS = 3  # at most so many processes are measured for their peak memory
 
 
@@ -64,7 +75,13 @@ def _train_ours(trainer: Trainer, task: Translation, order: Sequence[Indices]) -
 def _row(what: str, unit: str, rounds: Rounds[str], ours: str, other: str, *, amount: float) -> Row:
     """Return speeds (amount per second) of the sides `ours` and `other`, and their ratio."""
     mine, theirs = (round(amount / rounds.median(name), 1) for name in (ours, other))
-    return {"what": what, "unit": unit, "ours": mine, "other": theirs, "ratio": rounds.ratio(other, ours)}
+    return {
+        "what": what,
+        "unit": unit,
+        "ours": mine,
+        "other": theirs,
+        "ratio": rounds.ratio(other, ours),
+    }
 
 
 def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
@@ -77,7 +94,9 @@ def _training(experiment: Experiment, task: Translation, updates: int) -> Row:
         "ours": processor_time(lambda: _train_ours(trainer, task, [next(orders[1])])),
     }
     spent = take_turns(sides, updates, warm_up=WARM_UP)
-    return _row("training", "tokens/s", spent, "ours", "fairseq", amount=_tokens_per_update(task, updates))
+    return _row(
+        "training", "tokens/s", spent, "ours", "fairseq", amount=_tokens_per_update(task, updates)
+    )
 
 
 def _tokens_per_update(task: Translation, updates: int) -> float:
@@ -92,7 +111,13 @@ def _memory(updates: int, rounds: int) -> Row:
     memory = take_turns(sides, rounds, warm_up=0)
     ours, other = (round(memory.median(name), 1) for name in ("ours", "fairseq"))
     ratio = memory.ratio("fairseq", "ours")
-    return {"what": "peak memory of training", "unit": "MB", "ours": ours, "other": other, "ratio": ratio}
+    return {
+        "what": "peak memory of training",
+        "unit": "MB",
+        "ours": ours,
+        "other": other,
+        "ratio": ratio,
+    }
 
 
 def _peak(name: str, updates: int) -> float:
@@ -119,13 +144,17 @@ def _decoding(experiment: Experiment, task: Translation, rounds: int, *, trained
         model.eval()
         texts: dict[int, str] = {}
         for indices in batches_within(chosen, pairs.sizes, DECODED_TOKENS):
-            texts |= dict(zip(indices.tolist(), task.translate(model, pairs.sources(indices)), strict=True))
+            texts |= dict(
+                zip(indices.tolist(), task.translate(model, pairs.sources(indices)), strict=True)
+            )
         return texts
 
     theirs = partial(other.generate, dataset, chosen, experiment)
     mine = ours()
     same = sum(mine[number] == translation for number, translation in theirs().items())
-    spent = take_turns({"fairseq": processor_time(theirs), "ours": processor_time(ours)}, rounds, warm_up=0)
+    spent = take_turns(
+        {"fairseq": processor_time(theirs), "ours": processor_time(ours)}, rounds, warm_up=0
+    )
     row = _row("decoding", "sentences/s", spent, "ours", "fairseq", amount=len(chosen))
     return row | {"same_translations": same, "sentences": len(chosen)}
 

@@ -2,12 +2,12 @@
 
     python -m scripts.benchmarks.updates baseline=/path/to/other/checkout tasks=rt,mnist rounds=21
 
-`baseline` may also be a commit, which is checked out under outputs/baselines/; the default is the last
-commit whose arithmetic was PyTorch's own. Each checkout has a process that makes updates by its own code.
-The two take turns on the same batches, with one thread each (here: `threads`). A ratio is processor time,
-here : there, so below 1 this checkout is faster. `seconds` is the length of a turn, `evaluations` the rounds
-of validation passes (0: none), `scale` one scale for all tasks. `arithmetic=portable`, `mkl` or `onednn` is
-this side's.
+`baseline` may also be a commit, which is checked out under outputs/baselines/; the default is the
+last commit whose arithmetic was PyTorch's own. Each checkout has a process that makes updates by
+its own code. The two take turns on the same batches, with one thread each (here: `threads`). A
+ratio is processor time, here : there, so below 1 this checkout is faster. `seconds` is the length
+of a turn, `evaluations` the rounds of validation passes (0: none), `scale` one scale for all tasks.
+`arithmetic=portable`, `mkl` or `onednn` is this side's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,14 @@ from adanorm.process import HELD, PRODUCTS, products
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
-SCALES = {"rt": "paper", "sst5": "paper", "mnist": "paper", "ptb": "mini", "enwik8": "mini", "de-en": "mini"}
+SCALES = {
+    "rt": "paper",
+    "sst5": "paper",
+    "mnist": "paper",
+    "ptb": "mini",
+    "enwik8": "mini",
+    "de-en": "mini",
+}
 THREADS = "OMP_NUM_THREADS"
 ARITHMETICS = {"": {}, "portable": HELD, "mkl": {PRODUCTS: "mkl"}, "onednn": {PRODUCTS: "onednn"}}
 ENVIRONMENT = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), "1000000000")
@@ -135,7 +142,9 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise ValueError(f"{self.checkout}: {self._errors.read_text().strip().splitlines()[-1]}")
+            raise ValueError(
+                f"{self.checkout}: {self._errors.read_text().strip().splitlines()[-1]}"
+            )
         return json.loads(line)
 
 
@@ -146,7 +155,9 @@ def measure(options: Options) -> Iterator[Row]:
     if unknown := [task for task in tasks if task not in SCALES]:
         raise ValueError(f"tasks={unknown[0]}: choose from {', '.join(SCALES)}")
     if keys["arithmetic"] not in ARITHMETICS:
-        raise ValueError(f"arithmetic={keys['arithmetic']}: must be portable, mkl, onednn, or nothing")
+        raise ValueError(
+            f"arithmetic={keys['arithmetic']}: must be portable, mkl, onednn, or nothing"
+        )
     checkouts = {"here": PROJECT, "there": checkout_of(keys["baseline"])}
     for task in tasks:
         about = {"task": task, "norm": keys["norm"], "scale": keys["scale"] or SCALES[task]}
@@ -171,15 +182,21 @@ def checkout_of(baseline: str) -> Path:
     command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(checkout), baseline]
     if baseline and subprocess.run(command, capture_output=True, check=False).returncode == 0:
         return checkout
-    raise ValueError(f"baseline={baseline}: must be another checkout of this project, or a commit of it")
+    raise ValueError(
+        f"baseline={baseline}: must be another checkout of this project, or a commit of it"
+    )
 
 
-def _compared(checkouts: Mapping[str, Path], settings: list[str], options: Options) -> Iterator[Row]:
+def _compared(
+    checkouts: Mapping[str, Path], settings: list[str], options: Options
+) -> Iterator[Row]:
     here = {**ARITHMETICS[options.keys["arithmetic"]], THREADS: options.keys["threads"]}
     with ExitStack() as stack:
         runs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         children = {
-            side: stack.enter_context(Child(path, settings, runs / side, **(here if side == "here" else {})))
+            side: stack.enter_context(
+                Child(path, settings, runs / side, **(here if side == "here" else {}))
+            )
             for side, path in checkouts.items()
         }
         for child in children.values():

@@ -1,7 +1,7 @@
 """How often a fixed plan errs on simulated noise: `python -m scripts.benchmarks.verdicts`.
 
-Coverage and size of intervals by kind of noise, number of seeds and variance. A round is one simulated task
-of seven norms. Draws are seeded, so every machine gives the same numbers.
+Coverage and size of intervals by kind of noise, number of seeds and variance. A round is one
+simulated task of seven norms. Draws are seeded, so every machine gives the same numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,14 +28,24 @@ MNIST_SPREAD = 0.25
 class Noise:
     """A source of scores (norms, seeds) that differ by chance alone, rounded to `step`."""
 
-    def __init__(self, spreads: Sequence[float], *, step: float = 0.0, tails: float | None = None) -> None:
+    def __init__(
+        self, spreads: Sequence[float], *, step: float = 0.0, tails: float | None = None
+    ) -> None:
         self.spreads, self.step, self.tails = np.array(spreads)[:, None], step, tails
 
     def draw(self, random: np.random.Generator, seeds: int, gap: float = 0.0) -> Numbers:
         """Return scores about 90: a level per seed, plus noise; the second norm also has the gap."""
         shape = (len(self.spreads), seeds)
-        noise = random.standard_normal(shape) if self.tails is None else random.standard_t(self.tails, shape)
-        level = 90 + random.standard_normal((1, seeds)) * self.spreads.mean() + random.random() * self.step
+        noise = (
+            random.standard_normal(shape)
+            if self.tails is None
+            else random.standard_t(self.tails, shape)
+        )
+        level = (
+            90
+            + random.standard_normal((1, seeds)) * self.spreads.mean()
+            + random.random() * self.step
+        )
         scores: Numbers = level + noise * self.spreads
         scores[1] += gap
         return np.round(scores / self.step) * self.step if self.step else scores
@@ -59,7 +69,9 @@ def variance_of(scores: Numbers, step: float) -> TaskVariance:
 
 def _pooled(variance: TaskVariance, first: str, second: str) -> Spread | None:
     squares, df = variance.residual
-    return Spread(2**0.5 * max(squares / df, variance.resolution**2 / 12) ** 0.5, df) if df else None
+    return (
+        Spread(2**0.5 * max(squares / df, variance.resolution**2 / 12) ** 0.5, df) if df else None
+    )
 
 
 def _own(variance: TaskVariance, first: str, second: str) -> Spread | None:
@@ -69,18 +81,25 @@ def _own(variance: TaskVariance, first: str, second: str) -> Spread | None:
 
 
 Method = Callable[[TaskVariance, str, str], Spread | None]
-METHODS: dict[str, Method] = {"moderated": TaskVariance.of_difference, "pooled": _pooled, "own": _own}
+METHODS: dict[str, Method] = {
+    "moderated": TaskVariance.of_difference,
+    "pooled": _pooled,
+    "own": _own,
+}
 
 
 def fixed_plan(noise: Noise, seeds: int, *, draws: int) -> dict[str, dict[str, float]]:
     """Return, by variance, how often the 95 % interval covers a true gap of 0, over all pairs and the worst.
 
-    `size` is how often it does not cover it. `false_equivalent` is how often the 90 % interval lies inside a
-    margin of two standard deviations when the true gap equals the margin.
+    `size` is how often it does not cover it. `false_equivalent` is how often the 90 % interval lies
+    inside a margin of two standard deviations when the true gap equals the margin.
     """
     random = np.random.default_rng((0, seeds))
     margin = 2 * float(noise.spreads.mean())
-    gaps, sd_df = np.empty((draws, len(PAIRS))), {name: np.empty((draws, len(PAIRS), 2)) for name in METHODS}
+    gaps, sd_df = (
+        np.empty((draws, len(PAIRS))),
+        {name: np.empty((draws, len(PAIRS), 2)) for name in METHODS},
+    )
     for draw in range(draws):
         variance = variance_of(noise.draw(random, seeds), noise.step)
         for column, pair in enumerate(PAIRS):
@@ -93,7 +112,11 @@ def fixed_plan(noise: Noise, seeds: int, *, draws: int) -> dict[str, dict[str, f
         error, df = spreads[..., 0] / seeds**0.5, spreads[..., 1]
         covered = np.abs(gaps) <= t.isf(0.025, df) * error + 1e-9
         equivalent = np.abs(gaps + margin) + t.isf(0.05, df) * error < margin
-        shares = {"coverage": covered.mean(), "worst_pair": covered.mean(0).min(), "size": 1 - covered.mean()}
+        shares = {
+            "coverage": covered.mean(),
+            "worst_pair": covered.mean(0).min(),
+            "size": 1 - covered.mean(),
+        }
         shares["false_equivalent"] = equivalent.mean()
         by_variance[name] = {key: round(float(share), 4) for key, share in shares.items()}
     return by_variance
@@ -104,7 +127,13 @@ def measure(options: Options) -> Iterator[Row]:
     for name, noise in NOISES.items():
         for seeds in SEEDS:
             for method, shares in fixed_plan(noise, seeds, draws=options.rounds).items():
-                yield {"noise": name, "seeds": seeds, "variance": method, **shares, "rounds": options.rounds}
+                yield {
+                    "noise": name,
+                    "seeds": seeds,
+                    "variance": method,
+                    **shares,
+                    "rounds": options.rounds,
+                }
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """How often the plans with several looks err: `python -m scripts.benchmarks.verdicts_sequential`.
 
-Size, power and number of seeds of each registered plan, for two simulated norms that differ by a known gap. A
-round is one pair of norms, from the first look to the last. Draws are seeded, so every machine gives the same
-numbers.
+Size, power and number of seeds of each registered plan, for two simulated norms that differ by a
+known gap. A round is one pair of norms, from the first look to the last. Draws are seeded, so every
+machine gives the same numbers.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,8 @@ def looks(
 ) -> Answers:
     """Return the answers on the first two norms at every look, from scores (draws, norms, seeds).
 
-    `borrowed` are the degrees of freedom of the other norms' variance; 0: the comparison's own alone.
+    `borrowed` are the degrees of freedom of the other norms' variance; 0: the comparison's own
+    alone.
     """
     seeds, levels = np.array(plan.after), [plan.levels(count) for count in plan.after]
     gaps = scores[:, 1] - scores[:, 0]
@@ -94,15 +95,17 @@ def sequential_plan(
     """Return the shares of a plan's answers, and its seeds, where the true gap is `gap`; default: first plan.
 
     `ever_different` also counts looks after *equivalent*, so it bounds the error at a gap of 0;
-    `ever_equivalent` likewise at a gap of one margin. The others stop at the first answer that is not open.
-    `or_planned`: different at a look, or in a fixed plan read first on the planned seeds. Test examples
-    (`example_error`) move the gaps of all seeds alike.
+    `ever_equivalent` likewise at a gap of one margin. The others stop at the first answer that is
+    not open. `or_planned`: different at a look, or in a fixed plan read first on the planned seeds.
+    Test examples (`example_error`) move the gaps of all seeds alike.
     """
     plan = plan or preregistration().looks_of(None)
     random = np.random.default_rng((1, round(100 * gap)))
     scores = np.array([noise.draw(random, plan.after[-1], gap) for _ in range(draws)])
     scores[:, 1] += example_error * random.standard_normal((draws, 1))
-    answers = looks(scores, margin, plan, borrowed=borrowed, step=noise.step, example_error=example_error)
+    answers = looks(
+        scores, margin, plan, borrowed=borrowed, step=noise.step, example_error=example_error
+    )
     gaps = scores[:, 1] - scores[:, 0]
     ends = answers.different | answers.equivalent
     ended, last = ends.any(1), (np.arange(draws), ends.argmax(1))
@@ -120,7 +123,11 @@ def sequential_plan(
         "open": ~ended,
     }
     shares = {name: round(float(drawn.mean()), 4) for name, drawn in draws_by_end.items()}
-    return {**shares, "mean_seeds": round(float(seeds.mean()), 2), "median_seeds": float(np.median(seeds))}
+    return {
+        **shares,
+        "mean_seeds": round(float(seeds.mean()), 2),
+        "median_seeds": float(np.median(seeds)),
+    }
 
 
 def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool_]:
@@ -156,7 +163,11 @@ def measure(options: Options) -> Iterator[Row]:
                 row = {"plan": plan_name, "noise": name, "gap_in_sd": gap, "margin_in_sd": margin}
                 row |= shares(noise, gap * unit, margin=margin * unit)
                 is_planned = plan_name == "first" and name == "normal" and margin < WIDE
-                yield row | (saved(row, gap, margin) if is_planned else {}) | {"rounds": options.rounds}
+                yield (
+                    row
+                    | (saved(row, gap, margin) if is_planned else {})
+                    | {"rounds": options.rounds}
+                )
         for error in EXAMPLE_ERRORS:
             row = {"plan": plan_name, "noise": f"normal, and of examples {error:g}"}
             row |= {"gap_in_sd": 0.0, "margin_in_sd": WIDE}

@@ -1,7 +1,7 @@
 """Write the pages of this repository that show records: `python -m scripts.pages`.
 
-They are the README's answers and table, docs/norms.md and results/REPORT.md; and, for other tools, a
-Croissant description of each data source in results/metadata, and an RO-Crate of the results.
+They are the README's answers and table, docs/norms.md and results/REPORT.md; and, for other tools,
+a Croissant description of each data source in results/metadata, and an RO-Crate of the results.
 """
 
 import json

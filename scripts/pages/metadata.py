@@ -11,7 +11,9 @@ PAPER, TITLE = "https://arxiv.org/abs/1911.07013", "Understanding and Improving 
 PUBLISHED = "2026-11-22"  # version 0.1.0
 CROISSANT = "http://mlcommons.org/croissant/"
 # The context that the specification of Croissant 1.1 requires.
-CONTEXT: dict[str, Any] = json.loads(Path(__file__).with_name("croissant-context.json").read_text("utf-8"))
+CONTEXT: dict[str, Any] = json.loads(
+    Path(__file__).with_name("croissant-context.json").read_text("utf-8")
+)
 TYPES = {".gz": "application/gzip", ".tgz": "application/gzip", ".zip": "application/zip"}
 # The parts of the results, with their descriptions.
 PARTS = {
@@ -30,15 +32,21 @@ PARTS = {
 
 def croissants() -> dict[str, dict[str, Any]]:
     """Return the Croissant description of every data source that has an address, by the source's name."""
-    firsts = {name: [(*file.addresses, "")[0] for file in source.files] for name, source in SOURCES.items()}
-    names = [name for name, addresses in firsts.items() if all("://" in address for address in addresses)]
+    firsts = {
+        name: [(*file.addresses, "")[0] for file in source.files]
+        for name, source in SOURCES.items()
+    }
+    names = [
+        name for name, addresses in firsts.items() if all("://" in address for address in addresses)
+    ]
     return {name: croissant(name, SOURCES[name]) for name in names}
 
 
 def croissant(name: str, source: Source) -> dict[str, Any]:
     """Return the Croissant 1.1 description of a data source: files with sizes, checksums and addresses.
 
-    If a file has no published SHA-256 or MD5, the data set is called live: live ones need no checksums.
+    If a file has no published SHA-256 or MD5, the data set is called live: live ones need no
+    checksums.
     """
     files = [_file_object(file) for file in source.files]
     unchecked = any("sha256" not in entry and "md5" not in entry for entry in files)
@@ -63,7 +71,9 @@ def _file_object(file: File) -> dict[str, Any]:
     suffix = next((ending for ending in TYPES if file.name.endswith(ending)), "")
     entry: dict[str, Any] = {"@type": "cr:FileObject", "@id": file.name, "name": file.name}
     entry["contentUrl"] = file.addresses[0].partition("#")[0]
-    entry["encodingFormat"] = TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
+    entry["encodingFormat"] = (
+        TYPES.get(suffix) or mimetypes.guess_type(file.name)[0] or "text/plain"
+    )
     if file.size is not None:
         entry["contentSize"] = f"{file.size} B"
     if kind in ("sha256", "md5"):
@@ -92,7 +102,11 @@ def ro_crate(results: Path) -> dict[str, Any]:
     }
     others = [
         {"@id": mit, "@type": "CreativeWork", "name": "MIT License"},
-        {"@id": authors, "@type": "Organization", "name": "The authors of the AdaNorm reproduction suite"},
+        {
+            "@id": authors,
+            "@type": "Organization",
+            "name": "The authors of the AdaNorm reproduction suite",
+        },
         {"@id": PAPER, "@type": "ScholarlyArticle", "name": TITLE},
     ]
     graph = [crate, whole, *others, *map(_part, parts)]

@@ -11,7 +11,14 @@ from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted, title
 from adanorm.files import write_whole
-from adanorm.reporting.figures.style import Handle, NamedFigure, figure_style, legend_below, panels, rendered
+from adanorm.reporting.figures.style import (
+    Handle,
+    NamedFigure,
+    figure_style,
+    legend_below,
+    panels,
+    rendered,
+)
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
 from adanorm.verdicts.cell import Evidence, variance_of
@@ -30,9 +37,9 @@ def update_norm_guide(
 ) -> str:
     """Return the guide with the facts of each norm between its marks.
 
-    `tables` are of studies whose rows are norms; where two have the same task and scale, the first counts.
-    `costs` is the benchmark's CSV. `invariances` has the changes that leave a norm's output as it is, by the
-    norms that were measured.
+    `tables` are of studies whose rows are norms; where two have the same task and scale, the first
+    counts. `costs` is the benchmark's CSV. `invariances` has the changes that leave a norm's output
+    as it is, by the norms that were measured.
     """
     times = _times(costs)
 
@@ -107,8 +114,13 @@ def guide(tables: Mapping[str, Table]) -> str:
     chosen = [table for table in tables.values() if "norm-guide" in table.study.roles]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
-    cells = {norm: cell for (norm, _), cell in analysis_grid(analysis).items() if analysis_results(cell)}
-    unseen = {norm: [q.label for q in analysis.shown if text(of, q) == "yes"] for norm, of in cells.items()}
+    cells = {
+        norm: cell for (norm, _), cell in analysis_grid(analysis).items() if analysis_results(cell)
+    }
+    unseen = {
+        norm: [q.label for q in analysis.shown if text(of, q) == "yes"]
+        for norm, of in cells.items()
+    }
     return update_norm_guide(GUIDE.read_text("utf-8"), chosen, costs=costs, invariances=unseen)
 
 
@@ -131,8 +143,12 @@ def draw(costs: Path) -> None:
                 if not side or row.get(side)
             }
             if heights:
-                handles[label] = panel.bar([*heights], [*heights.values()], 0.25, color=COLORS[side])[0]
-        panel.set_xticks(range(len(of_case)), [row["norm"] for row in of_case], rotation=90, fontsize=6)
+                handles[label] = panel.bar(
+                    [*heights], [*heights.values()], 0.25, color=COLORS[side]
+                )[0]
+        panel.set_xticks(
+            range(len(of_case)), [row["norm"] for row in of_case], rotation=90, fontsize=6
+        )
         panel.axhline(1, color="black", linewidth=0.8)
         panel.set(yscale="log", title=case, ylabel="time : torch's LayerNorm")
         panel.yaxis.set_major_formatter("{x:g}")

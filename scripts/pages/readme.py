@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.tables.claims import ANSWER_COLUMNS, answer_rows, corrections, headline, question
+from adanorm.reporting.tables.claims import (
+    ANSWER_COLUMNS,
+    answer_rows,
+    corrections,
+    headline,
+    question,
+)
 from adanorm.reporting.tables.formats import column_label, tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown, markdown_table
@@ -26,7 +32,10 @@ def answer_parts() -> dict[str, str]:
     """Return `answer`, one sentence, and `answers`, one row per data set and the corrected result."""
     answers = task_answers(question())
     rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers))
-    return {"answer": f"**{headline(answers)}**", "answers": "\n".join([*rows, "", corrections(answers)])}
+    return {
+        "answer": f"**{headline(answers)}**",
+        "answers": "\n".join([*rows, "", corrections(answers)]),
+    }
 
 
 def summary_table(table: Table) -> str:
@@ -34,7 +43,10 @@ def summary_table(table: Table) -> str:
     study = table.study
     tasks = tasks_with_runs(table)
     header = ["Model", *(column_label(table, task) for task in tasks)]
-    rows = [[markdown(title(norm)), *(_cell(table, norm, task) for task in tasks)] for norm in study.rows]
+    rows = [
+        [markdown(title(norm)), *(_cell(table, norm, task) for task in tasks)]
+        for norm in study.rows
+    ]
     return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
 
 
@@ -43,7 +55,9 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
     planned, exceptions = len(table.study.seeds), []
     for task in tasks:
         counts = {norm: len(cell.by_seed) for norm, cell in table.column(task).items()}
-        own = [f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)]
+        own = [
+            f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)
+        ]
         exceptions += [f"on {title(task)}: {', '.join(own)}"] if own else []
     return f"Seeds: {planned} per cell{', except ' if exceptions else ''}{'; '.join(exceptions)}."
 

@@ -37,7 +37,9 @@ def reproducibility_report(judgements: Sequence[ClaimResult], tables: Mapping[st
 
 def _cost(table: Table, task: str) -> list[str]:
     """Return the cost of a column's runs as a row of the table; an empty list if there are none."""
-    seconds = [result.seconds or 0.0 for cell in table.column(task).values() for result in cell.results]
+    seconds = [
+        result.seconds or 0.0 for cell in table.column(task).values() for result in cell.results
+    ]
     if not seconds:
         return []
     return [title(task), task_metric(task).label, str(len(seconds)), f"{sum(seconds) / 3600:.1f}"]

@@ -12,7 +12,12 @@ from adanorm.reporting.text import markdown_table
 
 BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above"}
 BOUNDS |= {"maximum": "at most", "exclusiveMaximum": "below"}
-KINDS = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+KINDS = {
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "string": "text",
+}
 KINDS |= {"null": "null", "object": "a mapping"}
 
 
@@ -20,7 +25,11 @@ def settings() -> str:
     """Return Markdown: a table of settings for each section, then the tasks' files as they are."""
     lines = ["## The run", "", *_table("", Experiment, skip={key for key, _ in sections()})]
     for key, section in sections():
-        fields = [section.model_fields[name] for name in ("reader", "name") if name in section.model_fields]
+        fields = [
+            section.model_fields[name]
+            for name in ("reader", "name")
+            if name in section.model_fields
+        ]
         names = [name for field in fields for name in get_args(field.annotation)]
         heading = f"## {key}: {names[0]}" if len(names) == 1 else f"## {key}"
         lines += ["", heading, "", *_table(f"{key}.", section)]
@@ -56,7 +65,9 @@ def _table(prefix: str, section: type[Config], skip: Collection[str] = ()) -> li
 
 def _nested(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     """Return the schemas, by key, of the settings in a section within a section."""
-    references = [one["$ref"].rpartition("/")[2] for one in part.get("anyOf", [part]) if "$ref" in one]
+    references = [
+        one["$ref"].rpartition("/")[2] for one in part.get("anyOf", [part]) if "$ref" in one
+    ]
     return dict(schema["$defs"][references[0]]["properties"]) if references else {}
 
 

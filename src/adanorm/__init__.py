@@ -2,7 +2,8 @@
 
 import sys
 
-# `python -m adanorm` puts the current folder first. Remove it, or the imports below may find files there.
+# `python -m adanorm` puts the current folder first. Remove it, or the imports below may find files
+# there.
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     del sys.path[0]
 

@@ -15,7 +15,9 @@ from adanorm.process import end_with_parent, is_first_process, set_up_libraries
 
 def main() -> NoReturn:
     """Run this process's command line; if interrupted at any moment, end with one line and code 130."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+    if (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ):  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, _interrupt)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -33,7 +35,8 @@ def main() -> NoReturn:
 def _open_streams() -> None:
     """Open on the null device each standard stream that was closed when this process started.
 
-    Otherwise the next file to be opened would get the stream's number and receive what libraries print.
+    Otherwise the next file to be opened would get the stream's number and receive what libraries
+    print.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
@@ -58,8 +61,8 @@ def _run() -> NoReturn:
     """Run the command line; a user's mistake ends it with one line and code 2."""
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
         end_with_parent(signal.SIGKILL)()  # if torchrun, which started this process, is killed
-    # No import finds a file of the current folder by its name, in this process and those that it starts. A
-    # norm that the user names is looked for there all the same (config/outside_norms.py).
+    # No import finds a file of the current folder by its name, in this process and those that it
+    # starts. A norm that the user names is looked for there all the same (config/outside_norms.py).
     try:
         sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
     except FileNotFoundError:
@@ -83,7 +86,9 @@ def _run() -> NoReturn:
             raise
         from adanorm.config.paths import install_command
 
-        _leave(f"{error.name} is not installed; what the suite needs comes with: {install_command('suite')}")
+        _leave(
+            f"{error.name} is not installed; what the suite needs comes with: {install_command('suite')}"
+        )
     except Exception as error:
         from adanorm.config.errors import mistake
 
@@ -96,7 +101,8 @@ def _run() -> NoReturn:
 def _leave(line: str) -> NoReturn:
     """End the process with code 2 and the line of a mistake; of torchrun's processes only one prints it.
 
-    That is the first to fail: torchrun then ends the others, which may not have reached the mistake.
+    That is the first to fail: torchrun then ends the others, which may not have reached the
+    mistake.
     """
     if shared := os.environ.get("TORCHELASTIC_ERROR_FILE"):  # .../START/RANK/error.json
         with (Path(shared).parents[1] / "mistake").open("a+") as file:

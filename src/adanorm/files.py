@@ -31,8 +31,8 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write; it becomes `path` when the block has ended without an error, and not before.
 
-    Until then it is `<name>.tmp` and locked; such a file without a lock is the leftover of a killed process.
-    An OSError names `path`.
+    Until then it is `<name>.tmp` and locked; such a file without a lock is the leftover of a killed
+    process. An OSError names `path`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     with naming(path), _create_locked(temporary) as file:

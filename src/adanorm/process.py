@@ -8,8 +8,12 @@ from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
-VARIABLE = "ADANORM_ARITHMETIC"  # portable: the instructions that x86 processors share (docs/records.md)
-PRODUCTS = "ADANORM_PRODUCTS"  # chooses the library of matrix products, overriding the rule of products()
+VARIABLE = (
+    "ADANORM_ARITHMETIC"  # portable: the instructions that x86 processors share (docs/records.md)
+)
+PRODUCTS = (
+    "ADANORM_PRODUCTS"  # chooses the library of matrix products, overriding the rule of products()
+)
 HELD = {
     PRODUCTS: "onednn",
     "ATEN_CPU_CAPABILITY": "avx2",
@@ -18,7 +22,8 @@ HELD = {
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": "",  # the features of haswell, not of this processor
 }
-# Compiled products that oneDNN and torch keep, one per batch shape; their default of 1,024 takes 400 MB more.
+# Compiled products that oneDNN and torch keep, one per batch shape; their default of 1,024 takes
+# 400 MB more.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 
 
@@ -29,7 +34,13 @@ def is_first_process() -> bool:
 
 def torchrun(processes: int) -> list[str]:
     """Return the command to which `-m MODULE` is appended to run it in `processes` local processes."""
-    return [sys.executable, "-m", "adanorm.runs.torchrun", "--standalone", f"--nproc-per-node={processes}"]
+    return [
+        sys.executable,
+        "-m",
+        "adanorm.runs.torchrun",
+        "--standalone",
+        f"--nproc-per-node={processes}",
+    ]
 
 
 def end_with_parent(number: int) -> Callable[[], object]:
@@ -53,8 +64,8 @@ def processor_fact(name: str) -> str | None:
 def products() -> str:
     """Return the faster library for products of float32 matrices on this CPU: `onednn` or `mkl`.
 
-    MKL uses AVX-512 on Intel's processors alone. On AMD's Zen 5 (family 26) oneDNN is twice as fast; on Zen 4
-    the two are equal; on Intel MKL is 3 to 10 % faster. Off x86, PyTorch has no MKL.
+    MKL uses AVX-512 on Intel's processors alone. On AMD's Zen 5 (family 26) oneDNN is twice as
+    fast; on Zen 4 the two are equal; on Intel MKL is 3 to 10 % faster. Off x86, PyTorch has no MKL.
     """
     vendor = processor_fact("vendor_id")
     is_zen_5 = vendor == "AuthenticAMD" and int(processor_fact("cpu family") or 0) >= 26

@@ -24,8 +24,12 @@ def grad(loss: Callable[[Weights], Tensor]) -> Callable[[Weights], Weights]:
     """Return the gradient of a function of weights; torch.func.grad fails where norms update statistics."""
 
     def gradient(weights: Weights) -> Weights:
-        leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
-        return dict(zip(leaves, torch.autograd.grad(loss(leaves), list(leaves.values())), strict=True))
+        leaves = {
+            name: weight.detach().clone().requires_grad_() for name, weight in weights.items()
+        }
+        return dict(
+            zip(leaves, torch.autograd.grad(loss(leaves), list(leaves.values())), strict=True)
+        )
 
     return gradient
 
@@ -40,7 +44,9 @@ def functional_loss(step: Step) -> Callable[[Weights], Tensor]:
 
 def flat(tensors: Mapping[str, Tensor], prefix: str = "") -> Tensor:
     """Return the numbers of all tensors whose names start with a prefix as one vector."""
-    return torch.cat([tensor.flatten() for name, tensor in tensors.items() if name.startswith(prefix)])
+    return torch.cat(
+        [tensor.flatten() for name, tensor in tensors.items() if name.startswith(prefix)]
+    )
 
 
 def begin(one: AnalysisRecord) -> tuple[Trainer, list[str]]:
@@ -52,7 +58,11 @@ def begin(one: AnalysisRecord) -> tuple[Trainer, list[str]]:
 def first_step(one: AnalysisRecord) -> Step:
     """Return the first update of a record's run before it is made."""
     trainer, sites = begin(one)
-    return Step(trainer, next(trainer.batches()), {site: trainer.model.get_submodule(site) for site in sites})
+    return Step(
+        trainer,
+        next(trainer.batches()),
+        {site: trainer.model.get_submodule(site) for site in sites},
+    )
 
 
 def observed(one: AnalysisRecord, observe: Observe) -> list[dict[str, Any]]:
@@ -83,7 +93,8 @@ def record(tmp_path: Path) -> Records:
     ) -> AnalysisRecord:
         all_settings = {"steps": "6", "every": "2", "scale": "smoke", **(settings or {})}
         return AnalysisRecord(
-            load_analysis(name, all_settings), compose_experiment(["scale=smoke", f"runs={runs}", *overrides])
+            load_analysis(name, all_settings),
+            compose_experiment(["scale=smoke", f"runs={runs}", *overrides]),
         )
 
     return make

@@ -38,7 +38,12 @@ def sums(step: Step) -> Values:
     with step.preserved_state():
         after = step.loss_and_gradient()[0]
     return {
-        "": {"before": before, "update": update.total.item() / update.units, "moved": moved, "after": after}
+        "": {
+            "before": before,
+            "update": update.total.item() / update.units,
+            "moved": moved,
+            "after": after,
+        }
     }
 
 
@@ -82,13 +87,18 @@ def test_an_observer_changes_neither_weights_nor_random_numbers(
 ) -> None:
     one = record(name, f"task={task}", f"norm={norm}", settings=FEW.get(name, {"steps": "4"}))
     plain = weights(one, unobserved)
-    for after in (weights(one, lambda step, **options: sums(step)), weights(one, observer(name).observe)):
+    for after in (
+        weights(one, lambda step, **options: sums(step)),
+        weights(one, observer(name).observe),
+    ):
         assert all(torch.equal(after[name], plain[name]) for name in plain)
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "enwik8"])
 def test_a_steps_loss_is_that_of_its_update_and_falls_with_it(task: str, record: Records) -> None:
-    rows = observed(record("gradients", f"task={task}", "norm=layernorm"), lambda step, **_: sums(step))
+    rows = observed(
+        record("gradients", f"task={task}", "norm=layernorm"), lambda step, **_: sums(step)
+    )
     assert [row["update"] for row in rows] == [2, 4, 6]
     for values in (row["values"][""] for row in rows):
         assert values["before"] == pytest.approx(values["update"], rel=1e-6)
@@ -97,9 +107,13 @@ def test_a_steps_loss_is_that_of_its_update_and_falls_with_it(task: str, record:
 
 
 @pytest.mark.parametrize("cut_at", [1, 3, 4])
-def test_a_record_cut_off_resumes_to_the_same_rows(cut_at: int, tmp_path: Path, record: Records) -> None:
+def test_a_record_cut_off_resumes_to_the_same_rows(
+    cut_at: int, tmp_path: Path, record: Records
+) -> None:
     overrides = ("task=rt", "norm=adanorm", "checkpoint_minutes=0.0000001")  # after each update
-    whole, cut = (record("gradients", *overrides, runs=tmp_path / name) for name in ("whole", "cut"))
+    whole, cut = (
+        record("gradients", *overrides, runs=tmp_path / name) for name in ("whole", "cut")
+    )
     make(whole)
 
     def cutting(step: Step, **options: Any) -> Values:
@@ -138,7 +152,9 @@ def test_a_run_that_diverges_is_a_result(record: Records) -> None:
 
 def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) -> None:
     run = ("gradients", "task=rt", "norm=adanorm")
-    one, *others = (record(*run, settings=more) for more in ({}, {"every": "3"}, {"tolerance": "0.5"}))
+    one, *others = (
+        record(*run, settings=more) for more in ({}, {"every": "3"}, {"tolerance": "0.5"})
+    )
     assert one.folder().parts[-4:-1] == ("gradients", "rt", "adanorm")
     assert len({other.folder() for other in (one, *others, record(*run, "training.lr=0.5"))}) == 4
     renamed = AnalysisRecord(one.analysis.model_copy(update={"title": "another"}), one.experiment)
@@ -148,7 +164,9 @@ def test_a_setting_makes_another_record_and_a_title_does_not(record: Records) ->
 SMALL = ("gradients", "task=rt", "norms=none,layernorm-simple", "scale=smoke", "steps=4", "every=2")
 
 
-def test_analyze_makes_missing_records_and_writes_table_and_figure(tmp_path: Path, command: Command) -> None:
+def test_analyze_makes_missing_records_and_writes_table_and_figure(
+    tmp_path: Path, command: Command
+) -> None:
     first, second = (command("analyze", *SMALL, f"runs={tmp_path}") for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert "2 records, 2 to run" in first.stdout
@@ -164,7 +182,9 @@ def test_analyze_waits_for_a_record_of_another_process_and_makes_the_others_mean
     tmp_path: Path, record: Records, command: Command
 ) -> None:
     settings, norms = {"steps": "4", "every": "2"}, ("none", "layernorm-simple")
-    first, second = (record("gradients", "task=rt", f"norm={norm}", settings=settings) for norm in norms)
+    first, second = (
+        record("gradients", "task=rt", f"norm={norm}", settings=settings) for norm in norms
+    )
     with ThreadPoolExecutor() as threads:
         with RunFolder(first.folder()).locked():
             ended = threads.submit(command, "analyze", *SMALL, f"runs={tmp_path}")
@@ -186,7 +206,9 @@ def test_an_analysis_without_its_module_is_refused_before_any_work(
     (tmp_path / "conf/analysis/gradients.yaml").rename(tmp_path / "conf/analysis/output-size.yaml")
     for module in ("analyses.spec", "config.paths"):
         monkeypatch.setattr(f"adanorm.{module}.CONF", tmp_path / "conf")
-    with pytest.raises(ValueError, match=r"^analysis output-size: has no module .*\.observers\.output_size$"):
+    with pytest.raises(
+        ValueError, match=r"^analysis output-size: has no module .*\.observers\.output_size$"
+    ):
         load_analysis("output-size")
 
 

@@ -33,17 +33,32 @@ runpy.run_module("adanorm", run_name="__main__")
 @pytest.mark.parametrize(
     ("arguments", "code", "errors"),
     [
-        (["-c", INTERRUPTED_IMPORT], 130, "interrupted: the next start continues from what has been saved\n"),
+        (
+            ["-c", INTERRUPTED_IMPORT],
+            130,
+            "interrupted: the next start continues from what has been saved\n",
+        ),
         (["-m", "adanorm"], 141, ""),
-        (["-c", "import os, runpy; os.close(1); runpy.run_module('adanorm', run_name='__main__')"], 0, ""),
+        (
+            [
+                "-c",
+                "import os, runpy; os.close(1); runpy.run_module('adanorm', run_name='__main__')",
+            ],
+            0,
+            "",
+        ),
     ],
     ids=["interrupted while modules are loaded", "the reader has gone", "the output is closed"],
 )
-def test_a_command_that_ends_early_prints_no_traceback(arguments: list[str], code: int, errors: str) -> None:
+def test_a_command_that_ends_early_prints_no_traceback(
+    arguments: list[str], code: int, errors: str
+) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     start = [sys.executable, *arguments]
-    done = subprocess.run(start, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        start, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, errors)
 
@@ -56,7 +71,9 @@ def test_a_command_that_ends_early_prints_no_traceback(arguments: list[str], cod
         ("utf-8", "± /tmp/\udcfc", b"\xc2\xb1 /tmp/\xfc"),  # a file's name that is not UTF-8
     ],
 )
-def test_characters_beyond_an_encoding_do_not_end_a_command(encoding: str, text: str, encoded: bytes) -> None:
+def test_characters_beyond_an_encoding_do_not_end_a_command(
+    encoding: str, text: str, encoded: bytes
+) -> None:
     buffer = io.BytesIO()
     stream = io.TextIOWrapper(buffer, encoding=encoding)
     print_whatever_comes(stream)
@@ -73,7 +90,17 @@ def test_a_removed_current_folder_is_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, message)
 
 
-MODULES = ("typing", "pathlib", "tqdm", "yaml", "numpy", "pandas", "IPython", "ipywidgets", "joblib")
+MODULES = (
+    "typing",
+    "pathlib",
+    "tqdm",
+    "yaml",
+    "numpy",
+    "pandas",
+    "IPython",
+    "ipywidgets",
+    "joblib",
+)
 PACKAGES = ("json", "torch", "hydra", "omegaconf", "pydantic")
 STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"
 
@@ -137,8 +164,14 @@ REFUSED = [
     ("study table4 runs=a${seed}", "runs=a${seed}: a folder's name cannot hold ${"),
     ("run -x", "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
     ("run --cfg", "argument --cfg/-c: expected one argument"),
-    ("run task=rt scale=small", "scale=small: rt has no such scale: choose from mini, paper, smoke"),
-    ("analyze gradients scale=huge", "scale='huge': input should be 'paper', 'small', 'mini' or 'smoke'"),
+    (
+        "run task=rt scale=small",
+        "scale=small: rt has no such scale: choose from mini, paper, smoke",
+    ),
+    (
+        "analyze gradients scale=huge",
+        "scale='huge': input should be 'paper', 'small', 'mini' or 'smoke'",
+    ),
     ("notebook task=ptb", "task=ptb: its data are licensed"),
     ("verify task=mnist norm=adanorm seed=999", "seed=999: on record are 1, 2, 3, 41, 42"),
     ("run task=rt training.lr=1 +training.lr=2", "training.lr is given twice"),
@@ -148,13 +181,19 @@ REFUSED = [
     ("analyze invariance training.lr=99", "training.lr=99: invariance trains nothing"),
     ("check-norm norm=adanorm norm.placement=[nowhere.*]", "the norm is checked alone"),
     ("compare task=rt scale=smoke metric=bleu", "the test of rt yields accuracy, loss"),
-    ("compare task=enwik8 norm=none,adanorm scale=smoke", "no completed run; `adanorm run` makes it"),
+    (
+        "compare task=enwik8 norm=none,adanorm scale=smoke",
+        "no completed run; `adanorm run` makes it",
+    ),
     ("compare task=rt norm=adanorm", "name two or more norms"),
     ("compare task=rt scale=smoke", "no completed runs"),
     ("compare task=gaussian scale=smoke", "no claim names it"),
     ("compare task=rt norm=adanorm,adanorm", "norm=adanorm,adanorm: adanorm is named twice"),
     ("compare task=rt norm=none,adanorm seed=1,1,1", "seeds=1,1,1: 1 is named twice"),
-    ("compare task=rt norm=none,adanorm ++norm.name=layernorm", "may not change the norm.name of a run"),
+    (
+        "compare task=rt norm=none,adanorm ++norm.name=layernorm",
+        "may not change the norm.name of a run",
+    ),
     ("status task=rt", "task= needs the name of one study: choose from ablation-c"),
     ("status scale=mini", "scale= needs the name of one study"),
     ("status seeds=1", "seeds= needs the name of one study"),
@@ -165,19 +204,28 @@ REFUSED = [
     ("trace table4/adanorm/wsj", "no task 'wsj' in this study"),
     ("translate task=rt", "task=rt does not translate"),
     ("translate task=de-en scale=smoke runs=TMP input=/dev/null", "holds no weights.safetensors"),
-    ("sample task=enwik8 scale=smoke runs=TMP", "holds no weights.safetensors: make the run here first"),
+    (
+        "sample task=enwik8 scale=smoke runs=TMP",
+        "holds no weights.safetensors: make the run here first",
+    ),
     ("translate input=nowhere", "input=nowhere: no such file"),
     ("translate input=TMP", "no such file"),
     ("translate output=TMP", "no file can be written there"),
     ("translate output=TMP/nowhere/out", "no file can be written there"),
     ("analyze nothing", "unknown analysis 'nothing': choose from "),
-    ("analyze gradients task=chess", "unknown task 'chess': choose from cifar10, cifar10-vit, de-en"),
+    (
+        "analyze gradients task=chess",
+        "unknown task 'chess': choose from cifar10, cifar10-vit, de-en",
+    ),
     ("analyze gradients norms=layernorm,fog", "unknown norm 'fog': choose from adanorm"),
     ("analyze gradients steps=3 every=5", "every=5: nothing is observed in steps=3"),
     ("analyze gradients steps=many", "steps='many'"),
     ("analyze gradients tolerance=-1", "tolerance=-1: must be above 0"),
     ("analyze gradients tolerance=x", "tolerance=x: must be a number"),
-    ("analyze gradients task=ptb norms=none,instancenorm", "norm instancenorm is not defined in ptb"),
+    (
+        "analyze gradients task=ptb norms=none,instancenorm",
+        "norm instancenorm is not defined in ptb",
+    ),
     ("analyze batch-size task=rt", "`adanorm study batch-size` runs the study"),
     ("analyze gradients faint", "'faint': write settings as key=value"),
     ("analyze gradients training.speed=3", "unknown key 'training.speed'"),
@@ -205,7 +253,10 @@ REFUSED = [
     ("study table4 until=decided seeds=1,2", "seeds=1,2: until=decided chooses the seeds"),
     ("study ablation-c until=decided", "no claim compares two of the study's rows"),
     ("study", "study needs STUDY: choose from"),
-    ("study heirs task=rt,enwik8", "task=enwik8: not a column of the study: choose from rt, sst5, mnist"),
+    (
+        "study heirs task=rt,enwik8",
+        "task=enwik8: not a column of the study: choose from rt, sst5, mnist",
+    ),
     ("study heirs task=rt,rt", "task=rt,rt: rt is named twice"),
     ("study tabel4", "or name a .yaml file of your own; did you mean table4?"),
     ("tables table4 nope", "'nope': choose from "),
@@ -254,12 +305,17 @@ def test_file_errors_and_lack_of_memory_are_one_line_and_a_bug_is_not() -> None:
         assert line is not None
         assert line.startswith("out of memory: ")
         assert "\n" not in line
-    for words in ("CUDA error: out of memory\nCUDA kernel", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when"):
+    for words in (
+        "CUDA error: out of memory\nCUDA kernel",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when",
+    ):
         assert str(mistake(RuntimeError(words))).startswith("out of memory: CUDA error: ")
     assert mistake(RuntimeError("a bug")) is None
 
 
-def test_check_norm_says_where_a_norm_is_not_defined_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_norm_says_where_a_norm_is_not_defined_and_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert dispatch(["check-norm", "norm=batchnorm"]) == 0
     printed = capsys.readouterr().out
     assert "not defined in de-en, en-de, en-vi: its sites do not say" in printed

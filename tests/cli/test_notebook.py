@@ -26,7 +26,9 @@ def executed(path: Path) -> str:
 
 
 @pytest.mark.timeout(600)  # a dozen processes that import torch
-@pytest.mark.skipif(commit() is None, reason="a notebook clones a commit, and here is no git checkout")
+@pytest.mark.skipif(
+    commit() is None, reason="a notebook clones a commit, and here is no git checkout"
+)
 def test_a_notebook_resumes_an_interrupted_run_and_writes_one_file_to_send(tmp_path: Path) -> None:
     path, run = tmp_path / "a.ipynb", ["task=gaussian", "norm=adanorm"]
     runs = f"runs={tmp_path}/adanorm-gaussian-adanorm"

@@ -71,7 +71,9 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
 
 @pytest.mark.needs("numba")
 @pytest.mark.parametrize("task", ["mnist", "rt"])
-def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Path, task: str) -> None:
+def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(
+    tmp_path: Path, task: str
+) -> None:
     curves, backends = [], []
     for backend in ("eager", "fused"):
         chosen = (f"task={task}", "norm=adanorm", "scale=smoke", f"norm.backend={backend}")
@@ -90,10 +92,16 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("training.lrr=1", "unknown key 'training.lrr': did you mean training.lr"),
         ("norm=", "norm=: names no norm; choose from adanorm"),
         ("norm=adanorm ~norm", "~norm: names no norm; choose from adanorm"),
-        ("task=rt data.path=x", "unknown key 'data.path': did you mean data.cache, data.test, data.valid"),
+        (
+            "task=rt data.path=x",
+            "unknown key 'data.path': did you mean data.cache, data.test, data.valid",
+        ),
         ("norm.placement=first", "placement 'first': choose all, final"),
         ("norm=adanorm norm.params.k=1.5", "k=1.5: must be at least 0 and below 1"),
-        ("norm=adanorm norm.placement=[x.*]", "'x.*' matches no site: the sites are norms.0, norms.1"),
+        (
+            "norm=adanorm norm.placement=[x.*]",
+            "'x.*' matches no site: the sites are norms.0, norms.1",
+        ),
         ("data.path=nowhere", "data.path=nowhere: there is neither train-images-idx3-ubyte.gz"),
         ("data.source=cifar", "data.source='cifar': images come from mnist"),
         # in any run of a sweep
@@ -101,7 +109,10 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(tmp_path: Pa
         ("-m task=rt seed=9 training.lr=0.1,-1", "training.lr=-1: input should be greater than 0"),
         ("-m task=rt seed=1,1", "a run that the sweep has twice"),
         ("-m task=rt norm=groupnorm norm.params.groups=2,0", "norm groupnorm: "),
-        ("-m norm=tests.broken_norm:Leaves,layernorm", "sweep norms of the suite and norms of your own"),
+        (
+            "-m norm=tests.broken_norm:Leaves,layernorm",
+            "sweep norms of the suite and norms of your own",
+        ),
         ("-m norm=tests.broken_norm:Leaves,tests.broken_norm:Gone", "has no attribute 'Gone'"),
     ],
 )
@@ -116,8 +127,12 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("line", ["run task=rt scale=smoke runs=TMP", "check-norm", "scorecard runs=TMP"])
-def test_a_norm_that_calls_sys_exit_is_no_success(tmp_path: Path, command: Command, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["run task=rt scale=smoke runs=TMP", "check-norm", "scorecard runs=TMP"]
+)
+def test_a_norm_that_calls_sys_exit_is_no_success(
+    tmp_path: Path, command: Command, line: str
+) -> None:
     done = command(*line.replace("TMP", str(tmp_path)).split(), "norm=tests.broken_norm:Leaves")
     assert done.returncode == 2, done.stdout
     assert done.stderr == "error: ended early: a norm or other code called sys.exit()\n"
@@ -150,7 +165,9 @@ def test_a_record_has_the_first_of_the_best_updates_and_a_late_process_does_not_
     best = max(curve, key=lambda row: row["valid_accuracy"])
     assert result["best_step"] == best["update"] < result["steps"] == curve[-1]["update"]
     assert result["valid"]["accuracy"] == best["valid_accuracy"]
-    times = {path: path.stat().st_mtime_ns for path in run.folder().iterdir() if path.name != "run.lock"}
+    times = {
+        path: path.stat().st_mtime_ns for path in run.folder().iterdir() if path.name != "run.lock"
+    }
     execute(run)  # as a process does that looked for the result before it was written
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
@@ -179,11 +196,18 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
 def run_to_be_killed(folder: Path, task: str, moment: str = "", times: int = 1) -> Ended:
     """Make a run of a few updates, each with a checkpoint; kill it just before its n-th write of a kind."""
     length = [] if task.startswith("enwik8") else ["training.max_epochs=4"]
-    settings = [f"task={task}", "norm=layernorm", "scale=smoke", "checkpoint_minutes=1e-9", f"runs={folder}"]
+    settings = [
+        f"task={task}",
+        "norm=layernorm",
+        "scale=smoke",
+        "checkpoint_minutes=1e-9",
+        f"runs={folder}",
+    ]
     return faults.run(["run", *settings, *length], folder, kill_before=[moment, times])
 
 
-# One task is killed at moments of every kind; the others within training, between epochs and at the end.
+# One task is killed at moments of every kind; the others within training, between epochs and at the
+# end.
 SAMPLE = ("rename checkpoint.pt", "open metrics.jsonl", "rename result.json")
 
 
@@ -199,14 +223,21 @@ def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, 
         assert killed.code == -signal.SIGKILL, f"{moment}: {killed.stderr}"
         assert not list(broken.glob("*/*/*/result.json"))
         for folder in broken.glob("*/*/*"):
-            (folder / "checkpoint.pt.tmp").write_bytes(b"what a kill within a checkpoint's writing leaves")
+            (folder / "checkpoint.pt.tmp").write_bytes(
+                b"what a kill within a checkpoint's writing leaves"
+            )
     ended = run_to_be_killed(broken, task)
     assert ended.code == 0, ended.stderr
     records = []
     for folder in map(only_folder, folders):
         result = json.loads((folder / "result.json").read_text())
         # All is compared except what contains seconds.
-        del result["seconds"], result["cpu_seconds"], result["checksum"], result["files"]["metrics.jsonl"]
+        del (
+            result["seconds"],
+            result["cpu_seconds"],
+            result["checksum"],
+            result["files"]["metrics.jsonl"],
+        )
         predictions = [path.read_bytes() for path in folder.glob("predictions.txt.gz")]
         records.append((rows(folder), result, predictions))
     assert records[0] == records[1]
@@ -216,16 +247,26 @@ def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, 
 def two(*arguments: str, errors: Path, **settings: Any) -> list[commands.Process]:
     """Start two processes of a run, as torchrun would, and return them; the first writes the record."""
     with socket.create_server(("localhost", 0)) as free:
-        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": "2"}
-    environments = [{**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+        address = {
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": str(free.getsockname()[1]),
+            "WORLD_SIZE": "2",
+        }
+    environments = [
+        {**os.environ, **address, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")
+    ]
     with errors.open("w") as file:
-        return [commands.start(*arguments, environment=one, errors=file, **settings) for one in environments]
+        return [
+            commands.start(*arguments, environment=one, errors=file, **settings)
+            for one in environments
+        ]
 
 
 @pytest.mark.usefixtures("_quick_start")
 @pytest.mark.parametrize(  # training/test_distributed.py tests the updates of every task
     ("task", "norm"),
-    [(t, "adanorm") for t in ("mnist", "de-en", "enwik8-gru")] + [("rt", "batchnorm"), ("ptb", "powernorm")],
+    [(t, "adanorm") for t in ("mnist", "de-en", "enwik8-gru")]
+    + [("rt", "batchnorm"), ("ptb", "powernorm")],
 )
 def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str, norm: str) -> None:
     """Each process takes half of every batch: the order and, to rounding, the losses of one."""
@@ -242,7 +283,14 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
     assert one.returncode == 0, one.stderr
     arguments.append(f"runs={tmp_path / 'two'}")
     if task == "mnist":
-        torchrun = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "adanorm", "run")
+        torchrun = (
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node=2",
+            "-m",
+            "adanorm",
+            "run",
+        )
         done = commands.run(*torchrun, *arguments, "device=cpu")
         assert done.returncode == 0, done.stderr
     else:
@@ -257,16 +305,27 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
 
 
 def test_two_processes_refuse_a_norm_whose_statistics_they_would_change(tmp_path: Path) -> None:
-    run = ("adanorm", "run", "task=mnist", "norm=batchnorm-noisy", "scale=smoke", f"runs={tmp_path}")
+    run = (
+        "adanorm",
+        "run",
+        "task=mnist",
+        "norm=batchnorm-noisy",
+        "scale=smoke",
+        f"runs={tmp_path}",
+    )
     both = two(*run, errors=tmp_path / "errors")
     assert all(process.wait(200) for process in both)
     errors = (tmp_path / "errors").read_text()
-    assert "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in errors
+    assert (
+        "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in errors
+    )
     assert "Traceback" not in errors
     assert not [*tmp_path.rglob("*.json")]
 
 
-def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes(tmp_path: Path) -> None:
+def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes(
+    tmp_path: Path,
+) -> None:
     settings = ("task=gaussian", "norm=adanorm", "scale=smoke", "training.max_epochs=2000")
     arguments = ("adanorm", "run", *settings, f"runs={tmp_path}")
     folder, errors = compose_experiment(arguments[2:]).folder(), tmp_path / "errors"
@@ -303,7 +362,9 @@ with init_distributed(torch.device("cpu")) as world:
 """
 
 
-def test_a_process_that_waits_without_communication_ends_after_another_was_lost(tmp_path: Path) -> None:
+def test_a_process_that_waits_without_communication_ends_after_another_was_lost(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
     main, other = two("waits", cwd=tmp_path, errors=tmp_path / "errors")
     wait_until(lambda: len([*tmp_path.glob("*.joined")]) == 2)
@@ -334,14 +395,19 @@ with init_distributed(torch.device("cuda")) as world:
 """
 
 
-def test_a_process_that_breaks_says_why_and_ends_without_waiting_for_the_others(tmp_path: Path) -> None:
+def test_a_process_that_breaks_says_why_and_ends_without_waiting_for_the_others(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "breaks.py").write_text(BREAKS, encoding="utf-8")
     both = two("breaks", cwd=tmp_path, errors=tmp_path / "errors")
     assert all(process.wait(60) for process in both)
     assert "ValueError: broken here" in (tmp_path / "errors").read_text()
 
 
-HOW = {"tensorboard": "look at it with: tensorboard --logdir", "wandb": "upload it with: wandb sync"}
+HOW = {
+    "tensorboard": "look at it with: tensorboard --logdir",
+    "wandb": "upload it with: wandb sync",
+}
 
 
 @pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
@@ -349,9 +415,14 @@ def test_loggers_need_no_account_and_also_log_a_finished_run(
     tmp_path: Path, command: Command, logger: str
 ) -> None:
     runs, sent = tmp_path / "runs", tmp_path / "sent"
-    done = command("run", "task=mnist", "norm=none", "scale=smoke", f"logger={logger}", f"runs={runs}")
+    done = command(
+        "run", "task=mnist", "norm=none", "scale=smoke", f"logger={logger}", f"runs={runs}"
+    )
     again = ("log", str(only_folder(runs)), f"logger={logger}", f"output={sent}")
-    for ended, folder in ((done, only_folder(runs)), (command(*again), sent.joinpath("mnist", "none"))):
+    for ended, folder in (
+        (done, only_folder(runs)),
+        (command(*again), sent.joinpath("mnist", "none")),
+    ):
         assert ended.returncode == 0, ended.stderr
         ((where, how),) = re.findall(rf"^{logger}.*: (.*)\n  (.*)$", ended.stdout, re.MULTILINE)
         assert (Path(where).is_relative_to(folder), how) == (True, f"{HOW[logger]} {where}")
@@ -370,7 +441,9 @@ def test_the_folder_of_a_logger_is_not_taken_for_its_package(
     for name in [name for name in sys.modules if name.partition(".")[0] == logger]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    run = compose_experiment(["task=mnist", "scale=smoke", f"logger={logger}", f"runs={tmp_path / 'runs'}"])
+    run = compose_experiment(
+        ["task=mnist", "scale=smoke", f"logger={logger}", f"runs={tmp_path / 'runs'}"]
+    )
     with pytest.raises(ValueError, match=f"logger={logger}: the package {logger} is not installed"):
         execute(run)
     assert not (tmp_path / "runs").exists()
@@ -383,7 +456,9 @@ def test_a_run_of_few_updates_warns_and_names_the_setting_to_type(
     run = compose_experiment(["task=gaussian", *few, "training.max_updates=8"])
     execute(run)
     remedy = "type training.max_updates=32, or training.warmup_updates=0"
-    line = f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
+    line = (
+        f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
+    )
     assert json.loads((run.folder() / "result.json").read_text())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
     texts = {split: f"a\t{split} one two\nb\t{split} three four\n" * 4 for split in SPLITS}
@@ -391,7 +466,8 @@ def test_a_run_of_few_updates_warns_and_names_the_setting_to_type(
     half = ["training.max_epochs=10", "model.dim=8", "data.train_fraction=0.5"]
     execute(compose_experiment(["task=rt", *few, *files, *half]))
     assert (
-        "data.train_fraction=0.5 trains on no more, data.train_fraction=1 on all" in capsys.readouterr().out
+        "data.train_fraction=0.5 trains on no more, data.train_fraction=1 on all"
+        in capsys.readouterr().out
     )
     execute(compose_experiment(["task=rt", *few, *files, "training.max_epochs=10", "model.dim=8"]))
     printed = capsys.readouterr()
@@ -403,7 +479,9 @@ def test_a_run_of_few_updates_warns_and_names_the_setting_to_type(
 
 
 def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> None:
-    done = command("run", "task=mnist", "norm=none", "scale=smoke", "training.lr=1e30", f"runs={tmp_path}")
+    done = command(
+        "run", "task=mnist", "norm=none", "scale=smoke", "training.lr=1e30", f"runs={tmp_path}"
+    )
     assert done.returncode == 0, done.stderr
     text = (only_folder(tmp_path) / "result.json").read_text()
     assert '"status": "diverged"' in text
@@ -429,7 +507,9 @@ def test_every_task_norm_and_scale_makes_a_run_of_its_own() -> None:
     of_tasks = [(task, scale) for task in choices("task") for scale in choices("scale")]
     has = [of for of in of_tasks if of[1] == "paper" or "_".join(of) in choices("task_scale")]
     lines += [(task, "adanorm", scale) for task, scale in has]
-    runs = {of: compose_experiment([f"task={of[0]}", f"norm={of[1]}", f"scale={of[2]}"]) for of in lines}
+    runs = {
+        of: compose_experiment([f"task={of[0]}", f"norm={of[1]}", f"scale={of[2]}"]) for of in lines
+    }
     assert len({run.digest for run in runs.values()}) == len(runs)
     assert all((run.task.name, run.norm.name, run.scale) == line for line, run in runs.items())
 
@@ -449,7 +529,10 @@ def test_verify_reproduces_a_run_of_this_machine_to_the_bit_and_never_over_its_r
     for seed in (2, 3):
         assert command("run", *RUN, f"seed={seed}", f"runs={records}").returncode == 0
     before = files_in(records)
-    for seed, named in ((2, ()), (3, ("++seed=3",))):  # the first seed on record, or the one that is named
+    for seed, named in (
+        (2, ()),
+        (3, ("++seed=3",)),
+    ):  # the first seed on record, or the one that is named
         done = command(*verify, *named, f"into={into}")
         assert done.returncode == 0, done.stderr
         assert f"gaussian adanorm smoke, seed {seed}: test" in done.stdout

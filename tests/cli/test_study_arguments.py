@@ -84,9 +84,13 @@ seeds: [1]
     ("row", "norm"),
     [("k", "adanorm"), ("K", "layernorm"), ("K/2", "none"), ("k/2", "none"), ("K=0.2", "rmsnorm")],
 )
-def test_a_row_is_found_as_it_is_written_and_then_in_any_case(tmp_path: Path, row: str, norm: str) -> None:
+def test_a_row_is_found_as_it_is_written_and_then_in_any_case(
+    tmp_path: Path, row: str, norm: str
+) -> None:
     (tmp_path / "own.yaml").write_text(IN_ANY_CASE)
-    named = parse_arguments("trace", TRACE, [f"{tmp_path / 'own.yaml'}/{row}/RT", "runs=runs"]).names
+    named = parse_arguments(
+        "trace", TRACE, [f"{tmp_path / 'own.yaml'}/{row}/RT", "runs=runs"]
+    ).names
     lines = trace(*named)
     assert lines[-1].split()[:4] == ["adanorm", "run", "task=rt", f"norm={norm}"]
 
@@ -121,7 +125,11 @@ def test_status_cuts_labels_and_names_the_runs_that_need_a_gpu_with_their_hours(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "AdaNorm behind the last..." in [line[: status.LABEL].strip() for line in lines]
-    runs = [plan.runs[0] for (_, task), plan in study_grid(load_study(str(own))).items() if task == "de-en"]
+    runs = [
+        plan.runs[0]
+        for (_, task), plan in study_grid(load_study(str(own))).items()
+        if task == "de-en"
+    ]
     assert [run.cost.cpu_hours > 8 for run in runs] == [True, True]
     hours = sum(run.cost.cuda_hours for run in runs)
     assert lines[-1] == f"need a GPU: De-En 2 runs, about {in_words(hours)} on one"
@@ -145,7 +153,9 @@ def test_status_of_all_studies_has_one_line_per_study_and_counts_shared_runs_onc
         for name in choices("study")
         for run in plan_runs(study_grid(load_study(name), runs=str(tmp_path)))
     }
-    together = f"all: {len(runs)} runs, those of several studies once: 1 done, {len(runs) - 1} missing"
+    together = (
+        f"all: {len(runs)} runs, those of several studies once: 1 done, {len(runs) - 1} missing"
+    )
     assert printed[1 + len(lines)] == together
     assert sum(int(line.split()[5].replace("-", "0")) for line in lines) > len(runs)
 

@@ -12,7 +12,9 @@ from adanorm.cli.text_arguments import TOGETHER, text_streams
 from adanorm.cli.translate import USAGE
 
 
-def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ours, theirs = pty.openpty()
     os.write(ours, b"one\n")
     with os.fdopen(theirs) as terminal, monkeypatch.context() as patch:
@@ -55,7 +57,9 @@ def test_writing_to_a_device_or_a_link_does_not_replace_it(tmp_path: Path) -> No
     link.symlink_to(tmp_path / "out")
     (tmp_path / "in").write_bytes(b"\xef\xbb\xbfone\n")
     for output in (device, link):
-        arguments = parse_arguments("translate", USAGE, [f"input={tmp_path / 'in'}", f"output={output}"])
+        arguments = parse_arguments(
+            "translate", USAGE, [f"input={tmp_path / 'in'}", f"output={output}"]
+        )
         with text_streams(arguments) as text:
             text.write("".join(text.lines))
     assert device.is_char_device()

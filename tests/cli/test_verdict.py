@@ -11,7 +11,9 @@ from adanorm.config.titles import title
 from adanorm.reporting.text import plain
 
 PAGE = (PROJECT / "docs" / "verdicts.md").read_text("utf-8")
-(EXAMPLE,), (PRINTED,) = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S) for kind in ("csv", "text"))
+(EXAMPLE,), (PRINTED,) = (
+    re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S) for kind in ("csv", "text")
+)
 TWO = "name,seed,score\na,1,1\na,2,2\na,3,4\nb,1,1.5\nb,2,2\n"
 
 
@@ -28,7 +30,11 @@ TWO = "name,seed,score\na,1,1\na,2,2\na,3,4\nb,1,1.5\nb,2,2\n"
     ],
 )
 def test_the_example_prints_what_the_page_says_in_every_format_of_the_file(
-    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    old: str,
+    new: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = EXAMPLE.replace(old, new) if old else EXAMPLE
     (tmp_path / "scores.csv").write_bytes(text.encode())
@@ -42,11 +48,26 @@ def test_the_committed_scores_give_the_committed_league(
     task: str, margin: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tables = PROJECT / "results" / "tables"
-    line = [f"{tables}/league.csv", f"task={task}", f"margin={margin}", "plan=first", "against=layernorm"]
+    line = [
+        f"{tables}/league.csv",
+        f"task={task}",
+        f"margin={margin}",
+        "plan=first",
+        "against=layernorm",
+    ]
     assert dispatch(["verdict", *line]) == 0
     printed = capsys.readouterr().out
-    section = (tables / "league.md").read_text("utf-8").partition(f"## {title(task)} ")[2].partition("P(")[0]
-    rows = [plain(row).strip("| ").split(" | ") for row in section.splitlines() if re.search(r"\d ±", row)]
+    section = (
+        (tables / "league.md")
+        .read_text("utf-8")
+        .partition(f"## {title(task)} ")[2]
+        .partition("P(")[0]
+    )
+    rows = [
+        plain(row).strip("| ").split(" | ")
+        for row in section.splitlines()
+        if re.search(r"\d ±", row)
+    ]
     assert len(rows) == 7
     for name, (label, mean, seeds, letters, lead, interval, sign, size) in zip(
         re.findall(r"^  (\S+) .*\d ±", printed, re.MULTILINE), rows, strict=True

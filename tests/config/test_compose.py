@@ -31,7 +31,9 @@ def settings_of_studies() -> list[tuple[str, ...]]:
             settings = (*study.overrides, *row.overrides, *first_try)
             task = (row.only or study.columns)[0]
             if new := {setting.partition("=")[0] for setting in settings} - seen:
-                lines.append((f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings))
+                lines.append(
+                    (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *settings)
+                )
                 seen |= new
     return lines
 
@@ -53,7 +55,9 @@ ODD = (
 )
 
 
-NORMS = [(f"task={task}", f"norm={norm}") for task, norm in zip(cycle(choices("task")), choices("norm"))]
+NORMS = [
+    (f"task={task}", f"norm={norm}") for task, norm in zip(cycle(choices("task")), choices("norm"))
+]
 
 
 @pytest.mark.parametrize("overrides", [*settings_of_studies(), *ODD, *NORMS], ids=" ".join)
@@ -98,7 +102,9 @@ def test_settings_of_one_norm_on_a_task_and_scale_apply_to_no_other_norm(conf: P
         ("scale", "mini", "# @package _global_\nscale: mini\n"),
     ],
 )
-def test_a_copied_file_with_its_old_name_is_refused(conf: Path, group: str, original: str, text: str) -> None:
+def test_a_copied_file_with_its_old_name_is_refused(
+    conf: Path, group: str, original: str, text: str
+) -> None:
     (conf / group / "mine.yaml").write_text(text)
     message = rf"^conf/{group}/mine\.yaml: its name is '{original}', not the file's$"
     with pytest.raises(ValueError, match=message):
@@ -113,9 +119,13 @@ OF_TASK = {
 
 
 def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> None:
-    with pytest.raises(ValueError, match=r"^preset=ud: choose a task that it suits: ptb \(data\.tags='upos'"):
+    with pytest.raises(
+        ValueError, match=r"^preset=ud: choose a task that it suits: ptb \(data\.tags='upos'"
+    ):
         compose_experiment(["task=rt", "preset=ud"])
-    with pytest.raises(ValueError, match=r"^preset=released: choose a task .*: de-en, en-de, en-vi \("):
+    with pytest.raises(
+        ValueError, match=r"^preset=released: choose a task .*: de-en, en-de, en-vi \("
+    ):
         compose_experiment(["task=mnist", "preset=released"])
     with pytest.raises(ValueError, match=r"^data\.tags='foo'"):
         compose_experiment(["task=ptb", "preset=ud", "data.tags=foo"])
@@ -149,7 +159,9 @@ def test_yaml_that_is_endless_deep_or_huge_is_refused_in_one_line(text: str, why
         read_yaml(text)
 
 
-@pytest.mark.parametrize("content", [b"", b"- a", b"words", b"# \xfc\na: 1", b"a:\n\tb: 1", b"a: 1\na: 2"])
+@pytest.mark.parametrize(
+    "content", [b"", b"- a", b"words", b"# \xfc\na: 1", b"a:\n\tb: 1", b"a: 1\na: 2"]
+)
 def test_a_file_that_is_no_mapping_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "own.yaml").write_bytes(content)
     with pytest.raises(ValueError, match=r"^\S+own\.yaml: [^\n]+$"):

@@ -40,7 +40,9 @@ def test_own_files_count_by_content_wherever_they_lie(tmp_path: Path) -> None:
 def test_a_copy_has_an_identity_of_its_own() -> None:
     run = compose_experiment(RT)
     assert run.folder() != run.model_copy(update={"seed": 7}).folder()
-    assert run.model_copy(update={"seed": 7}).identity == compose_experiment([*RT, "seed=7"]).identity
+    assert (
+        run.model_copy(update={"seed": 7}).identity == compose_experiment([*RT, "seed=7"]).identity
+    )
     assert run.identity == compose_experiment(RT).identity
     assert run == compose_experiment(RT), "what was computed of a run is no part of it"
 
@@ -52,8 +54,20 @@ def test_an_identity_has_no_null(task: str) -> None:
 
 
 OTHER = [
-    ("task=rt norm=rmsnorm", "training.lr=0.002", "seed=2", "norm.params.eps=1e-3", "norm.placement=final"),
-    ("task=rt", "precision=bf16", "precision=tf32", "training.optimizer=sgd", "model.norm_position=sandwich"),
+    (
+        "task=rt norm=rmsnorm",
+        "training.lr=0.002",
+        "seed=2",
+        "norm.params.eps=1e-3",
+        "norm.placement=final",
+    ),
+    (
+        "task=rt",
+        "precision=bf16",
+        "precision=tf32",
+        "training.optimizer=sgd",
+        "model.norm_position=sandwich",
+    ),
     ("task=rt model.layers=8 model.norm_position=mix", "model.post_layers=3"),
     ("task=rt model.norm_position=hybrid", "model.qk_norm=all"),
     ("task=mnist", "model.norm_position=post", "model.norm_position=sandwich"),
@@ -68,7 +82,9 @@ def test_another_choice_makes_another_run(line: tuple[str, ...]) -> None:
     assert len({run.digest for run in runs}) == len(runs)
 
 
-def test_runs_lie_by_task_and_norm_and_dry_runs_in_a_folder_that_no_table_reads(tmp_path: Path) -> None:
+def test_runs_lie_by_task_and_norm_and_dry_runs_in_a_folder_that_no_table_reads(
+    tmp_path: Path,
+) -> None:
     run = compose_experiment([*RT, "seed=3"])
     assert run.folder() == RUNS / "rt" / "adanorm" / f"smoke-seed3-{run.digest}"
     there = compose_experiment([*RT, f"runs={tmp_path}"])
@@ -86,7 +102,9 @@ def test_a_setting_left_out_follows_from_other_settings() -> None:
         model = compose_experiment([*RT, f"model.pre_norm={pre_norm}"]).model
         assert isinstance(model, ResidualConfig)
         assert model.position == position
-    chosen = {task: compose_experiment([f"task={task}"]).task.selection_metric for task in ("rt", "de-en")}
+    chosen = {
+        task: compose_experiment([f"task={task}"]).task.selection_metric for task in ("rt", "de-en")
+    }
     assert chosen == {"rt": "accuracy", "de-en": "loss"}
 
 
@@ -116,10 +134,14 @@ def own_files(task: str, path: Path) -> dict[str, Path]:
     return compose_experiment([f"task={task}", f"data.path={path}"]).data.own_files()
 
 
-SECTIONS = [f"{part:02d}/wsj_{part:02d}{n:02d}.dep" for part in (0, 1, 2, 21, 22, 23, 24) for n in (0, 99)]
+SECTIONS = [
+    f"{part:02d}/wsj_{part:02d}{n:02d}.dep" for part in (0, 1, 2, 21, 22, 23, 24) for n in (0, 99)
+]
 
 
-def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(tmp_path: Path) -> None:
+def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(
+    tmp_path: Path,
+) -> None:
     files = penn_files(touched(tmp_path, *SECTIONS))
     assert {split: [path.stem for path in paths] for split, paths in files.items()} == {
         "train": ["wsj_0200", "wsj_0299", "wsj_2100", "wsj_2199"],
@@ -134,7 +156,11 @@ def test_sections_2_to_21_of_the_penn_treebank_train_22_validates_and_23_tests(t
 def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
     names = [
         *(f"dict.{language}.txt" for language in ("de", "en")),
-        *(f"{split}.en-de.{kind}" for split in SPLITS for kind in ("de.bin", "de.idx", "en.bin", "en.idx")),
+        *(
+            f"{split}.en-de.{kind}"
+            for split in SPLITS
+            for kind in ("de.bin", "de.idx", "en.bin", "en.idx")
+        ),
     ]
     touched(tmp_path, *names[:-1])
     with pytest.raises(ValueError, match=r"holds no test\.en-de\.en\.idx"):
@@ -148,8 +174,15 @@ def test_a_data_bin_is_of_two_languages_in_either_order(tmp_path: Path) -> None:
 
 def test_own_sentences_are_three_files_and_an_own_text_is_one(tmp_path: Path) -> None:
     touched(tmp_path, "a", "b")
-    some = ["task=rt", "scale=smoke", f"data.train={tmp_path / 'a'}", f"data.valid={tmp_path / 'b'}"]
-    with pytest.raises(ValueError, match=r"needs data.train, data.valid and data.test: set data.test too"):
+    some = [
+        "task=rt",
+        "scale=smoke",
+        f"data.train={tmp_path / 'a'}",
+        f"data.valid={tmp_path / 'b'}",
+    ]
+    with pytest.raises(
+        ValueError, match=r"needs data.train, data.valid and data.test: set data.test too"
+    ):
         assert compose_experiment(some).identity
     with pytest.raises(ValueError, match=r"data\.test=.*c: no such file"):
         assert compose_experiment([*some, f"data.test={tmp_path / 'c'}"]).identity
@@ -163,7 +196,9 @@ def test_own_sentences_are_three_files_and_an_own_text_is_one(tmp_path: Path) ->
 def test_a_data_bin_and_texts_exclude_each_other(tmp_path: Path) -> None:
     for key, is_allowed in (("data.train", False), ("data.cache", True)):
         data = compose_experiment(["task=de-en", f"data.path={tmp_path}", f"{key}={tmp_path}"]).data
-        with pytest.raises(ValueError, match="holds no train" if is_allowed else "exclude each other"):
+        with pytest.raises(
+            ValueError, match="holds no train" if is_allowed else "exclude each other"
+        ):
             data.own_files()
 
 
@@ -181,7 +216,9 @@ def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: P
         with pytest.raises(ValueError, match=rf"{name}\.gz: not a whole gzip file"):
             own_files("mnist", tmp_path)
     touched(tmp_path, *(f"{split}.{language}" for split in SPLITS for language in ("de", "en")))
-    pairs = compose_experiment(["task=de-en", *(f"data.{split}={tmp_path / split}" for split in SPLITS)]).data
+    pairs = compose_experiment(
+        ["task=de-en", *(f"data.{split}={tmp_path / split}" for split in SPLITS)]
+    ).data
     assert len(pairs.own_files()) == 6
     (tmp_path / "valid.en.gz").write_bytes(whole)
     with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):

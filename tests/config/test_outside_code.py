@@ -36,7 +36,12 @@ def digest(norm: str = "own.norms:Own") -> str:
 
 
 def test_a_norm_whose_code_is_edited_makes_another_run(folder: Path) -> None:
-    write(folder, own__init="", own__norms="from .kernels import fast\n" + CLASS, own__kernels="fast = 1\n")
+    write(
+        folder,
+        own__init="",
+        own__norms="from .kernels import fast\n" + CLASS,
+        own__kernels="fast = 1\n",
+    )
     write(folder, own__unused="raise RuntimeError\n")
     before = digest()
     assert digest() == before
@@ -53,17 +58,26 @@ def test_a_norm_whose_code_is_edited_makes_another_run(folder: Path) -> None:
 def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path) -> None:
     imports = "import a.one\nfrom a import two\nfrom .three import x\nfrom . import four\nimport json, b\n"
     names = ("one", "two", "three", "four", "five", "seven")
-    write(folder, **{f"a__{name}": "x = 1\n" for name in names}, b="x = 1\n", a__init="from .five import x\n")
+    write(
+        folder,
+        **{f"a__{name}": "x = 1\n" for name in names},
+        b="x = 1\n",
+        a__init="from .five import x\n",
+    )
     write(folder, a__norms=imports + "def later():\n    from .deep.six import y\n")
     write(folder, a__deep__init="", a__deep__six="from ..seven import x\n")
-    expected = {f"a/{name}.py" for name in (*names, "norms", "__init__", "deep/__init__", "deep/six")}
+    expected = {
+        f"a/{name}.py" for name in (*names, "norms", "__init__", "deep/__init__", "deep/six")
+    }
     assert {*source_of("a.norms")[1]} == expected
 
 
 def test_modules_in_no_package_count_with_what_lies_beside_them(folder: Path) -> None:
     imports = "import json\nfrom beside import other\n"  # an attribute of that name, not a module
     write(folder, lone=imports + CLASS, beside="other = 1\n", other="x = 2\n")
-    assert source_of("lone")[1] == {name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")}
+    assert source_of("lone")[1] == {
+        name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")
+    }
 
 
 def test_a_package_needs_no_init_file(folder: Path) -> None:
@@ -92,9 +106,15 @@ def test_a_path_to_no_module_is_refused_in_one_line(folder: Path, path: str, mes
 
 
 def test_a_norm_that_imports_a_whole_library_is_refused(folder: Path) -> None:
-    write(folder, vast__init="", vast__norms="".join(f"from . import m{n}\n" for n in range(MOST_FILES)))
+    write(
+        folder,
+        vast__init="",
+        vast__norms="".join(f"from . import m{n}\n" for n in range(MOST_FILES)),
+    )
     write(folder, **{f"vast__m{n}": "" for n in range(MOST_FILES)})
-    with pytest.raises(ValueError, match="imports over 500 modules of vast: put the norm into its own"):
+    with pytest.raises(
+        ValueError, match="imports over 500 modules of vast: put the norm into its own"
+    ):
         source_of("vast.norms")
 
 
@@ -108,13 +128,19 @@ LAYOUTS = {  # the file that is edited, and the text of the norm's module
     "the module": ("own/norms.py", CLASS),
     "the package": ("own/__init__.py", CLASS),
     "a module in none": ("lone.py", CLASS),
-    "a submodule": ("own/deep/parts.py", "from .deep.parts import scale\nclass Own:\n    scale = scale\n"),
+    "a submodule": (
+        "own/deep/parts.py",
+        "from .deep.parts import scale\nclass Own:\n    scale = scale\n",
+    ),
     "imported later": ("own/parts.py", LATER),
     "a name made up": ("own/parts.py", f"{BY_NAME}\nclass Own:\n    scale = scale\n"),
 }
 
 
-MODULES = {"own/__init__.py": "own", "lone.py": "lone"}  # the norm's module, where it is not own.norms
+MODULES = {
+    "own/__init__.py": "own",
+    "lone.py": "lone",
+}  # the norm's module, where it is not own.norms
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -122,7 +148,13 @@ def test_the_code_that_runs_is_the_code_that_was_hashed(folder: Path, layout: st
     """Neither old bytecode of a source of the same size and second runs, nor an edit made after hashing."""
     edited, text = LAYOUTS[layout]
     module = MODULES.get(edited, "own.norms")
-    write(folder, own__init="", own__deep__init="", own__deep__parts="scale = 1\n", own__parts="scale = 1\n")
+    write(
+        folder,
+        own__init="",
+        own__deep__init="",
+        own__deep__parts="scale = 1\n",
+        own__parts="scale = 1\n",
+    )
     write(folder, **{"own__init" if module == "own" else module.replace(".", "__"): text})
     path = folder / edited
     text = path.read_text()

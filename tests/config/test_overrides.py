@@ -29,7 +29,19 @@ def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/x/ü", "/x/a b", "/x/a,b", "/x/a=b", "/x/it's", "/x/(1)", "/x/a\tb", "2024", "1e5", "true", "~x"],
+    [
+        "/x/ü",
+        "/x/a b",
+        "/x/a,b",
+        "/x/a=b",
+        "/x/it's",
+        "/x/(1)",
+        "/x/a\tb",
+        "2024",
+        "1e5",
+        "true",
+        "~x",
+    ],
 )
 def test_paths_need_no_quotes(path: str) -> None:
     run = compose_experiment([f"runs={path}", f"++data.mirror={path}"])
@@ -55,7 +67,10 @@ def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
 
 REFUSED = [
     # names
-    ("norm=none norm.params.gain=false", "norm.params.gain=false: none has no such parameter; it takes"),
+    (
+        "norm=none norm.params.gain=false",
+        "norm.params.gain=false: none has no such parameter; it takes",
+    ),
     ("norm=adanorm norm.params.q=1", "adanorm has no such parameter; it takes k, C"),
     ("norm=my_norm.MyNorm", "weightnorm; a norm of your own is norm=my_norm:MyNorm"),
     ("norm=foo", "unknown norm 'foo': choose from adanorm"),
@@ -65,7 +80,10 @@ REFUSED = [
     ("task=a.b", "unknown task 'a.b': choose from cifar10"),
     ("scale=big", "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
     ("task_norm=x", "unknown task_norm 'x': choose from mnist_"),
-    ("model.name=ü", "cannot be read; write a value with other characters in quotes: \"model.name='ü'\""),
+    (
+        "model.name=ü",
+        "cannot be read; write a value with other characters in quotes: \"model.name='ü'\"",
+    ),
     ("mödel=3", "'mödel' is not a key"),
     ("nothing", "nothing: cannot be read; write settings as key=value"),
     ("task.name=../../x", "choose with task=NAME"),
@@ -82,7 +100,10 @@ REFUSED = [
     ("training.optimizer=x", "'x': input should be 'adam' or 'sgd'"),
     ("~training.lr", "training.lr: is missing"),
     ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
-    ("norm.params.eps=nan", "norm.params.eps=nan: input should be a valid boolean or a finite number or"),
+    (
+        "norm.params.eps=nan",
+        "norm.params.eps=nan: input should be a valid boolean or a finite number or",
+    ),
     ("decoding.beam=3", "it is a key of task=de-en, en-de, en-vi"),
     ("norm.placement=[]", "placement []: names no site"),
     ("norm.placement=[[a]]", "norm.placement=[['a']]: input should be a valid string"),
@@ -97,23 +118,38 @@ REFUSED = [
     ("task=mnist-vit model.patch_size=5", "patch_size 5: must divide image_size (28)"),
     ("task=enwik8 segments.valid.memory=null", "segments.valid.memory: must be set"),
     ("task=enwik8 segments.train.memory=8", "memory 8: must be no shorter than length 16"),
-    ("task=enwik8 training.max_updates=null training.max_epochs=1", "schedule cosine falls to zero at"),
+    (
+        "task=enwik8 training.max_updates=null training.max_epochs=1",
+        "schedule cosine falls to zero at",
+    ),
     ("task=enwik8 data.fractions=[0.9,0.1,0]", "three parts above 0 that add up to 1"),
     ("task=enwik8 data.fractions=[0.8,0.1,0.2]", "three parts above 0 that add up to 1"),
     ("task=de-en data.languages=[de,de]", "data.languages: 'de' is named twice"),
     ("task=de-en model.norm_position=hybrid", "choose pre, post, mix, deepnorm"),
     ("task=enwik8 model.norm_position=mix model.post_layers=12", "12 post layers of 2 leave no"),
     ("task=de-en model.qk_norm=head", "not offered here, as fairseq's attention shows no"),
-    ("task=mnist-vit model.image_size=32 model.patch_size=8", "image_size=32: the images are of 28 x 28"),
+    (
+        "task=mnist-vit model.image_size=32 model.patch_size=8",
+        "image_size=32: the images are of 28 x 28",
+    ),
     ("task=gaussian data.source=mnist", "data.source='mnist': input should be 'gaussian'"),
-    ("task=mnist ~model +model={name:deep_linear,layers:2,dim:4,init:xavier}", "reads gaussian, not images"),
+    (
+        "task=mnist ~model +model={name:deep_linear,layers:2,dim:4,init:xavier}",
+        "reads gaussian, not images",
+    ),
     # metrics and kinds
     ("task.metric=acc", "task.metric=acc: the test of classification yields accuracy, loss"),
     ("task.metric=bleu", "task.metric=bleu: the test of classification yields accuracy, loss"),
     ("task.goal=min", "task.goal=min: the goal of accuracy is max"),
     ("+task.selected_by=loss", "task.goal=max: the goal of loss is min"),
-    ("task=de-en task.selected_by=bleu", "task.selected_by=bleu: the validation of translation yields"),
-    ("task=de-en task.selected_by=null", "task.selected_by=null (so bleu): the validation of translation"),
+    (
+        "task=de-en task.selected_by=bleu",
+        "task.selected_by=bleu: the validation of translation yields",
+    ),
+    (
+        "task=de-en task.selected_by=null",
+        "task.selected_by=null (so bleu): the validation of translation",
+    ),
     ("task.kind=clasification", "task.kind=clasification: choose from classification, translation"),
     ("task.kind=parsing task.metric=uas", "task.kind=parsing: data.reader=text is for classificat"),
     ("model.name=vgg2", "model.name=vgg2: choose from mnist_cnn, vgg, vision_transformer, deep_"),
@@ -144,13 +180,21 @@ SPELLINGS = ("{}=x", "'{}'=x", "+{}=x", "++{}=x", "~{}", "{}='x'", "{}={{a: b}}"
 
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_study_refuses_the_keys_that_its_grid_sets_in_every_spelling(key: str, spelling: str) -> None:
+def test_a_study_refuses_the_keys_that_its_grid_sets_in_every_spelling(
+    key: str, spelling: str
+) -> None:
     with pytest.raises(ValueError, match=r"may not change|cannot be read"):
         check_fixed([spelling.format(key)])
 
 
 def test_a_study_refuses_tricks_that_change_its_grid_and_accepts_other_settings() -> None:
-    tricks = ("norm@data=layernorm", "data@norm=x", "hydra.run.dir=x", "norm=a,b", "seed=range(1,3)")
+    tricks = (
+        "norm@data=layernorm",
+        "data@norm=x",
+        "hydra.run.dir=x",
+        "norm=a,b",
+        "seed=range(1,3)",
+    )
     for override in (*tricks, "task.metric=x", "+task.selected_by=loss"):
         with pytest.raises(ValueError, match="may not change"):
             check_fixed([override])
@@ -178,10 +222,14 @@ RANGES: dict[tuple[str, str], tuple[list[str], list[str]]] = {  # refused values
 def test_a_number_is_accepted_within_its_range_alone(task: str, key: str) -> None:
     refused, accepted = RANGES[task, key]
     for value in refused:
-        with pytest.raises(ValueError, match=rf"{key.rpartition('.')[2]}.*(should (be|have)|is missing)"):
+        with pytest.raises(
+            ValueError, match=rf"{key.rpartition('.')[2]}.*(should (be|have)|is missing)"
+        ):
             compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
     for value in accepted:
-        part: object = compose_experiment([*f"task={task}".split(), "scale=smoke", f"{key}={value}"])
+        part: object = compose_experiment(
+            [*f"task={task}".split(), "scale=smoke", f"{key}={value}"]
+        )
         for name in key.split("."):
             part = getattr(part, name)
         assert json.loads(json.dumps(part)) == json.loads(value)
@@ -202,10 +250,17 @@ def test_a_dry_run_has_few_updates_and_images_a_whole_vocabulary_and_short_outpu
     assert run.data.model_dump()["valid_size"] == 256
     with pytest.raises(ValueError, match="updates=3: a dry run has at most 2"):
         compose_experiment([*paper, "updates=3"])
-    real, dry = (compose_experiment(["task=de-en", "scale=paper", *few]) for few in ([], ["updates=1"]))
+    real, dry = (
+        compose_experiment(["task=de-en", "scale=paper", *few]) for few in ([], ["updates=1"])
+    )
     data = dry.data.model_dump()
     assert data["dictionary_size"] == real.data.model_dump()["bpe_merges"]
-    assert (data["bpe_merges"], data["valid_every"], data["longest"], data["ratio"]) == (None, None, 175, 100)
+    assert (data["bpe_merges"], data["valid_every"], data["longest"], data["ratio"]) == (
+        None,
+        None,
+        175,
+        100,
+    )
     assert not any(data[key] for key in ("tokenize", "normalize", "lowercase"))
     assert dry.decoding is not None
     assert (dry.decoding.max_ratio, dry.decoding.max_extra) == (0, 20)

@@ -25,17 +25,35 @@ UNREAD = [
     ("task=ptb +training.label_smoothing=0.1", "read by classification and translation"),
     ("task=gaussian +training.label_smoothing=0.1", "read by classification and translation"),
     ("task=rt +training.warmup_from=0.1", "read by training.schedule=inverse_sqrt"),
-    ("task=de-en training.warmup_updates=0 training.warmup_from=0.1", "training.warmup_updates above 0"),
+    (
+        "task=de-en training.warmup_updates=0 training.warmup_from=0.1",
+        "training.warmup_updates above 0",
+    ),
     ("task=rt training.optimizer=sgd training.betas=[0.9,0.9]", "read by training.optimizer=adam"),
     ("task=rt training={optimizer:sgd,eps:0.1}", "read by training.optimizer=adam"),
-    ("task=rt model.norm_position=sandwich model.pre_norm=false", "read by model.norm_position=null"),
+    (
+        "task=rt model.norm_position=sandwich model.pre_norm=false",
+        "read by model.norm_position=null",
+    ),
     ("task=enwik8-lstm model.layers=1 model.dim=8", "read by model.layers above 1"),
     ("task=enwik8-gru model.layers=1 model.hidden_dropout=0.3", "read by model.layers above 1"),
     ("task=rt norm=batchnorm norm.params.positions=8", "read by norm.params.over=examples"),
-    ("norm=rmsnorm norm.params.gain=false norm.params.zero_centered=true", "read by norm.params.gain=true"),
-    ("task=de-en +decoding.length_penalties=[0.6,1] decoding.length_penalty=0.6", "length_penalties=null"),
-    ("task=de-en data.path=x data.longest=9", "read by data.path=null: a data-bin is prepared already"),
-    ("task=de-en data.train=a data.valid=b data.test=c data.valid_every=9", "without validation pairs"),
+    (
+        "norm=rmsnorm norm.params.gain=false norm.params.zero_centered=true",
+        "read by norm.params.gain=true",
+    ),
+    (
+        "task=de-en +decoding.length_penalties=[0.6,1] decoding.length_penalty=0.6",
+        "length_penalties=null",
+    ),
+    (
+        "task=de-en data.path=x data.longest=9",
+        "read by data.path=null: a data-bin is prepared already",
+    ),
+    (
+        "task=de-en data.train=a data.valid=b data.test=c data.valid_every=9",
+        "without validation pairs",
+    ),
     ("task=ptb data.source=ptb-sample data.tags=upos", "read by data.path and data.train"),
     ("task=ptb data.source=ptb-sample data.conversion=mine", "read by data.path and data.train"),
     ("task=rt training.momentum=0.5", "read by training.optimizer=sgd; Adam's are its betas"),
@@ -44,8 +62,14 @@ UNREAD = [
     ("task=enwik8-lstm ++segments.train.memory=999", "a recurrent one carries its state on"),
     ("task=enwik8-lstm +segments.valid.clamp=5", "a recurrent one carries its state on"),
     ("task=enwik8-lstm +segments.test.same_length=true", "a recurrent one carries its state on"),
-    ("task=rt ++decoding={beam:4,length_penalty:1,max_ratio:1,max_extra:9,batch_tokens:99}", "translation"),
-    ("task=mnist ++segments={train:{length:8},valid:{length:8},test:{length:8}}", "read by language models"),
+    (
+        "task=rt ++decoding={beam:4,length_penalty:1,max_ratio:1,max_extra:9,batch_tokens:99}",
+        "translation",
+    ),
+    (
+        "task=mnist ++segments={train:{length:8},valid:{length:8},test:{length:8}}",
+        "read by language models",
+    ),
 ]
 
 
@@ -53,18 +77,44 @@ UNREAD = [
 def test_a_setting_that_nothing_reads_is_refused_with_its_readers(line: str, readers: str) -> None:
     *others, last = line.split()
     key = last.lstrip("+").partition("=")[0]
-    with pytest.raises(ValueError, match=rf"^{key}[^\n]*: nothing reads it in this run; ") as refused:
+    with pytest.raises(
+        ValueError, match=rf"^{key}[^\n]*: nothing reads it in this run; "
+    ) as refused:
         compose_experiment(["scale=smoke", *others, last])
     assert readers in str(refused.value)
 
 
 EQUAL = [
-    ("task=mnist norm=adanorm task_norm=mnist_batchnorm", "norm.params.C=null", "norm.params.k=null"),
+    (
+        "task=mnist norm=adanorm task_norm=mnist_batchnorm",
+        "norm.params.C=null",
+        "norm.params.k=null",
+    ),
     ("task=gaussian norm=adanorm", "norm.params.C=null", "norm.params.C=1", "norm.params.C=1.0"),
-    ("task=rt norm=adanorm", "norm.params.eps=1e-5", "norm.params.learn_C=false", "norm.placement=['*']"),
-    ("task=rt norm=layernorm", "norm.params.eps=0.00001", "norm.params.gain=true", "norm.numerics=paper"),
-    ("task=rt norm=batchnorm", "norm.params.over=rows", "norm.params.momentum=0.1", "norm.params.eps=null"),
-    ("task=rt", "training.label_smoothing=0", "+training.warmup_from=0.0", "model.attention_dropout=0"),
+    (
+        "task=rt norm=adanorm",
+        "norm.params.eps=1e-5",
+        "norm.params.learn_C=false",
+        "norm.placement=['*']",
+    ),
+    (
+        "task=rt norm=layernorm",
+        "norm.params.eps=0.00001",
+        "norm.params.gain=true",
+        "norm.numerics=paper",
+    ),
+    (
+        "task=rt norm=batchnorm",
+        "norm.params.over=rows",
+        "norm.params.momentum=0.1",
+        "norm.params.eps=null",
+    ),
+    (
+        "task=rt",
+        "training.label_smoothing=0",
+        "+training.warmup_from=0.0",
+        "model.attention_dropout=0",
+    ),
     ("task=rt training.optimizer=sgd", "training.momentum=0"),
     ("task=rt", "training.average={of:best,count:1}", "training.optimizer=adam", "seed=1"),
     ("task=rt model.pre_norm=true", "model.norm_position=pre"),
@@ -75,7 +125,14 @@ EQUAL = [
     ("task=ptb", "model.norm_position=pre"),
     ("task=rt norm=layernorm", "norm.params.eps=null", "norm.backend=eager"),
     ("norm=adanorm norm.params.k=0.2", "norm.path=null"),
-    ("norm=rmsnorm", "device=cpu", "threads=2", "norm.backend=eager", "data.mirror=x", "logger=wandb"),
+    (
+        "norm=rmsnorm",
+        "device=cpu",
+        "threads=2",
+        "norm.backend=eager",
+        "data.mirror=x",
+        "logger=wandb",
+    ),
 ]
 
 
@@ -95,7 +152,10 @@ def test_defaults_in_the_configuration_of_a_norm_are_those_of_its_class() -> Non
         assert (name in NUMERICS) == ("numerics" in parameters)
         for key in {*parameters} - {"dim", "numerics", "backend"}:
             own = listed.get(key)
-            assert parameters[key].default == (DEFAULTS.get(key) if own is None else own), (name, key)
+            assert parameters[key].default == (DEFAULTS.get(key) if own is None else own), (
+                name,
+                key,
+            )
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, run: Experiment) -> set[str]:
@@ -134,7 +194,10 @@ def test_a_setting_is_read_or_refused(
     chosen = compose_values([*line.split(), "scale=smoke"])
     run = smoke(*line.split(), "training.max_updates=2")
     looked_up = reads(monkeypatch, run)
-    paths = {f"data.{name}" for name in ("cache", "mirror", "mirrors", "reader", "path", "train", *SPLITS)}
+    paths = {
+        f"data.{name}"
+        for name in ("cache", "mirror", "mirrors", "reader", "path", "train", *SPLITS)
+    }
     for key, _ in dotted(chosen):
         section, _, name = key.partition(".")
         is_looked_at = section in ("data", "training", "decoding") and key not in paths

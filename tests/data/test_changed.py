@@ -22,7 +22,9 @@ def assert_refused(settings: list[str], path: Path, change: Change) -> None:
     assert run.digest
     assert tasks.build(run).checksums
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ValueError, match=r"the file for \S+ was changed after the run was named by its"):
+    with pytest.raises(
+        ValueError, match=r"the file for \S+ was changed after the run was named by its"
+    ):
         tasks.build(run)
     assert tasks.build(compose_experiment(settings))
 
@@ -33,7 +35,11 @@ def assert_refused(settings: list[str], path: Path, change: Change) -> None:
         ("sentences", "test.tsv", lambda content: content * 2),
         ("trees", "train.conllu", lambda content: content * 2),
         ("bytes", "text", lambda content: content[:-1] + b"\n"),
-        ("images", "t10k-images-idx3-ubyte.gz", lambda c: gzip.compress(gzip.decompress(c)[:-1] + b"\1")),
+        (
+            "images",
+            "t10k-images-idx3-ubyte.gz",
+            lambda c: gzip.compress(gzip.decompress(c)[:-1] + b"\1"),
+        ),
     ],
 )
 def test_a_file_that_changes_after_the_run_was_named_is_refused(
@@ -72,7 +78,9 @@ def test_a_corpus_that_changes_before_its_raw_lines_are_read_is_not_kept(
     from adanorm.data.translation import preparation
 
     write_good_files("pairs", tmp_path)
-    settings = [argument for argument in DATA["pairs"].arguments(tmp_path) if argument != "task=de-en"]
+    settings = [
+        argument for argument in DATA["pairs"].arguments(tmp_path) if argument != "task=de-en"
+    ]
     settings += [f"data.cache={tmp_path / 'cache'}", "data.tokenize=true", "data.bpe_merges=5"]
     before, original = (tmp_path / "test.en").read_bytes(), getattr(preparation, step)
 
@@ -84,7 +92,9 @@ def test_a_corpus_that_changes_before_its_raw_lines_are_read_is_not_kept(
     with monkeypatch.context() as patch, refusal if is_refused else nullcontext():
         patch.setattr(preparation, step, edit_and_go_on)
         prepared_corpus(data_of(*settings), processes=1)
-    folders = [path for path in (tmp_path / "cache" / "prepared").iterdir() if path.suffix != ".lock"]
+    folders = [
+        path for path in (tmp_path / "cache" / "prepared").iterdir() if path.suffix != ".lock"
+    ]
     assert len(folders) == (0 if is_refused else 1)
     (tmp_path / "test.en").write_bytes(before)
     folder, _ = prepared_corpus(data_of(*settings), processes=1)

@@ -29,14 +29,29 @@ def reply(*arguments: object, **named: object) -> Script:
         (reply(403, body=b""), None, "the server answers 403", 1),
         (reply(429, body=b""), None, r"too many requests \(429\)", 3),
         (reply(503, body=b""), None, "the server answers 503", 3),
-        (reply(503, {"Retry-After": "999999999"}, b""), None, "503, and asks to wait 999,999,999 seconds", 1),
+        (
+            reply(503, {"Retry-After": "999999999"}, b""),
+            None,
+            "503, and asks to wait 999,999,999 seconds",
+            1,
+        ),
         (reply(200, {"Content-Type": "text/html"}, PAGE), None, "a web page answers", 1),
         (reply(body=PAGE), None, "a web page answers", 1),
         (reply(), 99, "the file there has 10,240 bytes, not 99", 1),
-        (reply(declared=5 << 30), None, "the file there has 5,368,709,120 bytes, more than any of ours", 1),
+        (
+            reply(declared=5 << 30),
+            None,
+            "the file there has 5,368,709,120 bytes, more than any of ours",
+            1,
+        ),
         (reply(204, body=b""), 10_240, "broke off after 0 of 10,240 bytes", 3),
         (reply(body=CONTENT[:99], declared=10_240), None, "broke off after 99 of 10,240 bytes", 3),
-        (reply(200, CHUNKED, lambda: iter([CONTENT])), None, "broke off: ", 3),  # no size of a chunk
+        (
+            reply(200, CHUNKED, lambda: iter([CONTENT])),
+            None,
+            "broke off: ",
+            3,
+        ),  # no size of a chunk
         (reply(200, {f"X-{n}": "x" * 500 for n in range(200)}), None, "no connection", 3),
         (reply(302, {"Location": "/again"}, b""), None, "redirects without end", 31),
         (reply(302, {"Location": "file:///etc/passwd"}, b""), None, "No connection adapters", 1),
@@ -56,13 +71,18 @@ def test_an_answer_that_is_no_file_is_refused_with_its_reason(
 def broken_off(then: Script) -> Script:
     """Break off the first answer; a request without a range gets the whole."""
     first = Reply(body=CONTENT[:99], declared=10_240)
-    return lambda number, ranged: then(number, ranged) if ranged else first if number == 1 else Reply()
+    return lambda number, ranged: (
+        then(number, ranged) if ranged else first if number == 1 else Reply()
+    )
 
 
 @pytest.mark.parametrize(
     ("script", "ranges"),
     [
-        (lambda n, r: Reply() if n > 1 else Reply(301, {"Location": "/elsewhere"}, b""), [None, None]),
+        (
+            lambda n, r: Reply() if n > 1 else Reply(301, {"Location": "/elsewhere"}, b""),
+            [None, None],
+        ),
         (lambda n, r: Reply() if n > 2 else Reply(503, {"Retry-After": "0"}, b""), [None] * 3),
         (broken_off(lambda n, r: rest(r)), [None, "bytes=99-"]),
         # A server that does not know ranges begins again.
@@ -70,7 +90,14 @@ def broken_off(then: Script) -> Script:
         (broken_off(reply(416, body=b"")), [None, "bytes=99-", None]),
         (broken_off(reply(206, ANOTHER, CONTENT[5:10])), [None, "bytes=99-", None]),
     ],
-    ids=["redirect", "503 then fine", "truncated", "range ignored", "range refused", "another range"],
+    ids=[
+        "redirect",
+        "503 then fine",
+        "truncated",
+        "range ignored",
+        "range refused",
+        "another range",
+    ],
 )
 def test_a_download_gets_over_passing_faults(
     tmp_path: Path, server: Server, script: Script, ranges: list[str | None]
@@ -84,7 +111,11 @@ def test_a_download_gets_over_passing_faults(
 @pytest.mark.parametrize("size", [len(CONTENT), None])
 @pytest.mark.parametrize("headers", [{}, CHUNKED])
 def test_an_endless_answer_is_cut_off_at_the_size(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, size: int | None, headers: dict[str, str]
+    tmp_path: Path,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int | None,
+    headers: dict[str, str],
 ) -> None:
     monkeypatch.setattr(downloads, "LARGEST", 1 << 17)
     piece = b"1000\r\n" + b"x" * 4096 + b"\r\n" if headers == CHUNKED else b"x" * 5000
@@ -94,7 +125,9 @@ def test_an_endless_answer_is_cut_off_at_the_size(
     assert not (tmp_path / "part").exists()
 
 
-def test_a_file_is_kept_as_it_is_sent_whatever_its_content_encoding(tmp_path: Path, server: Server) -> None:
+def test_a_file_is_kept_as_it_is_sent_whatever_its_content_encoding(
+    tmp_path: Path, server: Server
+) -> None:
     """A bomb under `Content-Encoding: gzip` stays packed; a .gz that a server calls encoded is whole."""
     bomb = gzip.compress(bytes(10_000_000))
     server.script = reply(200, {"Content-Encoding": "gzip"}, bomb)
@@ -110,7 +143,9 @@ def test_a_download_that_trickles_or_never_comes_is_tried_again_and_then_given_u
     gate = threading.Event()
     trickles = reply(200, headers, trickle(gate, b"1"))
     server.script = reply(hangs=gate) if headers is None else trickles
-    with pytest.raises(OSError, match="no answer" if headers is None else "broke off: no answer in time"):
+    with pytest.raises(
+        OSError, match="no answer" if headers is None else "broke off: no answer in time"
+    ):
         download(server.url, tmp_path / "part", None)
     assert len(server.ranges) == 3
     gate.set()
@@ -119,7 +154,11 @@ def test_a_download_that_trickles_or_never_comes_is_tried_again_and_then_given_u
 def test_every_address_is_asked_for_its_first_bytes_alone(server: Server) -> None:
     def script(n: int, ranged: str | None) -> Reply:
         assert ranged == "bytes=0-63", "nothing is downloaded"
-        return Reply(404) if n == 1 else Reply(206, {"Content-Range": "bytes 0-63/9000"}, b"\x1f\x8b" * 32)
+        return (
+            Reply(404)
+            if n == 1
+            else Reply(206, {"Content-Range": "bytes 0-63/9000"}, b"\x1f\x8b" * 32)
+        )
 
     server.script = script
     source = Source("numbers", "none", (File("a.gz", 9000, None, (server.url, "package:a/a.gz")),))

@@ -30,10 +30,15 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
-    files = {name: {f"{name}/{file.name}": b"" for file in source.files} for name, source in SOURCES.items()}
+    files = {
+        name: {f"{name}/{file.name}": b"" for file in source.files}
+        for name, source in SOURCES.items()
+    }
     write_files(tmp_path, files["wmt16-en-de"] | files["multi30k-de-en"])
     overrides = ["task=en-de", "norm=adanorm", "scale=auto"]
-    assert resolve_auto(overrides)[2:] == ["scale=mini"], "the edition is of the paper's scale alone"
+    assert resolve_auto(overrides)[2:] == ["scale=mini"], (
+        "the edition is of the paper's scale alone"
+    )
     monkeypatch.setattr(duration, "LONGEST_CPU_HOURS", 1e9)
     assert resolve_auto(overrides)[2:] == ["scale=paper", "preset=wmt16-archive"]
     assert "preset=wmt16-archive: that edition of the data lies here" in capsys.readouterr().out

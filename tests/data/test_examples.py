@@ -22,7 +22,9 @@ def test_text_batches_hold_every_sentence_once_within_the_budget(
     assert sorted(np.concatenate(order).tolist()) == list(range(len(lengths)))
     for batch in Batches(examples.batch, order):
         assert batch.inputs.numel() <= budget or len(batch.targets) == 1
-        assert batch.inputs.count_nonzero(1).tolist() == [lengths[target] for target in batch.targets]
+        assert batch.inputs.count_nonzero(1).tolist() == [
+            lengths[target] for target in batch.targets
+        ]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 7])

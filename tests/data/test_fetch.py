@@ -28,7 +28,9 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
     """Makes `numbers` a source of one file."""
 
     def make(*addresses: str, checksum: str | None = SHA256, name: str = "numbers.bin") -> None:
-        file = File(name, len(CONTENT) if checksum == SHA256 else None, checksum, addresses or (NOBODY,))
+        file = File(
+            name, len(CONTENT) if checksum == SHA256 else None, checksum, addresses or (NOBODY,)
+        )
         monkeypatch.setitem(catalogue.SOURCES, "numbers", Source("numbers", "none", (file,)))
 
     make()
@@ -46,7 +48,9 @@ def fetched(data: DataConfig) -> bytes:
 
 
 def files_left(tmp_path: Path) -> list[str]:
-    return [path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"]
+    return [
+        path.name for path in (tmp_path / "cache" / "numbers").iterdir() if path.suffix != ".lock"
+    ]
 
 
 @pytest.mark.usefixtures("listed")
@@ -64,7 +68,9 @@ def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
     server.script = lambda number, ranged: rest(ranged, CONTENT[::-1] if number == 1 else CONTENT)
     git = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
     listed(server.url, checksum=f"git:{git}")
-    with pytest.raises(ValueError, match=r"git is [0-9a-f]+\.\.\., not .*put it into numbers/ of a mirror"):
+    with pytest.raises(
+        ValueError, match=r"git is [0-9a-f]+\.\.\., not .*put it into numbers/ of a mirror"
+    ):
         fetched(data_in(tmp_path))
     assert files_left(tmp_path) == []
     server.ranges.clear()
@@ -79,18 +85,30 @@ def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
 def test_a_file_must_have_its_checksum_wherever_it_is_from(
     tmp_path: Path, server: Server, listed: Listed, monkeypatch: pytest.MonkeyPatch, origin: str
 ) -> None:
-    folder = {"cache": "cache/numbers", "package": "numbers_of_a_test"}.get(origin, "served/numbers")
+    folder = {"cache": "cache/numbers", "package": "numbers_of_a_test"}.get(
+        origin, "served/numbers"
+    )
     content, _ = write_files(tmp_path / folder, {"numbers.bin": CONTENT, "__init__.py": b""})
     monkeypatch.syspath_prepend(str(tmp_path))
     server.script = lambda number, ranged: rest(ranged, content.read_bytes())
-    listed({"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(origin, NOBODY))
-    data = data_in(tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(origin, ""))
-    mirrors = (str(tmp_path / "nowhere"), str(tmp_path / "served")) if origin == "default mirror" else ()
+    listed(
+        {"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(
+            origin, NOBODY
+        )
+    )
+    data = data_in(
+        tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(origin, "")
+    )
+    mirrors = (
+        (str(tmp_path / "nowhere"), str(tmp_path / "served")) if origin == "default mirror" else ()
+    )
     data = data.model_copy(update={"mirrors": mirrors})
     assert fetched(data) == CONTENT
     (tmp_path / "cache" / "numbers" / "numbers.bin").unlink(missing_ok=True)
     content.write_bytes(CONTENT[:-1] + b"x")
-    with pytest.raises(ValueError, match=r"cannot get numbers\.bin: .*: sha256 is \w{12}\.\.\., not"):
+    with pytest.raises(
+        ValueError, match=r"cannot get numbers\.bin: .*: sha256 is \w{12}\.\.\., not"
+    ):
         fetched(data)
 
 
@@ -100,7 +118,9 @@ def test_the_mirror_that_was_used_is_printed_and_the_cache_is_not(
 ) -> None:
     folder = tmp_path / "served"
     mirrored = write_files(folder, {"numbers/numbers.bin": CONTENT})
-    assert [*fetch.fetch("numbers", data_in(tmp_path, folder)).values()] == mirrored, "it is used in place"
+    assert [*fetch.fetch("numbers", data_in(tmp_path, folder)).values()] == mirrored, (
+        "it is used in place"
+    )
     line = f"numbers: 1 file from the mirror {folder}, 1 with a published checksum\n"
     over_http = line.replace(str(folder), server.url)
     for mirror, output in ((folder, line), (server.url, over_http), (server.url, "")):
@@ -127,7 +147,9 @@ def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_ex
     assert compose_experiment([listed]).digest == compose_experiment([]).digest
 
 
-def test_a_full_disk_is_named_and_blames_no_address(tmp_path: Path, server: Server, listed: Listed) -> None:
+def test_a_full_disk_is_named_and_blames_no_address(
+    tmp_path: Path, server: Server, listed: Listed
+) -> None:
     listed(server.url, f"{server.url}?2")
     (part := tmp_path / "cache" / "numbers" / "part.numbers.bin").parent.mkdir(parents=True)
     limit, whole = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -163,7 +185,9 @@ def test_a_file_without_published_checksum_must_be_whole_and_stay_as_at_its_firs
     whole = gzip.compress(CONTENT, 0)
     for broken in (whole[: len(whole) // 2], whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]):
         path.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"cannot get lines\.gz: .*not a whole gzip file.*no connection"):
+        with pytest.raises(
+            ValueError, match=r"cannot get lines\.gz: .*not a whole gzip file.*no connection"
+        ):
             fetched(data)
         assert is_local or files_left(tmp_path) == []
         assert not (tmp_path / "cache" / "numbers" / "lines.gz.sha256").exists()
@@ -173,12 +197,16 @@ def test_a_file_without_published_checksum_must_be_whole_and_stay_as_at_its_firs
     changed = path if is_local else tmp_path / "cache" / "numbers" / "lines.gz"
     path.write_bytes(gzip.compress(CONTENT[::-1]))  # whole, and another
     changed.write_bytes(path.read_bytes())
-    with pytest.raises(ValueError, match=r"not [0-9a-f]{12}\.\.\. as when it was first used \(.*gz.sha256"):
+    with pytest.raises(
+        ValueError, match=r"not [0-9a-f]{12}\.\.\. as when it was first used \(.*gz.sha256"
+    ):
         fetched(data)
 
 
 def test_a_file_is_taken_out_of_an_archive(tmp_path: Path, server: Server, listed: Listed) -> None:
     packed = archive(tmp_path / "a.tgz", {"data/train.en": "a line"}).read_bytes()
     server.script = lambda number, ranged: rest(ranged, packed)
-    listed(f"{server.url.replace('file.bin', 'en-vi.tgz')}#train.en", checksum=None, name="train.en")
+    listed(
+        f"{server.url.replace('file.bin', 'en-vi.tgz')}#train.en", checksum=None, name="train.en"
+    )
     assert fetched(data_in(tmp_path)) == b"a line"

@@ -25,8 +25,12 @@ from tests.data.test_readers import images_of, text_of, write_corpus, write_imag
 from tests.data.translation.test_pairs import data_of, write_pairs
 
 
-@given(st.tuples(*(st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=6) for _ in SPLITS)))
-def test_overlaps_and_copies_are_those_of_counting_by_hand(parts: Sequence[Sequence[bytes]]) -> None:
+@given(
+    st.tuples(*(st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=6) for _ in SPLITS))
+)
+def test_overlaps_and_copies_are_those_of_counting_by_hand(
+    parts: Sequence[Sequence[bytes]],
+) -> None:
     train, valid, test = parts
     counts = count_overlaps(dict(zip(SPLITS, parts, strict=True)))
     assert counts["overlap"] == {
@@ -42,8 +46,13 @@ GOOD = [f"{'pos' if number % 2 else 'neg'}\tfilm number {number}" for number in 
 
 
 def sentences(folder: Path, *splits: list[str]) -> Inspection:
-    texts = {split: "".join(f"{line}\n" for line in part) for split, part in zip(SPLITS, splits, strict=True)}
-    return load_sentences(text_of(*write_corpus(folder, **texts), "data.batch_tokens=60")).inspection
+    texts = {
+        split: "".join(f"{line}\n" for line in part)
+        for split, part in zip(SPLITS, splits, strict=True)
+    }
+    return load_sentences(
+        text_of(*write_corpus(folder, **texts), "data.batch_tokens=60")
+    ).inspection
 
 
 def test_own_sentences_in_two_splits_are_reported_in_one_line(tmp_path: Path) -> None:
@@ -79,7 +88,9 @@ def test_a_header_read_as_a_class_is_reported(tmp_path: Path) -> None:
     header = ["label\tsentence"]
     for valid, named in ((GOOD[20:30], "train"), (header + GOOD[20:30], "train, valid")):
         (warning,) = sentences(tmp_path, header + GOOD[:20], valid, GOOD[30:]).warnings[-1:]
-        assert warning.startswith(f"the label 'label' stands in the first line alone ({named}), and is a")
+        assert warning.startswith(
+            f"the label 'label' stands in the first line alone ({named}), and is a"
+        )
 
 
 def own_images(folder: Path, train: list[int], test: list[int]) -> Splits:
@@ -91,7 +102,11 @@ def own_images(folder: Path, train: list[int], test: list[int]) -> Splits:
     ("train", "test", "message"),
     [
         ([1] * 12, [1] * 4, "the training images have one label, 1: nothing to learn"),
-        ([0, 1, 2, *([0, 1] * 5)], [0, 1], "valid: label 2 is not among those of the training images"),
+        (
+            [0, 1, 2, *([0, 1] * 5)],
+            [0, 1],
+            "valid: label 2 is not among those of the training images",
+        ),
         ([0, 1] * 6, [200] * 4, "test: label 200 is not among those of the training images"),
     ],
 )
@@ -134,7 +149,11 @@ def own_pairs(folder: Path, texts: dict[str, list[str]], *overrides: str) -> Par
 @pytest.mark.needs("fairseq")
 def test_pairs_in_two_splits_are_reported_and_counted_alike_in_a_data_bin(tmp_path: Path) -> None:
     lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
-    texts = {"train": lines[:40], "valid": [*lines[40:50], lines[0]], "test": [*lines[50:], *lines[:5]]}
+    texts = {
+        "train": lines[:40],
+        "valid": [*lines[40:50], lines[0]],
+        "test": [*lines[50:], *lines[:5]],
+    }
     data = own_pairs(tmp_path, texts, "data.batch_tokens=30")
     corpus = load_pairs(data)
     overlap = {"valid in train": 1, "test in train": 5, "test in valid": 1}
@@ -149,13 +168,20 @@ def test_pairs_in_two_splits_are_reported_and_counted_alike_in_a_data_bin(tmp_pa
 
 
 @pytest.mark.needs("fairseq")
-def test_pairs_too_long_for_a_batch_are_reported_and_refused_if_none_is_left(tmp_path: Path) -> None:
+def test_pairs_too_long_for_a_batch_are_reported_and_refused_if_none_is_left(
+    tmp_path: Path,
+) -> None:
     texts = {split: ["x y z", "u v w x y", "a b c"] for split in SPLITS}
     data = own_pairs(tmp_path, texts, "data.bpe_merges=null", "data.batch_tokens=4")
     inspection = load_pairs(data).inspection
     assert inspection.counts["too_long"] == {"train": 1}
-    assert "1 of 3 training pairs are longer than a batch and are not trained on" in inspection.warnings[-1]
-    with pytest.raises(ValueError, match=r"data\.batch_tokens=3: no training pair fits into a batch.* has 4"):
+    assert (
+        "1 of 3 training pairs are longer than a batch and are not trained on"
+        in inspection.warnings[-1]
+    )
+    with pytest.raises(
+        ValueError, match=r"data\.batch_tokens=3: no training pair fits into a batch.* has 4"
+    ):
         load_pairs(data.model_copy(update={"batch_tokens": 3}))
 
 
@@ -179,7 +205,9 @@ def test_arcs_with_labels_unseen_in_training_are_reported(tmp_path: Path) -> Non
     assert inspection.warnings == (
         "test: 3 of 6 arcs have a label that training lacks, such as 'nsubj': a parser cannot give it",
     )
-    with pytest.raises(ValueError, match="valid: label 'other' and all others are not training labels"):
+    with pytest.raises(
+        ValueError, match="valid: label 'other' and all others are not training labels"
+    ):
         treebank(tmp_path, {"train": "obj", "valid": "other", "test": "obj"}, root="other")
 
 

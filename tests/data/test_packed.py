@@ -55,13 +55,18 @@ def flipped(content: bytes) -> bytes:
 def test_members_are_found_by_the_ends_of_their_paths(tmp_path: Path) -> None:
     assert packed.tar_members(tar(tmp_path / "a.tgz"), ["first.txt"]) == {"first.txt": TEXT}
     assert b"".join(packed.lines(tmp_path / "a.tgz", "second.txt")) == TEXT
-    for reader in (lambda p: list(packed.lines(p, "3.txt")), lambda p: packed.tar_members(p, ["3.txt"])):
+    for reader in (
+        lambda p: list(packed.lines(p, "3.txt")),
+        lambda p: packed.tar_members(p, ["3.txt"]),
+    ):
         with pytest.raises(ValueError, match=r"a\.tgz: holds no 3\.txt"):
             reader(tmp_path / "a.tgz")
 
 
 @pytest.mark.parametrize("level", [0, 6])
-@pytest.mark.parametrize("broken", [wrong_crc, flipped, lambda content: content[: len(content) // 2]])
+@pytest.mark.parametrize(
+    "broken", [wrong_crc, flipped, lambda content: content[: len(content) // 2]]
+)
 def test_an_archive_cut_off_or_with_a_wrong_checksum_is_refused(
     tmp_path: Path, broken: Callable[[bytes], bytes], level: int
 ) -> None:
@@ -93,7 +98,10 @@ HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "xz called gz": ("a.gz", lambda: lzma.compress(TEXT)),
     "a tar bomb": ("a.tgz", lambda: gzip.compress(tarred(tarfile.REGTYPE, "a", size=len(BOMB)))),
     # Skipping a member takes time, too.
-    "a tar bomb beside": ("a.tgz", lambda: gzip.compress(tarred(tarfile.REGTYPE, "b", size=len(BOMB)))),
+    "a tar bomb beside": (
+        "a.tgz",
+        lambda: gzip.compress(tarred(tarfile.REGTYPE, "b", size=len(BOMB))),
+    ),
     "a tar of a device": ("a.tar", lambda: tarred(tarfile.CHRTYPE, "a")),
     "a tar of a folder": ("a.tar", lambda: tarred(tarfile.DIRTYPE, "a")),
     "a tar with a long name": ("a.tar", lambda: tarred(tarfile.REGTYPE, "x/" * 5000 + "b")),
@@ -127,7 +135,9 @@ def outcome(path: Path) -> bytes | str:
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_archive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_hostile_archive_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     monkeypatch.setattr(packed, "SMALL", 1 << 16)
     name, make = HOSTILE[kind]
     (tmp_path / name).write_bytes(make())
@@ -167,7 +177,9 @@ def test_a_sparse_member_of_holes_is_a_bomb(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(tmp_path: Path, method: int) -> None:
+def test_a_zip_archive_that_is_broken_or_lacks_a_member_is_named(
+    tmp_path: Path, method: int
+) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(zipped(method, {"a": TEXT}))
     with pytest.raises(ValueError, match=r"a\.zip: holds no b"):

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from adanorm.config.data_sections import SPLITS, ColorImagesConfig, ImagesConfig, ParallelConfig, TextConfig
+from adanorm.config.data_sections import (
+    SPLITS,
+    ColorImagesConfig,
+    ImagesConfig,
+    ParallelConfig,
+    TextConfig,
+)
 from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
 from adanorm.data.examples import Splits
@@ -34,7 +40,9 @@ def write_images(folder: Path, train: Sequence[int], test: Sequence[int]) -> Non
         images = np.zeros((len(labels), 28, 28), np.uint8)
         images += np.arange(first, first + len(labels), dtype=np.uint8)[:, None, None]
         (folder / f"{name}-images-idx3-ubyte.gz").write_bytes(zipped(idx(images)))
-        (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(zipped(idx(np.array(labels, np.uint8))))
+        (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(
+            zipped(idx(np.array(labels, np.uint8)))
+        )
 
 
 def images_of(*overrides: str) -> ImagesConfig:
@@ -51,7 +59,9 @@ def sizes(splits: Splits) -> list[int]:
 
 def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:
     write_images(tmp_path, [0, 1, 2] * 4, [0, 1, 2] * 2)
-    splits = load_images(images_of(f"data.path={tmp_path}", "data.valid_size=4", "data.mean=0", "data.std=1"))
+    splits = load_images(
+        images_of(f"data.path={tmp_path}", "data.valid_size=4", "data.mean=0", "data.std=1")
+    )
     for split, numbers in (("train", range(4, 12)), ("valid", range(4)), ("test", range(100, 106))):
         batch = splits[split].batch(np.arange(len(splits[split])))
         assert (255 * batch.inputs[:, 0, 5, 7]).round().tolist() == list(numbers)
@@ -108,11 +118,15 @@ def test_rt_is_the_groups_own_split_and_sst5_the_canonical_one(mirror: Path) -> 
 
 
 def test_an_unknown_source_is_refused_with_the_choices() -> None:
-    with pytest.raises(ValueError, match=r"source='mnist': colour images come from cifar10 or synthetic"):
+    with pytest.raises(
+        ValueError, match=r"source='mnist': colour images come from cifar10 or synthetic"
+    ):
         load_images(colored("data.source=mnist"))
     with pytest.raises(ValueError, match=r"source='x': text comes from rt, sst5 or synthetic"):
         load_sentences(text_of("data.source=x"))
-    with pytest.raises(ValueError, match=r"pairs of sentences come from iwslt14-de-en, .*synthetic"):
+    with pytest.raises(
+        ValueError, match=r"pairs of sentences come from iwslt14-de-en, .*synthetic"
+    ):
         corpus_files(section_of(ParallelConfig, "task=de-en", "data.source=europarl"))
 
 
@@ -138,13 +152,22 @@ def test_own_text_is_read(tmp_path: Path) -> None:
     [
         ({"train": "pos a good film\n"}, r"train.tsv, line 1: expected `label<TAB>sentence`"),
         ({"valid": LINES + "pos\t \n"}, r"valid.tsv, line 5: expected"),
-        ({"valid": LINES + "pos\ta\tfilm\n"}, r"valid.tsv, line 5: expected .*, found 'pos.ta.tfilm"),
+        (
+            {"valid": LINES + "pos\ta\tfilm\n"},
+            r"valid.tsv, line 5: expected .*, found 'pos.ta.tfilm",
+        ),
         ({"test": LINES.replace("\n", "\r")}, r"test.tsv, line 1: a carriage return within a line"),
         ({"valid": ""}, r"valid.tsv: holds no line"),
         ({"train": f"{LINES}pos\tcaf\udce9\n"}, r"train.tsv, line 5: not UTF-8"),
         ({"train": LINES.encode("utf-16-le").decode()}, r"train.tsv, line 1: not UTF-8 \(a NUL"),
-        ({"test": LINES + "pos\t" + 5001 * "good "}, r"test.tsv, line 5: 5,001 words: a sentence has at"),
-        ({"test": "meh\tso so\n"}, "test: label 'meh' is not among those of the training sentences"),
+        (
+            {"test": LINES + "pos\t" + 5001 * "good "},
+            r"test.tsv, line 5: 5,001 words: a sentence has at",
+        ),
+        (
+            {"test": "meh\tso so\n"},
+            "test: label 'meh' is not among those of the training sentences",
+        ),
         ({"train": "pos\tgood\npos\tfine\n"}, "one label, 'pos'"),
     ],
 )
@@ -159,13 +182,17 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
     files = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
     data = text_of(*files, f"data.train_fraction={fraction}", "data.min_count=1")
     assert len(load_sentences(data)["train"]) == count
-    with pytest.raises(ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"):
+    with pytest.raises(
+        ValueError, match=r"data\.min_count=9: no word of the training data is so frequent"
+    ):
         load_sentences(data.model_copy(update={"min_count": 9}))
 
 
 def test_a_single_label_left_by_a_fraction_is_blamed_on_the_fraction(tmp_path: Path) -> None:
     files = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
-    with pytest.raises(ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"):
+    with pytest.raises(
+        ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"
+    ):
         load_sentences(text_of(*files, "data.train_fraction=0.5", "data.min_count=1"))
 
 
@@ -190,7 +217,9 @@ def test_the_archive_of_cifar10_is_read_in_order_and_validation_is_last(
     path = tmp_path / "cifar-10" / "cifar-10-binary.tar.gz"
     path.parent.mkdir()
     contents = {name: records(4, seed) for seed, name in enumerate(NAMES)}
-    members = {name: contents[name].tobytes() for name in reversed(NAMES)} | {"../outside.bin": b"x"}
+    members = {name: contents[name].tobytes() for name in reversed(NAMES)} | {
+        "../outside.bin": b"x"
+    }
     archive(path, {f"cifar-10-batches-bin/{name}": content for name, content in members.items()})
     source = Source("cifar-10", "none", (File(path.name, None, None, ()),))
     monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
@@ -211,7 +240,9 @@ def test_the_archive_of_cifar10_is_read_in_order_and_validation_is_last(
 def test_a_folder_of_own_files_is_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for name, seed in (("data_batch_10.bin", 10), ("data_batch_2.bin", 2), ("test_batch.bin", 0)):
         records(4, seed).tofile(tmp_path / name)
-    splits = load_images(colored(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7"))
+    splits = load_images(
+        colored(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7")
+    )
     assert sizes(splits) == [5, 2, 4]
     labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
     assert [*splits["train"].targets, *splits["valid"].targets] == labels
@@ -231,7 +262,9 @@ FOUR = records(4, 0)
         (FOUR, FOUR, r"data\.valid_size=5000: only 4 training images"),
     ],
 )
-def test_a_bad_folder_is_named(tmp_path: Path, train: Bytes | None, test: Bytes | None, message: str) -> None:
+def test_a_bad_folder_is_named(
+    tmp_path: Path, train: Bytes | None, test: Bytes | None, message: str
+) -> None:
     for name, content in (("data_batch_1", train), ("test_batch", test)):
         if content is not None:
             (tmp_path / f"{name}.bin").write_bytes(content.tobytes())

@@ -1,8 +1,9 @@
 """`python -m tests.faults.command LIMITS COMMAND ...`: a command that is killed or interrupted on the way.
 
-LIMITS is JSON: `interrupt_after` and `kill_after` are seconds of a core, `kill_at` is the number of a write
-in the working folder, and `kill_before` is the name of a write and its count. `largest_file` is in bytes: a
-file that may not grow stands in for a full disk. A write into results/ ends the process at once.
+LIMITS is JSON: `interrupt_after` and `kill_after` are seconds of a core, `kill_at` is the number of
+a write in the working folder, and `kill_before` is the name of a write and its count.
+`largest_file` is in bytes: a file that may not grow stands in for a full disk. A write into
+results/ ends the process at once.
 """
 
 import json
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 from tests import commands
 
 MEMORY = 8 << 30  # bytes that a command may ask for
-WRITES = "writes"  # the file with the names of the writes, such as `open metrics.jsonl`, one per line
+WRITES = (
+    "writes"  # the file with the names of the writes, such as `open metrics.jsonl`, one per line
+)
 WRITING = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.symlink"}
 
 
@@ -40,12 +43,16 @@ class Ended(NamedTuple):
         return f"code {self.code}: {' / '.join(self.stderr.strip().splitlines()[-3:])}"
 
 
-def run(arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, **limits: Any) -> Ended:
+def run(
+    arguments: Sequence[str], folder: Path, *, interrupt_after: float = 60, **limits: Any
+) -> Ended:
     """Run `adanorm ARGUMENTS` in a folder under the limits, and return how it ended."""
     folder.mkdir(parents=True, exist_ok=True)
     limits_json = json.dumps({"interrupt_after": interrupt_after, **limits})
     environment = {**os.environ, "PYTHONPATH": str(commands.PROJECT)}
-    ended = commands.run("tests.faults.command", limits_json, *arguments, cwd=folder, environment=environment)
+    ended = commands.run(
+        "tests.faults.command", limits_json, *arguments, cwd=folder, environment=environment
+    )
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -82,7 +89,9 @@ def main(
     from adanorm.__main__ import main as command
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))  # Python ignores its signal
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (largest_file, largest_file)
+    )  # Python ignores its signal
     if kill_after is not None:
         signal.setitimer(signal.ITIMER_PROF, kill_after)  # its signal ends a process without a word
     else:

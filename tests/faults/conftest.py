@@ -14,7 +14,13 @@ OF_TASK = {
     "de-en": ("model.dropout=0.1", "training.average={of: last, count: 2}"),
     "ptb": ("model.dropout=0.1",),
 }
-COMPARED = ("predictions.txt.gz", "weights.safetensors", "config.yaml", "result.json", "metrics.jsonl")
+COMPARED = (
+    "predictions.txt.gz",
+    "weights.safetensors",
+    "config.yaml",
+    "result.json",
+    "metrics.jsonl",
+)
 OPEN_ENDED = {"seconds", "cpu_seconds", "files", "checksum"}
 
 

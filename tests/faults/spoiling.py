@@ -5,7 +5,22 @@ from pathlib import Path
 from random import Random
 
 Edit = Callable[[bytes, Random], bytes]
-TOKENS = ("-1", "0", "999", "x", "", "\u00fc", "\x00", "1e9", "\t", " ", "nan", "_", "\u2028", "a" * 500)
+TOKENS = (
+    "-1",
+    "0",
+    "999",
+    "x",
+    "",
+    "\u00fc",
+    "\x00",
+    "1e9",
+    "\t",
+    " ",
+    "nan",
+    "_",
+    "\u2028",
+    "a" * 500,
+)
 
 
 def _with_flipped_bits(content: bytes, random: Random, bits: int) -> bytes:

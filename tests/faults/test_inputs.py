@@ -78,7 +78,9 @@ def test_every_command_refuses_nonsense(name: str, mistake: str, tmp_path: Path)
         pytest.skip("it builds no model (plan: with probe=false), whose sites that is held against")
     key, has_value, _ = mistake.partition("=")
     good = filled(GOOD[name], tmp_path)
-    arguments = [argument for argument in good if not (has_value and key and argument.startswith(f"{key}="))]
+    arguments = [
+        argument for argument in good if not (has_value and key and argument.startswith(f"{key}="))
+    ]
     arguments.insert(Random(name + mistake).randrange(len(arguments) + 1), mistake)
     assert_refused(run([name, *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
 
@@ -86,7 +88,9 @@ def test_every_command_refuses_nonsense(name: str, mistake: str, tmp_path: Path)
 @pytest.mark.nightly
 @pytest.mark.parametrize("value", VALUES, ids=ascii)
 @pytest.mark.parametrize("task", TASKS)
-def test_a_wild_value_of_a_setting_is_refused_or_accepted(task: str, value: str, tmp_path: Path) -> None:
+def test_a_wild_value_of_a_setting_is_refused_or_accepted(
+    task: str, value: str, tmp_path: Path
+) -> None:
     base = [f"task={task}", *filled(RUN, tmp_path)]
     config: Any = compose_values(base)
     keys = [key for key, _ in dotted(config) if not key.startswith(("runs", "data.cache", "cost"))]
@@ -98,7 +102,9 @@ def test_a_wild_value_of_a_setting_is_refused_or_accepted(task: str, value: str,
 @pytest.mark.nightly
 @pytest.mark.parametrize("line", STUDY_LINES, ids=ascii)
 @pytest.mark.parametrize("command", ["status", "study"])
-def test_a_study_with_a_line_that_it_cannot_have_is_refused(command: str, line: str, tmp_path: Path) -> None:
+def test_a_study_with_a_line_that_it_cannot_have_is_refused(
+    command: str, line: str, tmp_path: Path
+) -> None:
     arguments = filled(GOOD[command], tmp_path)
     lines = [text for text in OWN.splitlines() if text.partition(":")[0] != line.partition(":")[0]]
     lines.insert(Random(command + line).randrange(len(lines) + 1), line)
@@ -109,7 +115,9 @@ def test_a_study_with_a_line_that_it_cannot_have_is_refused(command: str, line: 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize("how", OF_BYTES)
-def test_a_study_with_spoiled_bytes_is_refused_or_accepted(how: str, number: int, tmp_path: Path) -> None:
+def test_a_study_with_spoiled_bytes_is_refused_or_accepted(
+    how: str, number: int, tmp_path: Path
+) -> None:
     arguments = filled(GOOD["status"], tmp_path)
     spoil(tmp_path / "own.yaml", how, Random(f"{how} {number}"))
     assert_ends_well(run(["status", *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)
@@ -125,8 +133,14 @@ SPOILED = [
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "name", "how"), SPOILED)
-def test_spoiled_own_data_are_refused_or_accepted(kind: str, name: str, how: str, tmp_path: Path) -> None:
+def test_spoiled_own_data_are_refused_or_accepted(
+    kind: str, name: str, how: str, tmp_path: Path
+) -> None:
     write_good_files(kind, tmp_path)
     spoil(tmp_path / name, how, Random(f"{kind} {name} {how}"))
-    arguments = [*DATA[kind].arguments(tmp_path), *filled(RUN, tmp_path), f"data.cache={tmp_path / 'cache'}"]
+    arguments = [
+        *DATA[kind].arguments(tmp_path),
+        *filled(RUN, tmp_path),
+        f"data.cache={tmp_path / 'cache'}",
+    ]
     assert_ends_well(run(["run", *arguments], tmp_path, interrupt_after=LIMIT), tmp_path)

@@ -14,7 +14,9 @@ from tests.faults.spoiling import OF_BYTES, spoil
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(50))
-def test_a_killed_run_ends_as_the_undisturbed_one(whole: Undisturbed, number: int, tmp_path: Path) -> None:
+def test_a_killed_run_ends_as_the_undisturbed_one(
+    whole: Undisturbed, number: int, tmp_path: Path
+) -> None:
     command, random = ["run", *whole.settings(tmp_path)], Random(f"{whole.task} {number}")
     seconds = json.loads(whole.result.read_bytes())["seconds"] + 0.5
     for _ in range(random.choice((1, 1, 2, 3))):
@@ -29,7 +31,9 @@ def test_a_killed_run_ends_as_the_undisturbed_one(whole: Undisturbed, number: in
 
 def spoil_any(folder: Path, random: Random) -> Path | None:
     """Spoil some file of a run and return it; None where no file is written yet."""
-    files = sorted(path for path in folder.glob("*/**/*") if path.is_file() and path.suffix != ".lock")
+    files = sorted(
+        path for path in folder.glob("*/**/*") if path.is_file() and path.suffix != ".lock"
+    )
     if not files:
         return None
     path = random.choice(files)
@@ -59,7 +63,9 @@ def test_a_finished_run_with_a_spoiled_file_is_as_it_was_or_made_again(
     shutil.copytree(whole.folder, folder)
     settings = whole.settings(folder)
     study = tmp_path / "own.yaml"
-    study.write_text(f"title: t\nrows: [adanorm]\ncolumns: [{whole.task}]\nscale: smoke\nseeds: [1]\n")
+    study.write_text(
+        f"title: t\nrows: [adanorm]\ncolumns: [{whole.task}]\nscale: smoke\nseeds: [1]\n"
+    )
     path = spoil_any(folder, random)
     assert path is not None
     for command in (

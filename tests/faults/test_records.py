@@ -25,7 +25,9 @@ def _files(name: str, *texts: str) -> dict[str, Callable[[Path, Random], object]
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
         seal(path.parent, result_of(path.parent))
 
-    return {f"{name}: {text[:30]!r}": lambda folder, _, text=text: put(folder, text) for text in texts}  # type: ignore[misc]
+    return {
+        f"{name}: {text[:30]!r}": lambda folder, _, text=text: put(folder, text) for text in texts
+    }  # type: ignore[misc]
 
 
 YAML = (
@@ -66,7 +68,9 @@ HOSTILE: dict[str, Callable[[Path, Random], object]] = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("how", HOSTILE, ids=ascii)
-def test_no_hostile_record_is_counted_or_ends_in_a_traceback(tmp_path: Path, how: str, number: int) -> None:
+def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
+    tmp_path: Path, how: str, number: int
+) -> None:
     write(tmp_path, [1, 2])
     HOSTILE[how](tmp_path, Random(f"{how} {number}"))
     with warnings.catch_warnings(record=True) as caught:

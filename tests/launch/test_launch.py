@@ -69,7 +69,9 @@ def test_failed_runs_stop_no_other_and_the_next_start_runs_them_alone(
     done = command("study", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr == "failed: mnist broken seed 1\nfailed: mnist three seed 1\n"
-    results = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))]
+    results = [
+        json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))
+    ]
     outcomes = [(result["norm"], result["status"], result.get("error")) for result in results]
     error = "RuntimeError: breaks in training"
     assert outcomes == [("RaisesInTraining", "failed", error), ("layernorm", "done", None)]
@@ -106,8 +108,12 @@ def test_a_study_waits_for_a_run_that_another_process_holds(tmp_path: Path) -> N
 @pytest.mark.needs("submitit")
 def test_a_preempted_job_is_requeued_and_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     long = "long: {norm: layernorm, overrides: [training.max_epochs=30]}"
-    process = started(*own_study(tmp_path, long), "launcher=submitit-local", "checkpoint_minutes=1e-9")
-    folder = compose_experiment([*MNIST, "training.max_epochs=30", f"runs={tmp_path / 'runs'}"]).folder()
+    process = started(
+        *own_study(tmp_path, long), "launcher=submitit-local", "checkpoint_minutes=1e-9"
+    )
+    folder = compose_experiment(
+        [*MNIST, "training.max_epochs=30", f"runs={tmp_path / 'runs'}"]
+    ).folder()
     rows = folder / "metrics.jsonl"
     wait_until(lambda: rows.exists() and rows.read_text().count("\n") >= 2)
     before = rows.read_text().splitlines()[:2]
@@ -135,10 +141,14 @@ def test_a_stopped_study_leaves_checkpoints_and_no_process(
 ) -> None:
     runs = tmp_path / "its ü, runs"
     long = "{norm: NORM, overrides: [training.max_epochs=400]}"
-    own, _ = own_study(tmp_path, f"a: {long.replace('NORM', 'layernorm')}, b: {long.replace('NORM', 'none')}")
+    own, _ = own_study(
+        tmp_path, f"a: {long.replace('NORM', 'layernorm')}, b: {long.replace('NORM', 'none')}"
+    )
     settings = (f"runs={runs}", "workers=2", f"launcher={launcher}", "checkpoint_minutes=1e-9")
     # Background jobs of a shell, perhaps these tests too, ignore SIGINT.
-    process = started(own, *settings, preexec_fn=partial(signal.signal, SIGINT, signal.default_int_handler))
+    process = started(
+        own, *settings, preexec_fn=partial(signal.signal, SIGINT, signal.default_int_handler)
+    )
     wait_until(lambda: len(list(runs.glob("mnist/*/*/checkpoint.pt"))) == 2)
     assert len(processes(str(runs))) >= 3, "the study and its runs"
     process.send_signal(number)
@@ -180,11 +190,18 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
 
     with ExitStack() as jobs:
         reserved = [jobs.enter_context(reserved_devices(devices[:2], 1, 2)) for _ in range(4)]
-        assert reserved == [[device] for device in (*devices[:2], *devices[:2])], "two jobs a device, spread"
+        assert reserved == [[device] for device in (*devices[:2], *devices[:2])], (
+            "two jobs a device, spread"
+        )
 
 
 def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
-    statuses = {"none": "diverged", "layernorm": "done", "detachnorm": "failed", "adanorm": "running"}
+    statuses = {
+        "none": "diverged",
+        "layernorm": "done",
+        "detachnorm": "failed",
+        "adanorm": "running",
+    }
     arguments = own_study(tmp_path, ", ".join(f"{norm}: {{norm: {norm}}}" for norm in statuses))
     for norm, status in statuses.items():
         run = compose_experiment(["task=mnist", f"norm={norm}", "scale=smoke", arguments[1]])
@@ -225,13 +242,18 @@ def test_a_study_is_one_folder_or_one_group_of_a_tracker(
         names = [path.name.rpartition(" ")[0] for path in folders]
         assert names == ['mnist ..-k=0,2 "größer" seed 1', "mnist plain seed 1"]
     else:
-        logged = [path.read_bytes() for path in tmp_path.glob("runs/mnist/*/*/wandb/offline-run-*/*.wandb")]
+        logged = [
+            path.read_bytes()
+            for path in tmp_path.glob("runs/mnist/*/*/wandb/offline-run-*/*.wandb")
+        ]
         assert len(logged) == 2
         assert all(b"own" in content for content in logged)
         assert any('mnist ../k=0,2 "größer" seed 1'.encode() in content for content in logged)
 
 
-def launch(name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()) -> Launch:
+def launch(
+    name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()
+) -> Launch:
     named = dict(setting.split("=") for setting in settings)
     return Launch(name, facts, workers=3, gpus=2, devices=devices, settings=named)
 
@@ -251,9 +273,15 @@ def test_a_job_composes_under_every_launcher_with_its_own_overrides(name: str) -
 def test_ray_runs_ask_for_gpus_if_there_are_any_and_a_new_cluster_has_a_core_per_worker() -> None:
     facts = load_facts("ray")
     own = launch("ray", facts, devices=("0", "1")).overrides()
-    assert own[3:] == ["hydra.launcher.ray.remote.num_gpus=2", "+hydra.launcher.ray.init.num_cpus=3"]
+    assert own[3:] == [
+        "hydra.launcher.ray.remote.num_gpus=2",
+        "+hydra.launcher.ray.init.num_cpus=3",
+    ]
     running = launch("ray", facts, "ray.init.address=auto").overrides()
-    assert running[3:] == ["hydra.launcher.ray.remote.num_gpus=0", "hydra.launcher.ray.init.address=auto"]
+    assert running[3:] == [
+        "hydra.launcher.ray.remote.num_gpus=0",
+        "hydra.launcher.ray.init.address=auto",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +322,9 @@ def test_more_workers_than_devices_share_them() -> None:
 def test_workers_have_cores_for_their_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)))
     workers = [
-        choose_launch("local", workers=named, gpus=1, settings=[], on_cpu=True, threads=threads).workers
+        choose_launch(
+            "local", workers=named, gpus=1, settings=[], on_cpu=True, threads=threads
+        ).workers
         for named, threads in ((None, 1), (None, 2), (5, 2), (None, 16))
     ]
     assert workers == [8, 4, 5, 1]

@@ -26,7 +26,9 @@ BASE = {"rt": 76.0, "mnist": 90.0}
 
 def make(folder: Path, run: Run, *, adanorm: float = 0.0, noise: float = 0.2) -> None:
     """Make a run whose score follows from its task, norm and seed; AdaNorm's is `adanorm` noises higher."""
-    experiment = run_in(folder, f"task={run.task}", f"norm={run.norm}", "scale=smoke", seed=run.seed)
+    experiment = run_in(
+        folder, f"task={run.task}", f"norm={run.norm}", "scale=smoke", seed=run.seed
+    )
     random = np.random.default_rng([len(run.task), len(run.norm), ord(run.norm[-1]), run.seed])
     shift = adanorm * noise if run.norm == "adanorm" else 0.0
     accuracy = BASE[run.task] + shift + noise * float(random.standard_normal())
@@ -66,7 +68,11 @@ def test_comparisons_are_those_of_claims_that_rows_of_the_study_can_show() -> No
     simple = followed([("sst5", "layernorm"), ("sst5", "layernorm-simple")], "paper")
     assert [c.no_worse for c in simple] == [True, False], "a claim asks for less than the other"
     both = ["last_train_loss", "last_valid_loss"]
-    for task, scale, losses in (("de-en", "paper", both), ("de-en", "small", both), ("enwik8", "small", [])):
+    for task, scale, losses in (
+        ("de-en", "paper", both),
+        ("de-en", "small", both),
+        ("enwik8", "small", []),
+    ):
         comparisons = followed([(task, norm) for norm in preregistration().norms], scale)
         assert [c.quantity for c in comparisons if c.quantity != "test"] == losses
 
@@ -77,7 +83,12 @@ def test_comparisons_are_those_of_claims_that_rows_of_the_study_can_show() -> No
         ("rt", "paper", "fresh", range(41, 51)),
         ("de-en", "small", "small", range(1, 4)),
         ("de-en", "mini", None, range(1, 4)),
-        ("ptb", "small", None, range(1, 4)),  # the plan of folds reads other runs than the scale's own
+        (
+            "ptb",
+            "small",
+            None,
+            range(1, 4),
+        ),  # the plan of folds reads other runs than the scale's own
     ],
 )
 def test_the_plan_of_a_task_and_scale_says_which_seeds_run_up_to_its_first_look(
@@ -87,11 +98,17 @@ def test_the_plan_of_a_task_and_scale_says_which_seeds_run_up_to_its_first_look(
     comparison = Followed(task, "adanorm", "layernorm", plan=plan)
     records = on_record([comparison], {task: scale}, str(tmp_path))
     one = standing(comparison, records[task, "test"], 40)
-    assert one.runs == tuple(Run(task, norm, seed) for seed in seeds for norm in ("adanorm", "layernorm"))
-    assert standing(comparison, records[task, "test"], 2).left == "0 seeds", "no look comes so early"
+    assert one.runs == tuple(
+        Run(task, norm, seed) for seed in seeds for norm in ("adanorm", "layernorm")
+    )
+    assert standing(comparison, records[task, "test"], 2).left == "0 seeds", (
+        "no look comes so early"
+    )
 
 
-def test_between_two_looks_of_a_plan_no_score_is_read_and_the_remaining_seeds_run(tmp_path: Path) -> None:
+def test_between_two_looks_of_a_plan_no_score_is_read_and_the_remaining_seeds_run(
+    tmp_path: Path,
+) -> None:
     for seed in range(1, 14):
         for norm in ("adanorm", "layernorm"):
             run = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=small", seed=seed)
@@ -101,7 +118,9 @@ def test_between_two_looks_of_a_plan_no_score_is_read_and_the_remaining_seeds_ru
     records = on_record([comparison], {"de-en": "small"}, str(tmp_path))
     one = standing(comparison, records["de-en", "test"], 40)
     assert (len(one.pair.seeds), one.runs) == (10, ()), "the last look"
-    five = records["de-en", "test"].of_seeds({norm: set(range(1, 6)) for norm in ("adanorm", "layernorm")})
+    five = records["de-en", "test"].of_seeds(
+        {norm: set(range(1, 6)) for norm in ("adanorm", "layernorm")}
+    )
     one = standing(comparison, five, 40)
     assert len(one.pair.seeds) == 3
     assert [run.seed for run in one.runs] == [6, 6]
@@ -119,7 +138,9 @@ def test_a_comparison_ends_when_it_is_decided_or_has_the_most_seeds(tmp_path: Pa
     assert (one.answer, one.left, one.runs) == ("better", "", ())
     count = len(one.pair.seeds)
     assert 3 <= count < 12
-    assert runs == [Run("rt", norm, s) for s in range(4, count + 1) for norm in ("adanorm", "layernorm")]
+    assert runs == [
+        Run("rt", norm, s) for s in range(4, count + 1) for norm in ("adanorm", "layernorm")
+    ]
 
 
 def test_the_first_of_many_looks_has_a_stricter_level_than_a_fixed_plan(tmp_path: Path) -> None:
@@ -140,14 +161,20 @@ def test_a_claim_of_no_loss_is_decided_although_the_difference_is_open(tmp_path:
         assert better.answer == "open", "it claims a gain"
 
 
-def test_what_closes_in_the_fewest_hours_goes_first_and_every_worker_has_a_run(tmp_path: Path) -> None:
-    planned(tmp_path, ADANORM, noise=0.5)  # RT's margin is ten times MNIST's, and a run takes half as long
+def test_what_closes_in_the_fewest_hours_goes_first_and_every_worker_has_a_run(
+    tmp_path: Path,
+) -> None:
+    planned(
+        tmp_path, ADANORM, noise=0.5
+    )  # RT's margin is ten times MNIST's, and a run takes half as long
     both = standings(tmp_path, ADANORM[::-1])
     assert next_runs(both, 2) == [Run("rt", "adanorm", 4), Run("rt", "layernorm", 4)]
     assert {run.task for run in next_runs(both, 4)} == {"rt", "mnist"}
 
 
-def test_a_run_that_two_comparisons_share_is_made_once_and_half_a_pair_is_completed(tmp_path: Path) -> None:
+def test_a_run_that_two_comparisons_share_is_made_once_and_half_a_pair_is_completed(
+    tmp_path: Path,
+) -> None:
     both = [Followed("rt", better, "layernorm") for better in ("adanorm", "layernorm-simple")]
     planned(tmp_path, both, noise=0.5)
     runs = next_runs(standings(tmp_path, both), 3)
@@ -156,7 +183,9 @@ def test_a_run_that_two_comparisons_share_is_made_once_and_half_a_pair_is_comple
     assert standings(tmp_path, both)[0].runs == (Run("rt", "adanorm", 4),)
 
 
-def test_a_comparison_closes_by_the_margin_or_by_a_possible_gap_of_the_paper(tmp_path: Path) -> None:
+def test_a_comparison_closes_by_the_margin_or_by_a_possible_gap_of_the_paper(
+    tmp_path: Path,
+) -> None:
     planned(tmp_path, ADANORM[:1])
     base = pair(evidence("rt", "smoke", runs=str(tmp_path)), "adanorm", "layernorm")
     for gap, to_find, to_equate, look in (
@@ -171,7 +200,9 @@ def test_a_comparison_closes_by_the_margin_or_by_a_possible_gap_of_the_paper(tmp
         assert until.closing_look(both) == look
 
 
-def test_scores_without_scatter_do_not_end_a_comparison_and_a_diverged_run_does(tmp_path: Path) -> None:
+def test_scores_without_scatter_do_not_end_a_comparison_and_a_diverged_run_does(
+    tmp_path: Path,
+) -> None:
     planned(tmp_path, ADANORM[:1], noise=0.0)
     (one,) = standings(tmp_path, ADANORM[:1])
     assert (one.answer, one.left, one.pair.comparison, len(one.runs)) == ("open", "", None, 2)

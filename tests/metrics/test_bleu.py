@@ -11,7 +11,15 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.metrics.bleu import bleu, chrf, length_ratio, ngram_counts, scorer, sides, split_compounds
+from adanorm.metrics.bleu import (
+    bleu,
+    chrf,
+    length_ratio,
+    ngram_counts,
+    scorer,
+    sides,
+    split_compounds,
+)
 from adanorm.metrics.by_example import Counts, by_example, factors
 from adanorm.metrics.by_example import score as score_of
 
@@ -21,7 +29,9 @@ REFERENCES = [" ".join(random.choice(WORDS, random.integers(6, 15))) for _ in ra
 
 
 def _noisy(line: str) -> str:
-    return " ".join(str(random.choice(WORDS)) if random.random() < 0.25 else word for word in line.split())
+    return " ".join(
+        str(random.choice(WORDS)) if random.random() < 0.25 else word for word in line.split()
+    )
 
 
 OUTPUTS = [_noisy(line) for line in REFERENCES]
@@ -35,7 +45,9 @@ def multi_bleu(outputs: list[str], references: list[str]) -> float:
         lengths[0] += len(here)
         lengths[1] += len(there)
         for n in range(4):
-            grams = [Counter(tuple(w[i : i + n + 1]) for i in range(len(w) - n)) for w in (here, there)]
+            grams = [
+                Counter(tuple(w[i : i + n + 1]) for i in range(len(w) - n)) for w in (here, there)
+            ]
             matches[n] += sum((grams[0] & grams[1]).values())
             counts[n] += sum(grams[0].values())
     precision = sum(math.log(m / c) for m, c in zip(matches, counts, strict=True)) / 4
@@ -47,7 +59,9 @@ def fairseq_score(outputs: list[str], references: list[str]) -> float:
     module, words = fairseq().scoring.bleu, fairseq().data.Dictionary()
     scorer = module.Scorer(module.BleuConfig(pad=words.pad(), eos=words.eos(), unk=words.unk()))
     for pair in zip(references, outputs, strict=True):
-        scorer.add(*(words.encode_line(line, add_if_not_exist=True).to(torch.int32) for line in pair))
+        scorer.add(
+            *(words.encode_line(line, add_if_not_exist=True).to(torch.int32) for line in pair)
+        )
     return scorer.score()
 
 
@@ -68,8 +82,12 @@ def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
     lengths = [sum(len(line.split()) for line in side) for side in (short, REFERENCES)]
     parts = factors("bleu", counted("bleu", short, REFERENCES))
     assert parts["brevity penalty"] == pytest.approx(math.exp(1 - lengths[1] / lengths[0]))
-    assert parts["precision"] * parts["brevity penalty"] == pytest.approx(multi_bleu(short, REFERENCES))
-    assert factors("bleu", counted("bleu", REFERENCES, short))["brevity penalty"] == 1, "longer ones"
+    assert parts["precision"] * parts["brevity penalty"] == pytest.approx(
+        multi_bleu(short, REFERENCES)
+    )
+    assert factors("bleu", counted("bleu", REFERENCES, short))["brevity penalty"] == 1, (
+        "longer ones"
+    )
     assert factors("bleu", counted("bleu", [""], ["a b"])) == {"precision": 0, "brevity penalty": 0}
 
 
@@ -89,11 +107,17 @@ def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
 def test_bleu_from_counts_is_sacrebleus_score_of_the_texts(
     kind: str, outputs: list[str], references: list[str]
 ) -> None:
-    whole, counts = bleu(kind, outputs, references, lowercase=False)[0], counted(kind, outputs, references)
+    whole, counts = (
+        bleu(kind, outputs, references, lowercase=False)[0],
+        counted(kind, outputs, references),
+    )
     assert score_of(kind, counts) == pytest.approx(whole)
     assert np.prod([*factors(kind, counts).values()]) == pytest.approx(whole)
     if len(outputs) == 2:
-        rest = [bleu(kind, outputs[i : i + 1], references[i : i + 1], lowercase=False)[0] for i in (1, 0)]
+        rest = [
+            bleu(kind, outputs[i : i + 1], references[i : i + 1], lowercase=False)[0]
+            for i in (1, 0)
+        ]
         assert by_example(kind, counts) == pytest.approx(2 * whole - np.array(rest))
 
 
@@ -105,7 +129,9 @@ def test_an_examples_part_of_uas_is_its_right_heads_among_all_words() -> None:
 
 def test_bleu_of_running_text_is_sacrebleus() -> None:
     both = (OUTPUTS, REFERENCES)
-    text, references = ([line.replace(" ,", ",").replace(" .", ".") for line in side] for side in both)
+    text, references = (
+        [line.replace(" ,", ",").replace(" .", ".") for line in side] for side in both
+    )
     text[::2] = [line.title() for line in text[::2]]
     for lowercase, case in ((False, "mixed"), (True, "lc")):
         score, signature = bleu("sacrebleu", text, references, lowercase=lowercase)
@@ -146,7 +172,9 @@ def test_bleu_is_zero_without_a_match_of_four_words_as_in_multi_bleu() -> None:
 def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
     alike = [_noisy(line) for line in REFERENCES]
     both, bleus = {"first": OUTPUTS, "alike": alike}, {"BLEU": scorer("bleu", lowercase=False)}
-    scores = {name: by_example("bleu", counted("bleu", side, REFERENCES)) for name, side in both.items()}
+    scores = {
+        name: by_example("bleu", counted("bleu", side, REFERENCES)) for name, side in both.items()
+    }
     test = PairedTest([*both.items()], bleus, [REFERENCES], test_type="bs", n_samples=1000)
     for name, result in zip(scores, test()[1]["BLEU"], strict=True):
         assert isinstance(result, Result)

@@ -30,7 +30,9 @@ def test_every_kind_of_task_is_in_the_table() -> None:
 def test_a_kind_yields_the_metrics_that_the_table_says(
     smoke: Callable[..., Experiment], tmp_path: Path, kind: str
 ) -> None:
-    run = smoke(f"task={OF_KIND[kind]}", *(write_splits(tmp_path, LABELED) if kind == "parsing" else ()))
+    run = smoke(
+        f"task={OF_KIND[kind]}", *(write_splits(tmp_path, LABELED) if kind == "parsing" else ())
+    )
     assert run.task.kind == kind
     torch.manual_seed(0)
     task = tasks.build(run)
@@ -43,11 +45,27 @@ def test_a_kind_yields_the_metrics_that_the_table_says(
     assert {*KIND_METRICS[kind].test, *valid} <= set(METRICS)
 
 
-def test_a_score_is_shown_with_two_decimals_a_loss_with_three_and_a_small_one_with_three_digits() -> None:
+def test_a_score_is_shown_with_two_decimals_a_loss_with_three_and_a_small_one_with_three_digits() -> (
+    None
+):
     scores = (99.354, 1.0449, 0.51234, -0.034567, 0.0, 1e-12)
     bpc, loss = METRICS["bpc"], METRICS["loss"]
-    assert [bpc.text(score) for score in scores] == ["99.35", "1.04", "0.512", "-0.0346", "0.00", "0.00"]
-    assert [loss.text(score) for score in scores] == ["99.354", "1.045", "0.512", "-0.0346", "0.000", "0.000"]
+    assert [bpc.text(score) for score in scores] == [
+        "99.35",
+        "1.04",
+        "0.512",
+        "-0.0346",
+        "0.00",
+        "0.00",
+    ]
+    assert [loss.text(score) for score in scores] == [
+        "99.354",
+        "1.045",
+        "0.512",
+        "-0.0346",
+        "0.000",
+        "0.000",
+    ]
     assert loss.decimals(float("inf")) == loss.decimals(float("nan")) == 3
     assert METRICS["accuracy"].axis == "accuracy (%)"
     assert bpc.axis == "BPC, lower is better"
@@ -60,7 +78,10 @@ def test_scores_in_percent_are_at_most_100_and_better_if_higher_and_losses_are_n
         assert metric.largest == (math.inf if name in lower | neither else 100), name
     chosen_by = {name for kind in KIND_METRICS.values() for name in (*kind.test, *kind.valid)}
     assert "length_ratio" not in chosen_by
-    for kind, metrics in KIND_METRICS.items():  # the paper's curves of translation are in bits, ours in nats
+    for (
+        kind,
+        metrics,
+    ) in KIND_METRICS.items():  # the paper's curves of translation are in bits, ours in nats
         assert metrics.factor == (1 / math.log(2) if kind == "translation" else 1), kind
 
 

@@ -61,7 +61,9 @@ def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
 
 @pytest.mark.parametrize("factor", [1.0, math.nan, -math.inf])
 @settings(max_examples=40)
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(1, 3))
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(1, 3)
+)
 def test_any_scores_end_in_projective_trees_of_one_root(
     factor: float, lengths: list[int], seed: int, kinds: int
 ) -> None:
@@ -81,15 +83,24 @@ def test_any_scores_end_in_projective_trees_of_one_root(
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10**6)), min_size=1, max_size=5), st.booleans())
-def test_transitions_are_those_of_plain_python(shapes: list[tuple[int, int]], labelled: bool) -> None:
+@given(
+    st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10**6)), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_transitions_are_those_of_plain_python(
+    shapes: list[tuple[int, int]], labelled: bool
+) -> None:
     """The plain version has Chen and Manning's features and the oracle for one sentence, over lists."""
     trees = [projective(count, seed, labels=LABELS if labelled else ()) for count, seed in shapes]
     vocabulary = Vocabulary.of(trees, lowercase=False, min_count=2)
     ours = transitions(trees, vocabulary, batch_size=1)
     assert ours.inputs.shape[1] == (48 if labelled else 36)
-    steps = sorted((row.tolist(), act) for row, act in zip(ours.inputs, ours.targets.tolist(), strict=True))
-    assert steps == sorted(step for tree in trees for step in plain_parser.transitions(tree, vocabulary))
+    steps = sorted(
+        (row.tolist(), act) for row, act in zip(ours.inputs, ours.targets.tolist(), strict=True)
+    )
+    assert steps == sorted(
+        step for tree in trees for step in plain_parser.transitions(tree, vocabulary)
+    )
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])

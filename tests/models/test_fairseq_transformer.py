@@ -19,7 +19,11 @@ from tests.networks import smoke_run
 
 pytestmark = pytest.mark.needs("fairseq")
 
-ARCHITECTURES = ("transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t")
+ARCHITECTURES = (
+    "transformer_iwslt_de_en",
+    "transformer_wmt_en_de",
+    "transformer_wmt_en_de_big_t2t",
+)
 SMALL = ("model.dim=16", "model.ffn_dim=16", "model.heads=2")
 
 
@@ -29,7 +33,9 @@ def built(*overrides: str) -> Any:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_architecture_has_32_norm_sites_and_two_of_them_close_a_stack(architecture: str) -> None:
+def test_every_architecture_has_32_norm_sites_and_two_of_them_close_a_stack(
+    architecture: str,
+) -> None:
     overrides = (f"model.architecture={architecture}", *SMALL, "model.layers=null")
     sites = built("norm=adanorm", *overrides).sites
     assert len(sites.swapped) == 32

@@ -15,7 +15,9 @@ from tests.networks import network, placed
 
 
 def standardized(x: Tensor, *axes: int) -> Tensor:
-    return (x - x.mean(axes, keepdim=True)) / (x.var(axes, unbiased=False, keepdim=True) + 1e-5).sqrt()
+    return (x - x.mean(axes, keepdim=True)) / (
+        x.var(axes, unbiased=False, keepdim=True) + 1e-5
+    ).sqrt()
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,9 @@ def test_a_norm_is_over_the_axes_it_says_before_relu_and_pooling(
     x = images = torch.randn(3, 1, 28, 28) if kind == "mnist_cnn" else torch.randn(3, 3, 32, 32)
     for index, conv in enumerate(model.convs):
         x = F.relu(standardized(conv(x), *axes))
-        x = x if (kind, index) == ("vgg", 1) else F.max_pool2d(x, 2)  # inside the VGG's second block
+        x = (
+            x if (kind, index) == ("vgg", 1) else F.max_pool2d(x, 2)
+        )  # inside the VGG's second block
     torch.testing.assert_close(model(images), model.output(x.flatten(1)), rtol=1e-4, atol=1e-4)
 
 
@@ -45,7 +49,9 @@ def test_a_vgg_computes_what_torchvisions_layers_do() -> None:
     for conv, own in zip(model.convs, [x for x in layers if isinstance(x, nn.Conv2d)], strict=True):
         own.load_state_dict(conv.state_dict())
     images = torch.randn(3, 3, 32, 32)
-    torch.testing.assert_close(model(images), model.output(layers(images).flatten(1)), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        model(images), model.output(layers(images).flatten(1)), atol=1e-4, rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("position", [None, "post", "sandwich"])
@@ -91,10 +97,14 @@ def test_a_vision_transformer_with_layernorm_is_torchvisions() -> None:
     own = torchvision_models().VisionTransformer(
         28, 14, 2, 2, 8, 16, num_classes=5, norm_layer=partial(nn.LayerNorm, eps=1e-5)
     )
-    own.load_state_dict({name.removeprefix("vit."): value for name, value in model.state_dict().items()})
+    own.load_state_dict(
+        {name.removeprefix("vit."): value for name, value in model.state_dict().items()}
+    )
     images = torch.randn(3, 1, 28, 28)
     for train in (True, False):
-        torch.testing.assert_close(model.train(train)(images), own.train(train)(images.repeat(1, 3, 1, 1)))
+        torch.testing.assert_close(
+            model.train(train)(images), own.train(train)(images.repeat(1, 3, 1, 1))
+        )
 
 
 def test_a_vision_transformers_norms_sit_where_torchvision_has_its_own() -> None:

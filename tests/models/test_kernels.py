@@ -9,7 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.models.fast_layers import WORTHWHILE, Dropout, Linear, linear, replace_layers, sum_rows, usable
+from adanorm.models.fast_layers import (
+    WORTHWHILE,
+    Dropout,
+    Linear,
+    linear,
+    replace_layers,
+    sum_rows,
+    usable,
+)
 from adanorm.process import PRODUCTS
 
 # The first is too small for oneDNN; the others have fewer, as many and more outputs than inputs.
@@ -37,11 +45,19 @@ def test_only_float32_on_the_cpu_takes_the_suites_own_kernels() -> None:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("shape", "outputs"), SHAPES)
-def test_a_linear_layer_equals_pytorchs_in_float64(shape: tuple[int, ...], outputs: int, bias: bool) -> None:
-    inputs = [drawn(*shape), drawn(outputs, shape[-1], seed=1), *([drawn(outputs, seed=2)] if bias else [])]
+def test_a_linear_layer_equals_pytorchs_in_float64(
+    shape: tuple[int, ...], outputs: int, bias: bool
+) -> None:
+    inputs = [
+        drawn(*shape),
+        drawn(outputs, shape[-1], seed=1),
+        *([drawn(outputs, seed=2)] if bias else []),
+    ]
     wide = [x.detach().double().requires_grad_() for x in inputs]
     ours, theirs = linear(*inputs), F.linear(*wide)
-    assert (type(ours.grad_fn).__name__ == "ViewBackward0") == (math.prod(shape) * outputs >= WORTHWHILE)
+    assert (type(ours.grad_fn).__name__ == "ViewBackward0") == (
+        math.prod(shape) * outputs >= WORTHWHILE
+    )
     weight = drawn(*ours.shape, seed=9).detach()
     ours_all = [ours, *torch.autograd.grad((ours * weight).sum(), inputs)]
     theirs_all = [theirs, *torch.autograd.grad((theirs * weight.double()).sum(), wide)]
@@ -52,7 +68,9 @@ def test_a_linear_layer_equals_pytorchs_in_float64(shape: tuple[int, ...], outpu
 def test_a_linear_layer_accepts_any_memory_layout_and_changes_of_its_output_in_place() -> None:
     layer, x = Linear(24, 400), drawn(50, 24, 7)
     y = layer(x.transpose(1, 2))
-    torch.testing.assert_close(y, F.linear(x.transpose(1, 2), layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        y, F.linear(x.transpose(1, 2), layer.weight, layer.bias), rtol=1e-5, atol=1e-5
+    )
     y *= 2
     (gradient,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(gradient, (2 * layer.weight.sum(0))[None, :, None].expand_as(x))
@@ -71,7 +89,9 @@ def test_layers_are_replaced_with_their_parameters_and_no_others() -> None:
     class Special(nn.Linear):
         pass
 
-    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.3), Special(4, 2), nn.Dropout(0.1, inplace=True))
+    model = nn.Sequential(
+        nn.Linear(3, 4), nn.Dropout(0.3), Special(4, 2), nn.Dropout(0.1, inplace=True)
+    )
     before = copy.deepcopy(model)
     replace_layers(model)
     assert [type(layer) for layer in model] == [Linear, Dropout, Special, nn.Dropout]
@@ -96,14 +116,18 @@ def test_dropout_keeps_its_share_and_the_mean(p: float) -> None:
 
 
 def correlation(one: Tensor, other: Tensor) -> float:
-    return float(torch.corrcoef(torch.stack([one.flatten().float(), other.flatten().float()]))[0, 1])
+    return float(
+        torch.corrcoef(torch.stack([one.flatten().float(), other.flatten().float()]))[0, 1]
+    )
 
 
 def test_elements_of_a_mask_and_masks_of_layers_and_steps_are_uncorrelated() -> None:
     torch.manual_seed(1)
     mask = Dropout(0.3)(torch.ones(1 << 20)) != 0
     for distance in (1, 2, 3, 8, 16, 64, 128, 1000, 1 << 16):
-        assert abs(correlation(mask[:-distance], mask[distance:])) < 5 / math.sqrt(len(mask)), distance
+        assert abs(correlation(mask[:-distance], mask[distance:])) < 5 / math.sqrt(len(mask)), (
+            distance
+        )
     masks = [Dropout(0.2)(torch.ones(200_000)) != 0 for _ in range(9)]
     for one, other in combinations(masks, 2):
         assert abs(correlation(one, other)) < 5 / math.sqrt(200_000)
@@ -137,5 +161,7 @@ def test_sums_of_rows_are_those_of_an_embedding_bag(sums: int, terms: int, rows:
     ours, theirs = sum_rows(table, indices), F.embedding_bag(indices, table, mode="sum")
     weight = drawn(*ours.shape, seed=3).detach()
     torch.testing.assert_close(ours, theirs)
-    gradient, expected = (torch.autograd.grad((value * weight).sum(), table) for value in (ours, theirs))
+    gradient, expected = (
+        torch.autograd.grad((value * weight).sum(), table) for value in (ours, theirs)
+    )
     torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4)

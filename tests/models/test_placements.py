@@ -35,7 +35,9 @@ FORMULAS: dict[str, Branch] = {
 }
 FFN_FORMULAS: dict[str, Branch] = {**FORMULAS, "hybrid": lambda n, o, f, x, layer: x + f(x)}
 IN_HEADS = {"hybrid": {"query", "key", "value"}}
-CASES = [(position, None) for position in FORMULAS] + [(p, q) for p in ("pre", "hybrid") for q in QK[1:]]
+CASES = [(position, None) for position in FORMULAS] + [
+    (p, q) for p in ("pre", "hybrid") for q in QK[1:]
+]
 
 
 def built(model: str, position: str, qk_norm: str | None = None, norm: str = "layernorm") -> Any:
@@ -62,7 +64,9 @@ def heads_of(w: dict[str, Tensor], site: str, x: Tensor, over: str | None) -> Te
 
 def over_of(position: str, qk_norm: str | None) -> dict[str, str | None]:
     parts = IN_HEADS.get(position, {"query", "key"} if qk_norm else set())
-    return {part: (qk_norm or "head") if part in parts else None for part in ("query", "key", "value")}
+    return {
+        part: (qk_norm or "head") if part in parts else None for part in ("query", "key", "value")
+    }
 
 
 def through_layers(
@@ -84,12 +88,18 @@ def through_layers(
     return x if position in ("post", "deepnorm") else layernorm(w, "closing_norm")(x)
 
 
-def encoders_formula(w: dict[str, Tensor], position: str, qk_norm: str | None, tokens: Tensor) -> Tensor:
+def encoders_formula(
+    w: dict[str, Tensor], position: str, qk_norm: str | None, tokens: Tensor
+) -> Tensor:
     over = over_of(position, qk_norm)
 
     def attend(at: str, _: int, t: Tensor) -> Tensor:
-        rows = (t @ w[at + "query_key_value.weight"].T + w[at + "query_key_value.bias"]).chunk(3, -1)
-        q, k, v = (heads_of(w, f"{at}{p}_norm", r, over[p]) for p, r in zip(over, rows, strict=True))
+        rows = (t @ w[at + "query_key_value.weight"].T + w[at + "query_key_value.bias"]).chunk(
+            3, -1
+        )
+        q, k, v = (
+            heads_of(w, f"{at}{p}_norm", r, over[p]) for p, r in zip(over, rows, strict=True)
+        )
         p = (q @ k.mT / math.sqrt(DIM / HEADS)).softmax(-1)
         mixed = torch.cat((p @ v).unbind(1), -1)
         return mixed @ w[at + "attention_output.weight"].T + w[at + "attention_output.bias"]
@@ -108,7 +118,9 @@ def test_every_position_has_a_formula_here() -> None:
 
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
-def test_the_encoder_computes_the_formula_of_its_norm_position(position: str, qk_norm: str | None) -> None:
+def test_the_encoder_computes_the_formula_of_its_norm_position(
+    position: str, qk_norm: str | None
+) -> None:
     encoder = built("sentence_encoder", position, qk_norm)
     weights: dict[str, Tensor] = dict(encoder.named_parameters())
     logits = encoder(TOKENS)
@@ -116,21 +128,28 @@ def test_the_encoder_computes_the_formula_of_its_norm_position(position: str, qk
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
     direction = torch.randn(logits.shape, dtype=torch.float64)
     gradients, expected_gradients = (
-        torch.autograd.grad((z * direction).sum(), list(weights.values())) for z in (logits, expected)
+        torch.autograd.grad((z * direction).sum(), list(weights.values()))
+        for z in (logits, expected)
     )
-    for name, gradient, expected_gradient in zip(weights, gradients, expected_gradients, strict=True):
+    for name, gradient, expected_gradient in zip(
+        weights, gradients, expected_gradients, strict=True
+    ):
         torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-9, msg=name)
 
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
-def test_transformer_xl_computes_the_formula_of_its_norm_position(position: str, qk_norm: str | None) -> None:
+def test_transformer_xl_computes_the_formula_of_its_norm_position(
+    position: str, qk_norm: str | None
+) -> None:
     """The second of two segments, which reads the first from memory."""
     model = built("transformer_xl", position, qk_norm)
     text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         _, memory = model(text[:, :3], [], remember=3)
         logits, _ = model(text[:, 3:], memory, remember=3)
-    w: dict[str, Tensor] = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    w: dict[str, Tensor] = {
+        name: parameter.detach() for name, parameter in model.named_parameters()
+    }
     over = over_of(position, qk_norm)
     encoding = distance_encoding(7, DIM, None, text.device).double()
     forbidden = torch.ones(4, 7, dtype=torch.bool).triu(4)
@@ -186,7 +205,9 @@ def test_normalized_queries_and_keys_keep_their_type_under_autocast(over: str) -
         ("hybrid", None, [*over_of("hybrid", None)]),
     ],
 )
-def test_norms_in_heads_have_sites_of_their_own(position: str, qk_norm: str | None, parts: list[str]) -> None:
+def test_norms_in_heads_have_sites_of_their_own(
+    position: str, qk_norm: str | None, parts: list[str]
+) -> None:
     settings = {**SIZES, "norm_position": position, "qk_norm": qk_norm}
     _, sites = network("sentence_encoder", "layernorm", ["layers.*.query_norm"], **settings)
     assert sites.swapped == [f"layers.{i}.query_norm" for i in range(LAYERS)]
@@ -198,7 +219,9 @@ def test_deepnorms_constants_are_the_papers() -> None:
     """Wang et al. 2022, table 2, at depths where the roots are plain numbers."""
     assert deepnorm(8) == pytest.approx((2.0, 64**-0.25))
     (alpha_encoder, beta_encoder), (alpha_decoder, beta_decoder) = deepnorm_of_pair(2, 2**12)
-    assert (alpha_encoder, beta_encoder) == pytest.approx((0.81 * 2, 0.87 / 2))  # (2^4 2^12)^(1/16) = 2
+    assert (alpha_encoder, beta_encoder) == pytest.approx(
+        (0.81 * 2, 0.87 / 2)
+    )  # (2^4 2^12)^(1/16) = 2
     assert alpha_decoder**4 == pytest.approx(3 * 2**12)
     assert beta_decoder**-4 == pytest.approx(12 * 2**12)
 
@@ -208,14 +231,22 @@ def test_deepnorm_draws_values_and_outputs_narrower() -> None:
     layer = network("sentence_encoder", "none", **wide)[0].layers[1]
     query, key, value = layer.query_key_value.weight.chunk(3)
     others = layer.attention_output.weight, layer.ffn_input.weight, layer.ffn_output.weight
-    for weight, gain in ((query, 1.0), (key, 1.0), *((narrow, 16**-0.25) for narrow in (value, *others))):
-        assert weight.std().item() == pytest.approx(gain * math.sqrt(2 / sum(weight.shape)), rel=0.03)
+    for weight, gain in (
+        (query, 1.0),
+        (key, 1.0),
+        *((narrow, 16**-0.25) for narrow in (value, *others)),
+    ):
+        assert weight.std().item() == pytest.approx(
+            gain * math.sqrt(2 / sum(weight.shape)), rel=0.03
+        )
 
 
 def test_mix_is_post_in_a_quarter_of_the_layers_by_default() -> None:
     for layers, post, expected in ((12, None, 3), (4, None, 1), (2, None, 1), (4, 3, 3)):
         stack = placements("mix", layers, post_layers=post)
-        assert [layer.ffn.after for layer in stack] == [True] * expected + [False] * (layers - expected)
+        assert [layer.ffn.after for layer in stack] == [True] * expected + [False] * (
+            layers - expected
+        )
 
 
 @pytest.mark.needs("fairseq")
@@ -227,7 +258,9 @@ def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
     for name, module in model.named_modules():
         if name.endswith(("layer_norm", "fc1", "fc2", "layers.0", "layers.1")):
             module.register_forward_hook(
-                lambda _, x, y, name=name: seen.update({name: (x[0], y[0] if isinstance(y, tuple) else y)})
+                lambda _, x, y, name=name: seen.update(
+                    {name: (x[0], y[0] if isinstance(y, tuple) else y)}
+                )
             )
     task.loss(model, next(iter(task.train_batches(0))))
     pair = dict(zip(("encoder", "decoder"), deepnorm_of_pair(2, 2), strict=True))
@@ -240,5 +273,7 @@ def test_fairseqs_layers_sum_as_their_position_says(position: str) -> None:
                 torch.testing.assert_close(x, norm_output)
                 torch.testing.assert_close(seen[f"{stack}.layers.1"][1], normed + y)
             else:
-                torch.testing.assert_close(normed, (alpha if position == "deepnorm" else 1.0) * x + y)
+                torch.testing.assert_close(
+                    normed, (alpha if position == "deepnorm" else 1.0) * x + y
+                )
     assert ("encoder.layer_norm" in seen) == (position == "mix")

@@ -40,7 +40,12 @@ def as_torchs(cell: str, layer: Any) -> Any:
     second = torch.zeros(layer.bias.numel())
     if cell == "gru":
         second[2 * layer.dim :] = layer.hidden_bias.detach()
-    ours = layer.input_weight.flatten(0, 1), layer.hidden_weight.flatten(0, 1), layer.bias.flatten(), second
+    ours = (
+        layer.input_weight.flatten(0, 1),
+        layer.hidden_weight.flatten(0, 1),
+        layer.bias.flatten(),
+        second,
+    )
     with torch.no_grad():
         for parameter, value in zip(torchs.parameters(), ours, strict=True):
             parameter.copy_(value)
@@ -85,13 +90,18 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
         from_input = [step @ w.T for w in layer.input_weight]
         from_state = [h @ w.T for w in layer.hidden_weight]
         if cell == "lstm":
-            i, f, g, o = (normalized(gate, from_input[gate] + from_state[gate]) for gate in range(4))
+            i, f, g, o = (
+                normalized(gate, from_input[gate] + from_state[gate]) for gate in range(4)
+            )
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)
         elif cell == "rnn":
             h = torch.tanh(normalized(0, from_input[0] + from_state[0]))
         else:
-            r, z = (torch.sigmoid(normalized(gate, from_input[gate] + from_state[gate])) for gate in range(2))
+            r, z = (
+                torch.sigmoid(normalized(gate, from_input[gate] + from_state[gate]))
+                for gate in range(2)
+            )
             n = torch.tanh(normalized(2, from_input[2] + r * (from_state[2] + layer.hidden_bias)))
             h = (1 - z) * n + z * h
         torch.testing.assert_close(output, h, rtol=0, atol=1e-10)
@@ -102,7 +112,9 @@ def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
     counts: Counter[tuple[str, int]] = Counter()
     for site in sites:
         model.get_submodule(site).register_forward_hook(
-            lambda _, inputs, __, site=site: counts.update([(site, inputs[0].flatten(0, -2).shape[0])])
+            lambda _, inputs, __, site=site: counts.update(
+                [(site, inputs[0].flatten(0, -2).shape[0])]
+            )
         )
     model(TEXT, [])
     return counts
@@ -116,7 +128,9 @@ def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
         ("rnn", {("hidden", 3): 12}),
     ],
 )
-def test_norms_that_are_one_function_share_a_call(cell: str, expected: dict[tuple[str, int], int]) -> None:
+def test_norms_that_are_one_function_share_a_call(
+    cell: str, expected: dict[tuple[str, int], int]
+) -> None:
     model, sites = built(cell, "adanorm")
     assert calls(model, sites.swapped) == {
         (f"layers.{index}.{gate}_norm", rows): count
@@ -132,7 +146,9 @@ def test_a_shared_call_gives_what_one_call_per_gate_gives(cell: str) -> None:
     apart, placed = built(cell, "adanorm")
     for site in placed.swapped:
         norm = apart.get_submodule(site)
-        norm.register_buffer("own", torch.zeros(1))  # a buffer of its own keeps it from sharing calls
+        norm.register_buffer(
+            "own", torch.zeros(1)
+        )  # a buffer of its own keeps it from sharing calls
     assert len(calls(apart, placed.swapped)) == len(placed.swapped)
     torch.testing.assert_close(apart(TEXT, [])[0], together, rtol=0, atol=1e-12)
 

@@ -14,7 +14,9 @@ from tests.conftest import Smoke
 from tests.networks import smoke_run
 
 
-def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases_at_0(smoke: Smoke) -> None:
+def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases_at_0(
+    smoke: Smoke,
+) -> None:
     model = prepare(smoke("model.init=xavier", "model.dim=64", "model.ffn_dim=256")).model
     for name, weight in model.named_parameters():
         if weight.dim() > 1:
@@ -23,7 +25,9 @@ def test_glorots_initialization_fills_its_interval_and_leaves_padding_and_biases
     assert not model.get_parameter("embedding.weight")[PADDING].any()
     assert torch.equal(
         model.get_parameter("layers.0.ffn_input.bias"),
-        prepare(smoke("model.dim=64", "model.ffn_dim=256")).model.get_parameter("layers.0.ffn_input.bias"),
+        prepare(smoke("model.dim=64", "model.ffn_dim=256")).model.get_parameter(
+            "layers.0.ffn_input.bias"
+        ),
     )
 
 
@@ -45,18 +49,24 @@ def test_label_smoothing_adds_the_mean_loss_of_all_labels(smoke: Smoke) -> None:
     torch.testing.assert_close(smoothed.task.loss(smoothed.model, batch).total.double(), expected)
 
 
-def test_a_score_of_classification_has_the_plain_loss_and_the_label_of_each_sentence_alone() -> None:
+def test_a_score_of_classification_has_the_plain_loss_and_the_label_of_each_sentence_alone() -> (
+    None
+):
     task, model = smoke_run(Classification, "task=rt", "training.label_smoothing=0.3")
     valid: Any = task.splits["valid"]
-    log_p = torch.cat([model(torch.from_numpy(sentence)[None]) for sentence in valid.sentences]).log_softmax(
-        1
-    )
+    log_p = torch.cat(
+        [model(torch.from_numpy(sentence)[None]) for sentence in valid.sentences]
+    ).log_softmax(1)
     evaluation = task.evaluate(model, "valid")
-    assert evaluation.metrics["loss"] == pytest.approx(F.nll_loss(log_p, valid.targets).item(), rel=1e-5)
+    assert evaluation.metrics["loss"] == pytest.approx(
+        F.nll_loss(log_p, valid.targets).item(), rel=1e-5
+    )
     assert evaluation.outputs == [task.splits.labels[label] for label in log_p.argmax(1).tolist()]
 
 
 def test_positions_are_encoded_by_sines_then_cosines() -> None:
     for t, row in enumerate(sinusoids(5, 8, torch.device("cpu"))):
         angles = [t / 10000 ** (i / 4) for i in range(4)]
-        assert row.tolist() == pytest.approx([*map(math.sin, angles), *map(math.cos, angles)], abs=1e-6)
+        assert row.tolist() == pytest.approx(
+            [*map(math.sin, angles), *map(math.cos, angles)], abs=1e-6
+        )

@@ -62,9 +62,13 @@ def test_globs_choose_sites_and_final_the_closing_norm_alone() -> None:
 def test_a_placement_that_matches_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"placement 'decoder\.\*' matches no site"):
         encoder("adanorm", ["layers.*", "decoder.*"])
-    with pytest.raises(ValueError, match=r"no norm closes a stack here; the sites are norms\.0, norms\.1"):
+    with pytest.raises(
+        ValueError, match=r"no norm closes a stack here; the sites are norms\.0, norms\.1"
+    ):
         network("mnist_cnn", "adanorm", "final")
-    with pytest.raises(ValueError, match=r"WeightNorm works through the layer before a site.*attention_norm"):
+    with pytest.raises(
+        ValueError, match=r"WeightNorm works through the layer before a site.*attention_norm"
+    ):
         encoder("weightnorm", ["layers.0.attention_norm"])
 
 
@@ -72,8 +76,8 @@ def test_a_placement_that_matches_nothing_is_an_error() -> None:
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
 @pytest.mark.parametrize("name", NORMS)
 def test_padding_changes_nothing(name: str, pooling: str, pre_norm: bool) -> None:
-    # In float64, since a norm that divides by the deviation of a few features enlarges float32's rounding a
-    # hundredfold, and by how much depends on the processor's order of sums.
+    # In float64, since a norm that divides by the deviation of a few features enlarges float32's
+    # rounding a hundredfold, and by how much depends on the processor's order of sums.
     model = encoder(name, pre_norm=pre_norm, pooling=pooling)[0].eval().double()
     tokens = torch.randint(1, 20, (3, 5))
     padded = torch.cat([tokens, torch.zeros(3, 4, dtype=torch.long)], 1)
@@ -103,7 +107,9 @@ def test_a_norm_sits_around_an_activation(
     model, sites = network(kind, norm_position=position)
     seen: dict[str, Tensor] = {}
     for site in sites.swapped:
-        model.get_submodule(site).register_forward_hook(lambda _, x, __, site=site: seen.update({site: x[0]}))
+        model.get_submodule(site).register_forward_hook(
+            lambda _, x, __, site=site: seen.update({site: x[0]})
+        )
     model(inputs)
     assert len(seen) == len(sites.swapped) == 2 * len(negative)
     assert [bool((seen[site] < 0).any()) for site in seen if site.endswith(".0")] == negative
@@ -119,22 +125,35 @@ def test_weightnorm_lives_in_the_layer_before_its_site(position: str) -> None:
         name.partition(".parametrizations")[0]
         for name in set(dict(model.named_parameters())) - set(dict(plain.named_parameters()))
     }
-    assert changed == {f"layers.{i}.{branch}_output" for i in range(4) for branch in ("attention", "ffn")}
+    assert changed == {
+        f"layers.{i}.{branch}_output" for i in range(4) for branch in ("attention", "ffn")
+    }
 
 
 def test_a_norm_is_refused_with_the_reason_where_it_is_undefined() -> None:
     for overrides, message in (
         (["task=de-en", "norm=batchnorm"], "batchnorm is not defined in de-en: .*padding"),
         (["task=enwik8", "norm=instancenorm"], "not defined in enwik8: over positions"),
-        (["task=ptb", "norm=instancenorm"], "not defined in ptb: .*positions, and the sites show it none$"),
-        (["task=mnist", "norm=instancenorm", "model.norm_axes=all"], "choose model.norm_axes=channels"),
-        (["task=ptb", "norm=batchnorm", "data.batch_size=1"], "a batch of one example has no statistics"),
+        (
+            ["task=ptb", "norm=instancenorm"],
+            "not defined in ptb: .*positions, and the sites show it none$",
+        ),
+        (
+            ["task=mnist", "norm=instancenorm", "model.norm_axes=all"],
+            "choose model.norm_axes=channels",
+        ),
+        (
+            ["task=ptb", "norm=batchnorm", "data.batch_size=1"],
+            "a batch of one example has no statistics",
+        ),
         (["task=en-vi", "norm=weightnorm"], "no site has a layer of its own before it"),
     ):
         with pytest.raises(ValueError, match=message):
             compatible_norm(compose_experiment(overrides))
     compatible_norm(compose_experiment(["task=mnist", "norm=batchnorm", "data.batch_size=1"]))
-    compatible_norm(compose_experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"]))
+    compatible_norm(
+        compose_experiment(["task=enwik8", "norm=groupnorm", "norm.params.over_positions=false"])
+    )
 
 
 def test_every_model_section_has_a_class_and_a_task(smoke: Smoke) -> None:
@@ -150,7 +169,9 @@ def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: 
         _, _, loaded, model, placed = prepare(run)
         shapes: list[torch.Size] = []
         for site in placed.swapped:
-            model.get_submodule(site).register_forward_hook(lambda _, x, __, to=shapes: to.append(x[0].shape))
+            model.get_submodule(site).register_forward_hook(
+                lambda _, x, __, to=shapes: to.append(x[0].shape)
+            )
         loaded.loss(model, next(iter(loaded.train_batches(0))))
         if run.model.carries == "state":  # its gates together: (gates, streams, features)
             assert {shape[-2] for shape in shapes} == {run.data.model_dump()["streams"]}
@@ -160,8 +181,12 @@ def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: 
 
 
 @pytest.mark.parametrize("task", choices("task"))
-def test_weightnorm_finds_a_layer_before_its_site_where_the_section_says_so(smoke: Smoke, task: str) -> None:
+def test_weightnorm_finds_a_layer_before_its_site_where_the_section_says_so(
+    smoke: Smoke, task: str
+) -> None:
     run = smoke(f"task={task}")
     refused = pytest.raises(ValueError, match="none has a layer of its own before it")
     with nullcontext() if run.model.sites().after_layers else refused:
-        build_with_norms(tasks.build(run).build_model, norm_factory(NormChoice("weightnorm")), "all")
+        build_with_norms(
+            tasks.build(run).build_model, norm_factory(NormChoice("weightnorm")), "all"
+        )

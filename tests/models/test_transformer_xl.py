@@ -35,7 +35,9 @@ def test_attention_and_its_gradients_follow_the_equations(
     keys = time + memory
     shapes = (2, 3, time, 4), (2, 3, keys, 4), (2, 3, keys, 4), (3, keys, 4), (3, 4), (3, 4)
     inputs = [drawn(*shape, seed=seed) for seed, shape in enumerate(shapes)]
-    forbidden = forbidden_keys(time, keys, memory=max(1, memory), same_length=same_length, device=CPU)
+    forbidden = forbidden_keys(
+        time, keys, memory=max(1, memory), same_length=same_length, device=CPU
+    )
     q, k, value, distance, u, v = inputs
     ours, expected = (
         attention(q, k, value, distance, u, v, forbidden)
@@ -107,7 +109,11 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         self.count += not func.is_view
         return func(*args, **(kwargs or {}))
@@ -115,7 +121,9 @@ class Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def test_an_update_at_the_papers_size_starts_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting kernels limits a GPU: with chunks sized for a CPU's cache they would be 42,647."""
-    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
+    monkeypatch.setattr(
+        torch, "autocast", lambda *_, **__: nullcontext()
+    )  # the meta device has none
     run = compose_experiment(["task=enwik8", "norm=layernorm", "scale=paper"])
     with torch.device("meta"):
         model = build_model(run.model, placed())

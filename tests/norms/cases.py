@@ -16,9 +16,12 @@ FAMILY = {
     "adanorm": Member(k=0.1, C=1.5),
     "adanorm, all detached": Member(k=0.1, C=1.5, detach_mean=True, detach_variance=True),
 }
-FAMILY |= {f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()}
+FAMILY |= {
+    f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()
+}
 of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
-# As a share of the largest value of a row, where x is about as large as its deviation: see closed_form.
+# As a share of the largest value of a row, where x is about as large as its deviation: see
+# closed_form.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}
 
 Norm = Callable[[Tensor], Tensor]
@@ -47,8 +50,8 @@ def value_and_gradient(norm: Norm, x: Tensor, dz: Tensor | None = None) -> tuple
 def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Member) -> None:
     """Compare value and gradient with autograd through the definition in float64.
 
-    The allowed error is a share of a row's largest value, multiplied by (1 + max |x|/std): the rounding of
-    x - mean, which no float32 norm escapes, grows with it.
+    The allowed error is a share of a row's largest value, multiplied by (1 + max |x|/std): the
+    rounding of x - mean, which no float32 norm escapes, grows with it.
     """
     if x.numel() == 0:
         assert all(part.shape == x.shape for part in parts)

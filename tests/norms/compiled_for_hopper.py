@@ -19,9 +19,14 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
     values = {"k": 0.1, "C": 1.5, "eps": 1e-5, "unbiased": 0.0, **settings, **shape}
     tensors = dict.fromkeys(("x", "z", "dz", "dx"), f"*{dtype}")
     tensors["variance"] = "*fp32"
-    types = {name: tensors.get(name, "constexpr" if name in values else "i32") for name in kernel.arg_names}
+    types = {
+        name: tensors.get(name, "constexpr" if name in values else "i32")
+        for name in kernel.arg_names
+    }
     constants = {(index,): values[name] for index, name in enumerate(types) if name in values}
-    aligned = [name for name in types if name in tensors or (name == "features" and features % 16 == 0)]
+    aligned = [
+        name for name in types if name in tensors or (name == "features" and features % 16 == 0)
+    ]
     hints = {(list(types).index(name),): [["tt.divisibility", 16]] for name in aligned}
     source = ASTSource(fn=kernel, signature=types, constexprs=constants, attrs=hints)
     warps = min(32, together * block // triton_rows.ELEMENTS_A_WARP)
@@ -32,7 +37,13 @@ def main() -> None:
     """Compile both kernels for the widths and types that matter; raises where one does not compile."""
     gradient = {"detach_mean": False, "detach_variance": False, "needs_x": True}
     multiple = {"k": 0.0, "detach_mean": True, "detach_variance": True, "needs_x": False}
-    for dtype, features in (("bf16", 512), ("bf16", 4096), ("bf16", 16384), ("fp16", 1), ("fp32", 1000)):
+    for dtype, features in (
+        ("bf16", 512),
+        ("bf16", 4096),
+        ("bf16", 16384),
+        ("fp16", 1),
+        ("fp32", 1000),
+    ):
         for kernel, settings in ((triton_rows._forward, {}), (triton_rows._backward, gradient)):
             ptx = code(kernel, dtype=dtype, features=features, **settings)
             # Sixteen bytes per load, which the full speed of the memory needs.

@@ -14,7 +14,9 @@ from adanorm.norms.registry import has_setting
 @pytest.mark.parametrize("numerics", ["paper", "released"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NORMS)
-def test_every_norm_keeps_the_contract(name: str, check: Callable[[MakeNorm], None], numerics: str) -> None:
+def test_every_norm_keeps_the_contract(
+    name: str, check: Callable[[MakeNorm], None], numerics: str
+) -> None:
     if numerics == "paper" or has_setting(NORMS[name], "numerics"):
         check(norm_factory(NormChoice(name, numerics=numerics)))
 
@@ -62,7 +64,11 @@ def test_running_statistics_do_not_fail_the_check_of_shapes() -> None:
         (contract.runs_under_autocast, Broken, lambda x: x + x.detach() / 0),
         (contract.rows_are_independent, Broken, lambda x: x - x.mean(0, keepdim=True)),
         (contract.constant_rows_are_finite, Broken, lambda x: x / x.std(-1, keepdim=True)),
-        (contract.constant_rows_are_finite, Broken, lambda x: x / x.square().sum(-1, keepdim=True).sqrt()),
+        (
+            contract.constant_rows_are_finite,
+            Broken,
+            lambda x: x / x.square().sum(-1, keepdim=True).sqrt(),
+        ),
         (contract.keeps_shape, Broken, lambda x: x.squeeze(0)),
         (contract.keeps_dtype, Broken, lambda x: x.double()),
         (contract.keeps_dtype, Broken, lambda x: x + 0.01 if x.dtype == torch.float32 else x),

@@ -56,7 +56,9 @@ TRANSFORMS: dict[str, Callable[[Norm], Tensor]] = {
     )(X),
     "func.vmap": lambda norm: torch.func.vmap(norm)(BATCH),
     "func.vmap over columns": lambda norm: torch.func.vmap(norm, in_dims=-1)(BATCH),
-    "func.vmap of func.grad": lambda norm: torch.func.vmap(partial(gradient, norm))(BATCH, BATCH.sin()),
+    "func.vmap of func.grad": lambda norm: torch.func.vmap(partial(gradient, norm))(
+        BATCH, BATCH.sin()
+    ),
     "func.functionalize": lambda norm: torch.func.functionalize(norm)(X),
 }
 
@@ -93,7 +95,9 @@ def test_a_gradient_penalty_behind_the_kernels_is_that_of_the_definition(member:
 
 
 @pytest.mark.parametrize("numerics", ["paper", "released"])
-def test_second_derivatives_of_the_definition_without_stops_are_finite_differences(numerics: Any) -> None:
+def test_second_derivatives_of_the_definition_without_stops_are_finite_differences(
+    numerics: Any,
+) -> None:
     norm = partial(definition, member=Member(numerics=numerics))
     assert torch.autograd.gradgradcheck(norm, (X.double().requires_grad_(),))
 
@@ -130,9 +134,13 @@ def test_the_closed_form_compiles_without_a_graph_break(member: Member) -> None:
     torch.testing.assert_close(inside(X), gradient(norm), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # the width is checked once, by the trace
+@pytest.mark.filterwarnings(
+    "ignore::torch.jit.TracerWarning"
+)  # the width is checked once, by the trace
 @pytest.mark.parametrize("name", NORMS)
-def test_export_and_trace_give_graphs_of_torchs_operations_that_can_be_saved_and_loaded(name: str) -> None:
+def test_export_and_trace_give_graphs_of_torchs_operations_that_can_be_saved_and_loaded(
+    name: str,
+) -> None:
     norm, x = norm_of(name).eval(), inputs(2, 3, 16)
     exported = torch.export.export(norm, (x,))
     targets = [node.target for node in exported.graph.nodes if node.op == "call_function"]
@@ -162,7 +170,9 @@ class SideBySide(nn.Module):
 @pytest.mark.needs("onnx", "onnxscript")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "legacy"])
-def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(dynamo: bool, tmp_path: Path) -> None:
+def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(
+    dynamo: bool, tmp_path: Path
+) -> None:
     """The legacy exporter has no operation for torch's RMSNorm."""
     from onnx.reference import ReferenceEvaluator
 
@@ -191,7 +201,9 @@ def mesh(tmp_path: Path) -> Iterator[DeviceMesh]:
 
 @pytest.mark.parametrize("layout", [Replicate(), Shard(0), Shard(1), Shard(2)], ids=str)
 @pytest.mark.parametrize("name", [name for name in NORMS if name not in NO_DTENSOR])
-def test_a_dtensor_stays_one_under_sequence_parallelism(name: str, layout: Any, mesh: DeviceMesh) -> None:
+def test_a_dtensor_stays_one_under_sequence_parallelism(
+    name: str, layout: Any, mesh: DeviceMesh
+) -> None:
     norm, x, weights = norm_of(name), inputs(2, 3, 16), inputs(2, 3, 16).cos()
     exact = value_and_gradients(copy.deepcopy(norm), x, weights)
     spread = [distribute_tensor(part, mesh, [layout]) for part in (x, weights)]
@@ -211,7 +223,9 @@ def value_and_gradients(norm: nn.Module, x: Tensor, weights: Tensor) -> list[Ten
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 @pytest.mark.parametrize("name", NORMS)
-def test_each_example_of_a_nested_tensor_is_a_batch_of_its_own(name: str, layout: torch.layout) -> None:
+def test_each_example_of_a_nested_tensor_is_a_batch_of_its_own(
+    name: str, layout: torch.layout
+) -> None:
     norm, examples = norm_of(name).eval(), [inputs(2, 16), inputs(5, 16)]
     z = norm(torch.nested.nested_tensor(examples, layout=layout))
     assert z.layout == layout
@@ -221,7 +235,9 @@ def test_each_example_of_a_nested_tensor_is_a_batch_of_its_own(name: str, layout
 
 @pytest.mark.parametrize("backend", ["auto", "eager", "fused"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_fake_and_meta_tensors_have_a_shape_forward_and_backward(backend: Any, dtype: torch.dtype) -> None:
+def test_fake_and_meta_tensors_have_a_shape_forward_and_backward(
+    backend: Any, dtype: torch.dtype
+) -> None:
     with FakeTensorMode() as mode:
         fake = torch.empty(2, 3, 6, dtype=dtype)
     outside = mode.from_tensor(torch.empty(2, 3, 6, dtype=dtype))
@@ -230,7 +246,12 @@ def test_fake_and_meta_tensors_have_a_shape_forward_and_backward(backend: Any, d
         z = AdaNorm(6, backend=backend)(x)
         (dx,) = torch.autograd.grad(z.sum(), x)
         for part in (z, dx):
-            assert (type(part), part.device, part.dtype, part.shape) == (type(x), x.device, dtype, x.shape)
+            assert (type(part), part.device, part.dtype, part.shape) == (
+                type(x),
+                x.device,
+                dtype,
+                x.shape,
+            )
 
 
 class Named(Tensor):
@@ -244,7 +265,8 @@ def test_a_subclass_of_tensor_takes_the_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [*(partial(norm_of, name) for name in NORMS), partial(LayerNorm, 16, zero_centered=True)]
+    "make",
+    [*(partial(norm_of, name) for name in NORMS), partial(LayerNorm, 16, zero_centered=True)],
 )
 def test_torchs_encoder_layer_does_not_skip_a_norm_in_evaluation(make: Callable[[], Any]) -> None:
     """Without gradients its fast path would compute LayerNorm by the weights of whatever norm it has."""
@@ -260,7 +282,12 @@ def test_torchs_encoder_layer_does_not_skip_a_norm_in_evaluation(make: Callable[
 def test_in_a_graph_of_fx_a_norm_is_one_node(name: str) -> None:
     model = nn.Sequential(nn.Linear(16, 16), norm_of(name)).eval()
     traced = torch.fx.symbolic_trace(model)
-    assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
+    assert [node.op for node in traced.graph.nodes] == [
+        "placeholder",
+        "call_module",
+        "call_module",
+        "output",
+    ]
     x = inputs(2, 3, 16)
     assert torch.equal(traced(x), model(x))
 

@@ -11,12 +11,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.norms import AdaNorm, LayerNorm, LayerNormSimple, NormChoice, TopK, norm_factory, rowwise
+from adanorm.norms import (
+    AdaNorm,
+    LayerNorm,
+    LayerNormSimple,
+    NormChoice,
+    TopK,
+    norm_factory,
+    rowwise,
+)
 from adanorm.norms.over_rows import GroupNorm, InstanceNorm
 from tests.norms.cases import assert_same
 
 BY_GRADIENT = ("grad-only", "grad-mean", "grad-variance", "grad-scale")
-FAMILY = ("layernorm-simple", "detachnorm", "detach-mean", "detach-var", "gradnorm", *BY_GRADIENT, "adanorm")
+FAMILY = (
+    "layernorm-simple",
+    "detachnorm",
+    "detach-mean",
+    "detach-var",
+    "gradnorm",
+    *BY_GRADIENT,
+    "adanorm",
+)
 MEAN_STOPPED = ("detachnorm", "detach-mean", "grad-variance", "grad-scale")
 VARIANCE_STOPPED = ("detachnorm", "detach-var", "grad-mean", "grad-scale")
 
@@ -43,7 +59,9 @@ def formula(name: str, numerics: str, at: Tensor, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("numerics", ["paper", "released"])
 @pytest.mark.parametrize("name", FAMILY)
 @pytest.mark.parametrize("shape", [(2,), (7,), (64,), (3, 4)])
-def test_forward_and_gradient_follow_the_definition(name: str, numerics: str, shape: tuple[int, ...]) -> None:
+def test_forward_and_gradient_follow_the_definition(
+    name: str, numerics: str, shape: tuple[int, ...]
+) -> None:
     """Rows lie along the last axis, or along several last axes."""
     x = 3 * torch.randn(5, math.prod(shape), dtype=torch.float64) + 2
     params = {"k": 0.2, "C": 1.5} if name == "adanorm" else {}
@@ -80,7 +98,9 @@ def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
     assert TopK(128).k == 1
     assert TopK(512).k == 2
     assert_same(
-        TopK(4).double(), nn.LayerNorm(4).double(), torch.tensor([[2.0, 2, 0, 0], [1, 0, 0, 0]]).double()
+        TopK(4).double(),
+        nn.LayerNorm(4).double(),
+        torch.tensor([[2.0, 2, 0, 0], [1, 0, 0, 0]]).double(),
     )
 
 
@@ -105,7 +125,9 @@ B, T, H = 3, 5, 12
 
 
 def rows(*shape: int) -> Tensor:
-    return 2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    return (
+        2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+    )
 
 
 X = rows(B, T, H)
@@ -117,7 +139,9 @@ def learned(norm: nn.Module) -> Any:
     norm = norm.double()
     with torch.no_grad():
         for parameter in norm.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
+            parameter.add_(
+                0.3 * torch.randn(parameter.shape, generator=random, dtype=torch.float64)
+            )
     return norm
 
 
@@ -179,8 +203,14 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
         for gain in (True, False)
         for bias in (True, False)
     ),
-    *((LayerNorm(H, numerics="released", zero_centered=z), released_layernorm) for z in (True, False)),
-    (AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager"), adanorm_whose_factor_has_a_gradient),
+    *(
+        (LayerNorm(H, numerics="released", zero_centered=z), released_layernorm)
+        for z in (True, False)
+    ),
+    (
+        AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager"),
+        adanorm_whose_factor_has_a_gradient,
+    ),
     (rowwise.RmsNorm(H, eps=1e-2), lambda n, x: F.rms_norm(x, [H], n.weight, 1e-2)),
     (rowwise.RmsNorm(H, eps=0.5, eps_at="outside"), lambda n, x: n.weight * x / (rms(x, 0) + 0.5)),
     (rowwise.PartialRmsNorm(H, p=0.0625, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 1)),
@@ -189,7 +219,10 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
     (rowwise.PartialRmsNorm(H, p=1, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2)),
     (rowwise.SimpleRmsNorm(H, eps=1e-2), lambda _, x: x / rms(x, 1e-2)),
     (rowwise.SimpleRmsNorm(H, size="length"), lambda _, x: x / rms(x, 0) / H**0.5),
-    (rowwise.PreAffineRmsNorm(H, eps=1e-2), lambda n, x: n.weight * n.scale * x / rms(n.scale * x, 1e-2)),
+    (
+        rowwise.PreAffineRmsNorm(H, eps=1e-2),
+        lambda n, x: n.weight * n.scale * x / rms(n.scale * x, 1e-2),
+    ),
     (rowwise.ScaleNorm(H), lambda n, x: n.gain * x / rms(x, 0) / H**0.5),
     (rowwise.ScaleNorm(H, eps=100.0), lambda n, x: n.gain * x / 100),  # longer than any row
     (rowwise.SeeDNorm(H, eps=1e-2), seednorm),
@@ -226,7 +259,9 @@ def test_the_gradient_at_zero_is_one_over_an_eps_outside_the_root() -> None:
 
 def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
     x = rows(B, 2, 3, 4)
-    y = (x - x.mean((1, 2, 3), keepdim=True)) / (x.var((1, 2, 3), correction=0, keepdim=True) + 1e-3).sqrt()
+    y = (x - x.mean((1, 2, 3), keepdim=True)) / (
+        x.var((1, 2, 3), correction=0, keepdim=True) + 1e-3
+    ).sqrt()
     torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3).double()(x), y)
     y = (x - x.mean((1, 2, 3), keepdim=True)) / (x.std((1, 2, 3), keepdim=True) + 1e-3)
     torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3, numerics="released").double()(x), y)
@@ -289,7 +324,9 @@ def test_a_gate_follows_torchs_seed_and_uses_up_none_of_its_random_numbers() -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype: torch.dtype) -> None:
+def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(
+    dtype: torch.dtype,
+) -> None:
     for cls, name in ((rowwise.RmsNorm, "rms_norm"), (LayerNorm, "layer_norm")):
         norm: Any = cls(H, zero_centered=True)
         plain: Any = cls(H)
@@ -337,10 +374,18 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(dtype
         ("seednorm", {"alpha": 0}, "alpha=0: must be above 0 and finite"),
         ("gatednorm", {"rank": 0}, "rank=0: must be a whole number above 0"),
         ("gatednorm", {"scale": 0}, "scale=0: must be above 0"),
-        ("pointwise", {"function": "relu"}, "function='relu': choose tanh, erf, arctan, isru or expsign"),
+        (
+            "pointwise",
+            {"function": "relu"},
+            "function='relu': choose tanh, erf, arctan, isru or expsign",
+        ),
         ("simple-rmsnorm", {"size": "l1"}, "size='l1': choose rms or length"),
         ("rmsnorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),
-        ("layernorm", {"zero_centered": True, "gain": False}, "zero_centered=True: needs gain=true"),
+        (
+            "layernorm",
+            {"zero_centered": True, "gain": False},
+            "zero_centered=True: needs gain=true",
+        ),
     ],
 )
 def test_mistakes_name_the_setting(name: str, params: dict[str, Any], message: str) -> None:
@@ -351,7 +396,9 @@ def test_mistakes_name_the_setting(name: str, params: dict[str, Any], message: s
 def test_mistakes_that_a_site_or_a_tensor_shows_are_named() -> None:
     with pytest.raises(ValueError, match="backend='fast': choose auto, eager or fused"):
         norm_factory(NormChoice("adanorm", backend="fast"))
-    with pytest.raises(ValueError, match="groups=8: must be a whole number that divides the 20 features"):
+    with pytest.raises(
+        ValueError, match="groups=8: must be a whole number that divides the 20 features"
+    ):
         norm_factory(NormChoice("groupnorm"))(20, site="norms.0")
     with pytest.raises(ValueError, match="has no positions"):
         InstanceNorm(H)(torch.ones(B, H))

@@ -70,21 +70,41 @@ TRITON = pytest.param(
     marks=[
         pytest.mark.needs("triton"),
         pytest.mark.cuda,
-        pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning"),  # NumPy's, in the interpreter
+        pytest.mark.filterwarnings(
+            "ignore:invalid value:RuntimeWarning"
+        ),  # NumPy's, in the interpreter
     ],
 )
 by_all = pytest.mark.parametrize("kernels", [by_definition, by_numba, TRITON])
 by_kernels = pytest.mark.parametrize("kernels", [by_numba, TRITON])
-SHAPES = [(rows, features) for rows in (0, 1, 9) for features in (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)]
-# A program of Triton computes rows of 2,048 elements together, or one wide row; the interpreter takes ten
-# milliseconds per program. The shapes make full programs, full and partial ones, and partial ones.
-FEWER = [(0, 64), (1, 1), (9, 2), (1, 63), (32, 64), (9, 127), (5, 512), (3, 1000), (2, 4096), (2, 10_007)]
+SHAPES = [
+    (rows, features)
+    for rows in (0, 1, 9)
+    for features in (1, 2, 63, 64, 127, 512, 1000, 4096, 10_007)
+]
+# A program of Triton computes rows of 2,048 elements together, or one wide row; the interpreter
+# takes ten milliseconds per program. The shapes make full programs, full and partial ones, and
+# partial ones.
+FEWER = [
+    (0, 64),
+    (1, 1),
+    (9, 2),
+    (1, 63),
+    (32, 64),
+    (9, 127),
+    (5, 512),
+    (3, 1000),
+    (2, 4096),
+    (2, 10_007),
+]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @of_the_family
 @by_all
-def test_kernels_compute_the_definition(kernels: Kernels, member: Member, dtype: torch.dtype) -> None:
+def test_kernels_compute_the_definition(
+    kernels: Kernels, member: Member, dtype: torch.dtype
+) -> None:
     for rows, features in FEWER if kernels is by_triton else SHAPES:
         if member.numerics == "paper" or features > 1:
             x = inputs(rows, features, dtype=dtype)
@@ -121,7 +141,9 @@ def test_layout_and_leading_axes_do_not_matter(kernels: Kernels) -> None:
 def test_infinity_and_nan_spread_as_in_layernorm(kernels: Kernels, value: float) -> None:
     x, dz = inputs(4, 64), inputs(4, 64)
     x[1, 5], dz[2, 7] = value, value
-    theirs = value_and_gradient(partial(torch.nn.functional.layer_norm, normalized_shape=[64]), x, dz)
+    theirs = value_and_gradient(
+        partial(torch.nn.functional.layer_norm, normalized_shape=[64]), x, dz
+    )
     for a, b in zip(kernels(x, Member(), dz), theirs, strict=True):
         assert torch.equal(a.isfinite(), b.isfinite())
         torch.testing.assert_close(a[[0, 3]], b[[0, 3]])
@@ -139,7 +161,9 @@ def test_transposed_rows_are_computed_where_they_lie(member: Member) -> None:
 
 @of_the_family
 @by_all
-def test_a_row_whose_variance_overflows_becomes_nan_and_not_zero(kernels: Kernels, member: Member) -> None:
+def test_a_row_whose_variance_overflows_becomes_nan_and_not_zero(
+    kernels: Kernels, member: Member
+) -> None:
     """The same holds for torch's LayerNorm."""
     x = inputs(3, 8)
     x[1] = 1e25 * torch.tensor([1.0, -1.0]).repeat(4)
@@ -174,7 +198,9 @@ def test_a_forked_child_computes_with_the_threads_that_it_has() -> None:
     child = os.fork()
     if child == 0:
         signal.alarm(20)  # it ends, whatever it waits for
-        os._exit(0 if (fused(ADANORM)(x).numpy() == expected.numpy()).all() else 1)  # NumPy has no threads
+        os._exit(
+            0 if (fused(ADANORM)(x).numpy() == expected.numpy()).all() else 1
+        )  # NumPy has no threads
     assert os.waitpid(child, 0) == (child, 0)
 
 
@@ -212,7 +238,9 @@ def test_compiled_code_lies_in_a_private_temporary_folder_if_no_other_can_be_wri
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @of_the_family
-def test_autograd_saves_no_more_than_x_and_one_number_per_row(member: Member, dtype: torch.dtype) -> None:
+def test_autograd_saves_no_more_than_x_and_one_number_per_row(
+    member: Member, dtype: torch.dtype
+) -> None:
     saved: list[Tensor] = []
 
     def save(tensor: Tensor) -> Tensor:
@@ -253,10 +281,15 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
     with pytest.raises(ValueError, match=r"fused: no kernels for mps; choose auto or eager"):
         backends.describe(norm, "fused", "mps")
     for backend in get_args(backends.Backend):
-        assert backends.describe(LayerNorm(8), backend, "cpu") == "eager: LayerNorm has no kernels of ours"
+        assert (
+            backends.describe(LayerNorm(8), backend, "cpu")
+            == "eager: LayerNorm has no kernels of ours"
+        )
 
 
-def test_a_kernels_compiler_may_come_from_a_package_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernels_compiler_may_come_from_a_package_of_another_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(backends.MISSING, "cuda", None)
     monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.5.1+rocm"))
     assert backends.describe(AdaNorm(8), "auto", "cuda") == "fused: triton 3.5.1+rocm"
@@ -311,7 +344,10 @@ def test_without_compilers_auto_is_eager_and_models_work_without_warnings() -> N
     program = [sys.executable, "-W", "error:::adanorm", "-c", NO_COMPILERS]
     done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == ["eager: numba is not installed", "eager: triton is not installed"]
+    assert done.stdout.splitlines() == [
+        "eager: numba is not installed",
+        "eager: triton is not installed",
+    ]
 
 
 def test_freshly_compiled_code_gives_the_same_bits_as_cached_code(tmp_path: Path) -> None:
@@ -330,7 +366,9 @@ def test_freshly_compiled_code_gives_the_same_bits_as_cached_code(tmp_path: Path
 def test_tritons_kernels_compile_without_a_gpu(tmp_path: Path) -> None:
     """The interpreter accepts code that the compiler refuses."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    done = commands.run("tests.norms.compiled_for_hopper", environment=environment, imported="libraries")
+    done = commands.run(
+        "tests.norms.compiled_for_hopper", environment=environment, imported="libraries"
+    )
     assert done.returncode == 0, done.stderr
 
 

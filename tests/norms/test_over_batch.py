@@ -22,7 +22,9 @@ T, H = 4, 7
 
 def batches(count: int, *shape: int) -> list[Tensor]:
     random = torch.Generator().manual_seed(0)
-    return [2 * torch.randn(*shape, generator=random, dtype=torch.float64) + 1 for _ in range(count)]
+    return [
+        2 * torch.randn(*shape, generator=random, dtype=torch.float64) + 1 for _ in range(count)
+    ]
 
 
 def moved(norm: nn.Module) -> nn.Module:
@@ -47,7 +49,9 @@ def test_batchnorm_is_torchs_over_50_steps() -> None:
         for a, b in zip(*results, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
         for name in ("running_mean", "running_var"):
-            torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(
+                getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9
+            )
     (x,) = batches(1, 1, H)
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), rtol=1e-9, atol=1e-9)
 
@@ -65,7 +69,9 @@ def test_batchnorm_leaves_padding_out_of_its_statistics() -> None:
     result, expected = ours(x, rows)[rows], theirs(x[rows])
     torch.testing.assert_close(result, expected)
     torch.testing.assert_close(ours.running_var, theirs.running_var)
-    gradients = [torch.autograd.grad(z.pow(3).sum(), x, retain_graph=True)[0] for z in (result, expected)]
+    gradients = [
+        torch.autograd.grad(z.pow(3).sum(), x, retain_graph=True)[0] for z in (result, expected)
+    ]
     torch.testing.assert_close(*gradients)
     two = torch.tensor([[1, 1, 0, 0, 0], [0] * 5, [0] * 5], dtype=torch.bool)
     torch.testing.assert_close(ours(x, two)[two], theirs(x[two]))  # the fewest that have statistics
@@ -84,7 +90,9 @@ def test_momentum_and_the_estimate_of_the_variance_follow_their_settings(
 
 
 @pytest.mark.parametrize("padding", [0, 4])
-def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them(padding: int) -> None:
+def test_a_batch_of_one_row_is_normalized_by_the_running_values_and_leaves_them(
+    padding: int,
+) -> None:
     norm = BatchNorm(H).double()
     for x in batches(3, 9, H):
         norm(x)
@@ -128,11 +136,15 @@ def share_of_synchronized_norms(rank: int, world: int, port: int, folder: Path) 
 
 
 @pytest.mark.parametrize("world", [2, 4])
-def test_synchronized_processes_compute_as_one_batch_over_20_steps(world: int, tmp_path: Path) -> None:
+def test_synchronized_processes_compute_as_one_batch_over_20_steps(
+    world: int, tmp_path: Path
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = str(world), str(free.getsockname()[1]), str(tmp_path)
-    processes = [commands.start("tests.norms.test_over_batch", str(rank), *address) for rank in range(world)]
+    processes = [
+        commands.start("tests.norms.test_over_batch", str(rank), *address) for rank in range(world)
+    ]
     assert [process.wait(200) for process in processes] == [0] * world
     shares = [torch.load(tmp_path / f"{rank}.pt") for rank in range(world)]
     for name, make in SHARED.items():
@@ -147,7 +159,9 @@ def test_synchronized_processes_compute_as_one_batch_over_20_steps(world: int, t
     "cls", [NoisyBatchNorm, as_norm(type("Plain", (nn.Identity,), {"depends_on_batch": True}))]
 )
 def test_a_norm_over_the_batch_that_several_processes_would_change_is_refused(cls: Any) -> None:
-    with pytest.raises(ValueError, match=f"^1: {cls.__name__} is over the batch, .* train in one process$"):
+    with pytest.raises(
+        ValueError, match=f"^1: {cls.__name__} is over the batch, .* train in one process$"
+    ):
         synchronize(nn.Sequential(nn.Linear(2, H), cls(H)))
 
 
@@ -199,7 +213,9 @@ def test_batchnorm_over_examples_is_refused_at_sites_without_positions() -> None
     with pytest.raises(ValueError, match="over='features': choose rows or examples"):
         by_position(over="features")
     for positions in (0, 2.5):
-        with pytest.raises(ValueError, match=f"positions={positions}: must be a whole number above 0"):
+        with pytest.raises(
+            ValueError, match=f"positions={positions}: must be a whole number above 0"
+        ):
             by_position(positions=positions)
     assert compatible_norm(compose_experiment(["task=rt", *over_examples]))
 
@@ -237,7 +253,9 @@ def test_powernorm_in_warmup_is_the_quadratic_mean_with_its_gradient(counted: in
         torch.testing.assert_close(z, expected)
     torch.testing.assert_close(norm.running_square, 0.81 + 0.19 * square.detach())
     torch.testing.assert_close(norm(x, rows), x / (0.81 + 0.19 * square + 1e-5).sqrt())
-    gradients = [torch.autograd.grad(y.pow(3).sum(), x, retain_graph=True)[0] for y in (z, expected)]
+    gradients = [
+        torch.autograd.grad(y.pow(3).sum(), x, retain_graph=True)[0] for y in (z, expected)
+    ]
     torch.testing.assert_close(*gradients)
 
 
@@ -264,7 +282,9 @@ def test_powernorm_after_warmup_follows_algorithm_2(B: int, padding: int) -> Non
         square = 0.8 * square + 0.2 * x.square().mean(0)
     torch.testing.assert_close(norm.eval()(x), gain * x / (square + 0.01).sqrt() + bias)
     norm.train()(x[:0])
-    torch.testing.assert_close(norm.running_square, square)  # not moved by evaluation or without rows
+    torch.testing.assert_close(
+        norm.running_square, square
+    )  # not moved by evaluation or without rows
 
 
 if __name__ == "__main__":  # one of the processes that share batches

@@ -87,7 +87,9 @@ def test_released_numerics_of_a_norm_without_them_are_refused(name: str) -> None
         norm_factory(NormChoice(name, numerics="released"))(8, site="a")
         return
     outside = None if name in NORMS else compose_experiment(["norm=doubled"]).norm.choice.outside
-    with pytest.raises(ValueError, match=r"has no choice of numerics, so leave it paper; .* are layernorm, "):
+    with pytest.raises(
+        ValueError, match=r"has no choice of numerics, so leave it paper; .* are layernorm, "
+    ):
         norm_factory(NormChoice(name, numerics="released", outside=outside))
 
 
@@ -113,8 +115,16 @@ def test_a_plain_module_is_a_norm_with_what_it_declares_and_the_defaults() -> No
     norm = norm_factory(NormChoice("plain", {"scale": 3.0}, outside=Plain))(4, site="a")
     assert isinstance(norm, Plain)
     assert isinstance(norm, Norm)
-    assert (norm.depends_on_batch, norm.depends_on_positions, norm.needs_positions) == (True, False, False)
-    assert (norm.row_function, norm.lives_in_layer, norm.reference(torch.ones(4))) == (None, False, None)
+    assert (norm.depends_on_batch, norm.depends_on_positions, norm.needs_positions) == (
+        True,
+        False,
+        False,
+    )
+    assert (norm.row_function, norm.lives_in_layer, norm.reference(torch.ones(4))) == (
+        None,
+        False,
+        None,
+    )
     assert [*norm.state_dict()] == ["weight"]
     x = torch.tensor([[1.0], [3.0]]).expand(2, 4)
     assert torch.equal(norm(x), torch.tensor([[-3.0], [3.0]]).expand(2, 4))

@@ -40,7 +40,9 @@ def changed(name: str, forward: Callable[[Any, Tensor], Tensor]) -> type[FamilyR
 
 less = changed("LessRMSNorm", lambda norm, x: 0.9 * FamilyRMSNorm.forward(norm, x))
 # The first learns its gain less one; the second is called a norm and is none.
-gemma = changed("GemmaRMSNormFast", lambda n, x: FamilyRMSNorm.forward(n, x) / n.weight * (1 + n.weight))
+gemma = changed(
+    "GemmaRMSNormFast", lambda n, x: FamilyRMSNorm.forward(n, x) / n.weight * (1 + n.weight)
+)
 shifting = changed("ShiftingLayerNorm", lambda norm, x: x + norm.weight)
 
 
@@ -85,7 +87,9 @@ def images() -> Tensor:
 def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None:
     model, by_hand = vision_transformer().eval(), vision_transformer(AdaNorm).eval()
     with torch.no_grad():
-        by_hand.heads.head.weight.normal_(generator=torch.Generator().manual_seed(2))  # it starts at 0
+        by_hand.heads.head.weight.normal_(
+            generator=torch.Generator().manual_seed(2)
+        )  # it starts at 0
         model.heads.head.weight.copy_(by_hand.heads.head.weight)
     report = adanorm.swap(model, "adanorm")
     names = [f"encoder.layers.encoder_layer_{i}.ln_{j}" for i in (0, 1) for j in (1, 2)]
@@ -98,7 +102,10 @@ def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None
 def test_globs_choose_sites_and_the_rest_stays() -> None:
     model = vision_transformer()
     report = adanorm.swap(model, "rmsnorm", where=["encoder.layers.*.ln_1", "encoder.ln"])
-    assert report.sites == (*(f"encoder.layers.encoder_layer_{i}.ln_1" for i in (0, 1)), "encoder.ln")
+    assert report.sites == (
+        *(f"encoder.layers.encoder_layer_{i}.ln_1" for i in (0, 1)),
+        "encoder.ln",
+    )
     assert type(model.encoder.ln) is RmsNorm
     assert type(model.encoder.layers[0].ln_2) is nn.LayerNorm
 
@@ -114,7 +121,9 @@ def test_globs_choose_sites_and_the_rest_stays() -> None:
         ([BareLayerNorm()], "*", "^0: BareLayerNorm is over unknown axes, not the last alone$"),
     ],
 )
-def test_a_swap_that_finds_no_norm_says_why(parts: list[nn.Module], where: Any, message: str) -> None:
+def test_a_swap_that_finds_no_norm_says_why(
+    parts: list[nn.Module], where: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         adanorm.swap(nn.Sequential(*parts), "rmsnorm", where=where)
     with pytest.raises(ValueError, match="the model itself is a norm"):
@@ -127,14 +136,24 @@ def test_a_swap_that_finds_no_norm_says_why(parts: list[nn.Module], where: Any, 
         ("adanrom", {}, "unknown norm 'adanrom': choose from none, layernorm"),
         ("adanorm", {"q": 1}, r"norm.params.q: adanorm has no such parameter; it takes k, C"),
         ("weightnorm", {}, "norm weightnorm: it works through the layer before it"),
-        ("groupnorm", {"groups": 3}, "groups=3: must be a whole number that divides the 4 features"),
-        ("rmsnorm", {"numerics": "released"}, "norm.numerics=released: rmsnorm has no choice of numerics"),
+        (
+            "groupnorm",
+            {"groups": 3},
+            "groups=3: must be a whole number that divides the 4 features",
+        ),
+        (
+            "rmsnorm",
+            {"numerics": "released"},
+            "norm.numerics=released: rmsnorm has no choice of numerics",
+        ),
         (partial(AdaNorm, 4), {}, "give settings by name"),
         (torch.softmax, {}, r"a class of torch\.nn\.Module"),
         (partial(torch.softmax, dim=0), {}, r"a class of torch\.nn\.Module"),
     ],
 )
-def test_a_mistake_is_one_line_and_changes_nothing(norm: Any, params: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_one_line_and_changes_nothing(
+    norm: Any, params: dict[str, Any], message: str
+) -> None:
     model = nn.Sequential(nn.LayerNorm(3), nn.LayerNorm(4))
     with pytest.raises(ValueError, match=message):
         adanorm.swap(model, norm, params=params)
@@ -196,7 +215,9 @@ MOVES: dict[str, Callable[[nn.Module], Any]] = {
 @pytest.mark.parametrize("keep", [False, True])
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("move", MOVES.values(), ids=list(MOVES))
-def test_norms_move_with_the_model(move: Callable[[nn.Module], Any], affine: bool, keep: bool) -> None:
+def test_norms_move_with_the_model(
+    move: Callable[[nn.Module], Any], affine: bool, keep: bool
+) -> None:
     def build() -> nn.Module:
         return nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4, elementwise_affine=affine))
 
@@ -325,7 +346,9 @@ def test_a_norm_is_recognized_by_what_it_computes() -> None:
     assert report.sites == ("rms", "layer", "bf16", "gemma", "shared.0", "shared.1")
     assert set(report.left) == {"channels", "axes", "shift", "less", "gated"}
     assert report.left["gated"] == "GatedRMSNorm also takes gate"
-    assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), "one module stays one"
+    assert model.get_submodule("shared.0") is model.get_submodule("shared.1"), (
+        "one module stays one"
+    )
     assert model["bf16"](torch.randn(2, 8).bfloat16()).dtype == torch.bfloat16
 
 
@@ -334,7 +357,9 @@ def test_a_norm_over_several_axes_becomes_one_of_the_family_over_the_same() -> N
     gain = model.get_parameter("0.weight")
     nn.init.normal_(gain)
     assert adanorm.swap(model, "adanorm", keep=True).sites == ("0",)
-    torch.testing.assert_close(model(x), (AdaNorm(40)(x.flatten(1)).view(x.shape) * gain).flatten(1))
+    torch.testing.assert_close(
+        model(x), (AdaNorm(40)(x.flatten(1)).view(x.shape) * gain).flatten(1)
+    )
     for other in ("none", "layernorm"):
         adanorm.restore(model)
         assert adanorm.swap(model, other).sites == ("0",)
@@ -346,7 +371,9 @@ def test_a_swapped_model_can_be_exported_and_compiled(keep: bool) -> None:
     adanorm.swap(model, "adanorm", keep=keep)
     x = torch.randn(4, 8)
     expected = model(x)
-    torch.testing.assert_close(torch.compile(model, backend="aot_eager", fullgraph=True)(x), expected)
+    torch.testing.assert_close(
+        torch.compile(model, backend="aot_eager", fullgraph=True)(x), expected
+    )
     torch.testing.assert_close(torch.export.export(model, (x,)).module()(x), expected)
 
 
@@ -359,7 +386,10 @@ def test_every_parameter_of_a_swapped_model_gets_a_gradient(keep: bool, tmp_path
     for _ in range(2):  # the second raises where the first has left a gradient out
         trained(torch.randn(3, 8)).pow(3).sum().backward()
     leave_group()
-    assert len([parameter for parameter in model.parameters() if parameter.grad is not None]) == 4 + 3 * keep
+    assert (
+        len([parameter for parameter in model.parameters() if parameter.grad is not None])
+        == 4 + 3 * keep
+    )
 
 
 def test_the_documented_example_prints_what_its_page_says() -> None:

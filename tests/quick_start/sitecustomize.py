@@ -1,8 +1,8 @@
 """With this folder on PYTHONPATH, an interpreter lets a fork run the module if it is one of MODULES.
 
-This serves the processes that a study, torchrun or a script starts; tests/commands.py makes the forks. The
-interpreter stays, since its parent sees it: it forwards signals to the fork, ends the fork when it ends, and
-ends as the fork does.
+This serves the processes that a study, torchrun or a script starts; tests/commands.py makes the
+forks. The interpreter stays, since its parent sees it: it forwards signals to the fork, ends the
+fork when it ends, and ends as the fork does.
 """
 
 import os

@@ -23,7 +23,9 @@ ROWS = [{"valid_accuracy": 70.0, "train_loss": 1.0}, {"train_loss": 0.9}, {"trai
 @pytest.fixture
 def run(smoke: Smoke) -> Experiment:
     """A run on record, written as runs write it: with the checksums of its files and its own."""
-    record_as_run(experiment := smoke("norm=adanorm"), ["0", "1"], rows=ROWS, test={"accuracy": 75.0})
+    record_as_run(
+        experiment := smoke("norm=adanorm"), ["0", "1"], rows=ROWS, test={"accuracy": 75.0}
+    )
     return experiment
 
 
@@ -36,9 +38,13 @@ def complaint(folder: Path) -> str:
     return str(caught[0].message).partition(" is not counted: ")[2] if caught else ""
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz"])
+@pytest.mark.parametrize(
+    "name", ["config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz"]
+)
 @pytest.mark.parametrize("change", ["cut by a byte", "a bit flipped", "emptied", REMOVED])
-def test_a_record_with_a_changed_file_is_not_counted(run: Experiment, name: str, change: str) -> None:
+def test_a_record_with_a_changed_file_is_not_counted(
+    run: Experiment, name: str, change: str
+) -> None:
     path = run.folder() / name
     assert (complaint(run.folder()), reader.is_complete(run.folder())) == ("", True)
     spoil(path, change, Random(0))
@@ -49,9 +55,15 @@ def test_a_record_with_a_changed_file_is_not_counted(run: Experiment, name: str,
 
 @pytest.mark.parametrize(
     ("task", "test"),
-    [("rt", {"accuracy": 0.0}), ("rt", {"accuracy": 100.0}), ("de-en", {"bleu": 100.00000000000004})],
+    [
+        ("rt", {"accuracy": 0.0}),
+        ("rt", {"accuracy": 100.0}),
+        ("de-en", {"bleu": 100.00000000000004}),
+    ],
 )
-def test_the_worst_and_the_best_score_are_counted(smoke: Smoke, task: str, test: dict[str, float]) -> None:
+def test_the_worst_and_the_best_score_are_counted(
+    smoke: Smoke, task: str, test: dict[str, float]
+) -> None:
     """The best that sacrebleu gives is a little above 100."""
     record(run := smoke(f"task={task}", "norm=adanorm"), test=test)
     assert complaint(run.folder()) == ""
@@ -76,7 +88,9 @@ EDITS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("expected", EDITS)
-def test_a_result_that_contradicts_its_folder_is_not_counted(run: Experiment, expected: str) -> None:
+def test_a_result_that_contradicts_its_folder_is_not_counted(
+    run: Experiment, expected: str
+) -> None:
     seal(run.folder(), result_of(run.folder()) | EDITS[expected])
     assert complaint(run.folder()) == expected
 
@@ -101,7 +115,11 @@ def test_a_file_larger_than_any_record_has_is_not_read(run: Experiment, name: st
 def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys: tuple[str, ...]) -> None:
     path = run.folder() / "result.json"
     values = json.loads(path.read_bytes())
-    edited = {**result_of(run.folder()), "test": {"accuracy": 75.5}, **{key: values[key] for key in keys}}
+    edited = {
+        **result_of(run.folder()),
+        "test": {"accuracy": 75.5},
+        **{key: values[key] for key in keys},
+    }
     path.write_text(json.dumps(edited))
     expected = "it has been changed" if "checksum" in keys else "it has no checksum"
     assert complaint(run.folder()) == expected
@@ -117,7 +135,9 @@ def test_a_result_that_was_edited_is_not_counted(run: Experiment, keys: tuple[st
         ([0, 1], "metrics.jsonl ends at update 20, the run at 30"),
     ],
 )
-def test_a_record_lacking_rows_is_not_counted(run: Experiment, rows: list[int | str], expected: str) -> None:
+def test_a_record_lacking_rows_is_not_counted(
+    run: Experiment, rows: list[int | str], expected: str
+) -> None:
     path = run.folder() / "metrics.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("".join(f"{lines[row] if isinstance(row, int) else row}\n" for row in rows))
@@ -143,7 +163,9 @@ def test_a_folder_of_another_run_is_not_counted(run: Experiment) -> None:
         ({"task": 7}, "config.yaml: task, norm or data is not a section"),
     ],
 )
-def test_settings_of_no_run_are_not_counted(run: Experiment, settings: dict[str, Any], expected: str) -> None:
+def test_settings_of_no_run_are_not_counted(
+    run: Experiment, settings: dict[str, Any], expected: str
+) -> None:
     folder = run.folder().rename(run.folder().with_name(f"smoke-seed1-{digest_of(settings)}"))
     (folder / "config.yaml").write_text(json.dumps(settings))
     seal(folder, result_of(folder))
@@ -151,7 +173,9 @@ def test_settings_of_no_run_are_not_counted(run: Experiment, settings: dict[str,
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"no gzip", None])
-def test_unreadable_outputs_are_an_error_that_names_the_file(run: Experiment, content: bytes | None) -> None:
+def test_unreadable_outputs_are_an_error_that_names_the_file(
+    run: Experiment, content: bytes | None
+) -> None:
     path = run.folder() / "predictions.txt.gz"
     path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):

@@ -29,7 +29,9 @@ OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
 Contents = dict[str, bytes]
 
 
-def make_run(runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=adanorm") -> Experiment:
+def make_run(
+    runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=adanorm"
+) -> Experiment:
     run = compose_experiment(["task=rt", norm, "scale=mini", f"seed={seed}", f"runs={runs}"])
     right = OF_32[seed] if right is None else right
     record(run, counted={"accuracy": [[int(n < right)] for n in range(32)]}, seconds=1.0)
@@ -51,7 +53,9 @@ def merge(*arguments: object) -> None:
     dispatch(["merge", *map(str, arguments)])
 
 
-def test_tables_mark_contributed_or_repeated_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_mark_contributed_or_repeated_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     file = write(tmp_path / "file", make_run(there, 1), make_run(there, 2), make_run(there, 3))
     make_run(here, 1, right=22)
@@ -79,13 +83,17 @@ def test_tables_mark_contributed_or_repeated_runs(tmp_path: Path, capsys: pytest
     assert [one.identity["seed"] for one in reader.records(here)] == [1, 2, 3]
 
 
-def test_merging_a_norm_from_outside_imports_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merging_a_norm_from_outside_imports_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "untold.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.chdir(tmp_path / "mine")
     run = make_run(tmp_path / "there", norm="norm.path=untold:Norm")
     (run.folder() / "code").mkdir()
-    (run.folder() / "code" / "untold.py").write_bytes((tmp_path / "mine" / "untold.py").read_bytes())
+    (run.folder() / "code" / "untold.py").write_bytes(
+        (tmp_path / "mine" / "untold.py").read_bytes()
+    )
     file = write(tmp_path / "file", run)
     monkeypatch.chdir(tmp_path)
     merge(file, f"runs={tmp_path / 'here'}")
@@ -120,14 +128,20 @@ def test_a_run_that_was_counted_after_it_was_kept_is_no_contribution(tmp_path: P
     store.beside(file, "test_counts.json").write_text(f"{line}\n")
     stored = reader.record(folder)
     assert "accuracy" in stored.counts
-    with pytest.raises(ValueError, match=r"it has no test_counts\.json: it was made before runs wrote one"):
+    with pytest.raises(
+        ValueError, match=r"it has no test_counts\.json: it was made before runs wrote one"
+    ):
         contribution.check_contributable(stored)
 
 
 def resealed(contents: Contents, **result: Any) -> Contents:
     """Return contents whose result has other values, with checksums that are true."""
     values = {**json.loads(contents["result.json"]), **result}
-    sums = {name: hashlib.sha256(of).hexdigest() for name, of in contents.items() if name in values["files"]}
+    sums = {
+        name: hashlib.sha256(of).hexdigest()
+        for name, of in contents.items()
+        if name in values["files"]
+    }
     values |= {"files": {**sums, **result.get("files", {})}}
     values = {key: value for key, value in values.items() if key != "checksum"}
     return {**contents, "result.json": json.dumps(with_checksum(values)).encode()}
@@ -150,7 +164,8 @@ RUNS: Mapping[str, Callable[[Contents], Contents]] = {
     "an edited score": lambda of: resealed(of, test={"accuracy": 90.0}),
     "a score that is no number": lambda of: resealed(of, test={"accuracy": float("nan")}),
     "an edited score, not counted": lambda of: resealed(
-        {name: content for name, content in of.items() if name != "test_counts.json"}, test={"accuracy": 90.0}
+        {name: content for name, content in of.items() if name != "test_counts.json"},
+        test={"accuracy": 90.0},
     ),
     "an edited validation score": lambda of: resealed(of, valid={"accuracy": 90.0}),
     "another seed": lambda of: resealed(of, seed=2),
@@ -167,13 +182,19 @@ RUNS: Mapping[str, Callable[[Contents], Contents]] = {
     "other settings": replaced("config.yaml", b"lr: 0.001", b"lr: 0.002"),
     "an alias": replaced("config.yaml", b"seed: 1", b"a: &a [1]\nb: *a\nseed: 1"),
     "a bomb of aliases": replaced("config.yaml", b"seed: 1", BOMB.encode() + b"seed: 1"),
-    "a call": replaced("config.yaml", b"seed: 1", b"a: !!python/object/apply:os.system [id]\nseed: 1"),
+    "a call": replaced(
+        "config.yaml", b"seed: 1", b"a: !!python/object/apply:os.system [id]\nseed: 1"
+    ),
     "a tag": replaced("config.yaml", b"seed: 1", b"seed: !!int 1"),
-    "deep settings": replaced("config.yaml", b"seed: 1", b"a: " + b"[" * 9999 + b"]" * 9999 + b"\nseed: 1"),
+    "deep settings": replaced(
+        "config.yaml", b"seed: 1", b"a: " + b"[" * 9999 + b"]" * 9999 + b"\nseed: 1"
+    ),
     "an environment without a device": lambda of: resealed({**of, "environment.json": b"{}"}),
     "what moves a cursor": replaced("environment.json", b"Another", b"\\u001b[2J"),
     "fewer rows": lambda of: resealed({**of, "metrics.jsonl": b""}),
-    "more outputs": lambda of: resealed({**of, "predictions.txt.gz": gzip.compress(b"0\n" * 33, mtime=0)}),
+    "more outputs": lambda of: resealed(
+        {**of, "predictions.txt.gz": gzip.compress(b"0\n" * 33, mtime=0)}
+    ),
     "a file without a checksum": lambda of: {**of, "changes.patch": b""},
     "code": added("code/evil.py"),
     "a path upwards": added("../../evil.py"),
@@ -238,16 +259,25 @@ def test_a_norm_or_task_that_this_checkout_lacks_is_named(
 ) -> None:
     (one,) = records_of(make_run(tmp_path))
     choices_here = {group: [other for other in choices(group) if other != name]}
-    monkeypatch.setattr(contribution, "choices", lambda kind: choices_here.get(kind) or choices(kind))
+    monkeypatch.setattr(
+        contribution, "choices", lambda kind: choices_here.get(kind) or choices(kind)
+    )
     with pytest.raises(ValueError, match=f"^no {group} '{name}' here: its code comes first$"):
         contribution.check_contributable(one)
 
 
-NAMES = {"another's digest": "mini-seed1-00000000", "a path": "../../../evil", "none": "", "long": "x" * 999}
+NAMES = {
+    "another's digest": "mini-seed1-00000000",
+    "a path": "../../../evil",
+    "none": "",
+    "long": "x" * 999,
+}
 
 
 @pytest.mark.parametrize("how", [*RUNS, *FILES, *NAMES])
-def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(tmp_path: Path, how: str) -> None:
+def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(
+    tmp_path: Path, how: str
+) -> None:
     (one,) = records_of(run := make_run(tmp_path / "there"))
     make_run(tmp_path / "here", 2)
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()

@@ -53,7 +53,9 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_the_differen
     assert not dirty()
     committed = environment.origin(described())
     assert committed["commit"] == edited["commit"] == environment.commit()
-    assert len({edited["changes"], more["changes"], committed.get("changes")}) == 3, "told apart if resumed"
+    assert len({edited["changes"], more["changes"], committed.get("changes")}) == 3, (
+        "told apart if resumed"
+    )
     (tmp_path / "changes.patch").write_bytes(patch)
     git("apply", "changes.patch")
     assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"
@@ -91,7 +93,10 @@ def test_a_record_describes_its_machine_and_given_facts(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("built", "named"),
     [
-        ("Intel(R) oneAPI Math Kernel Library Version 2024.2-P BLAS_INFO=mkl, ", {"BLAS": "MKL 2024.2"}),
+        (
+            "Intel(R) oneAPI Math Kernel Library Version 2024.2-P BLAS_INFO=mkl, ",
+            {"BLAS": "MKL 2024.2"},
+        ),
         ("BLAS_INFO=open, Intel(R) MKL-DNN v3.12.0 (Git", {"BLAS": "open", "oneDNN": "3.12.0"}),
         ("GCC 13.3", {}),
     ],
@@ -114,4 +119,6 @@ def test_the_peak_of_memory_is_the_kernels_and_no_less_than_the_present_use() ->
 
 def test_a_gpus_peak_of_memory_is_what_torch_allocated_there() -> None:
     device = torch.device("cuda", 0)
-    assert environment.peak_memory(device) == torch.cuda.max_memory_allocated(device)  # 0 without a GPU
+    assert environment.peak_memory(device) == torch.cuda.max_memory_allocated(
+        device
+    )  # 0 without a GPU

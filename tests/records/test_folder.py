@@ -42,7 +42,9 @@ def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder:
         (folder.path / "kept-3.pt").touch()
         recording.result = DIVERGED
         assert not reader.is_complete(folder.path), "the block has not ended"
-    assert (folder.path / "config.yaml").read_text() == "task:\n  name: rt\nseed: 1\n", "keys in their order"
+    assert (folder.path / "config.yaml").read_text() == "task:\n  name: rt\nseed: 1\n", (
+        "keys in their order"
+    )
     assert json.loads((folder.path / "environment.json").read_text()) == ENVIRONMENT
     assert names(folder) == {"config.yaml", "environment.json", "result.json"}
     assert reader.is_complete(folder.path)
@@ -77,7 +79,9 @@ def test_a_result_of_a_later_version_is_left_as_it_is(folder: RunFolder) -> None
     later.write_text('{"schema": 2, "status": "done"}')
     with (
         pytest.warns(UserWarning, match=r"result.json is not counted: schema 2 is not 1"),
-        pytest.raises(ValueError, match=r"result.json: of schema 2, from a later version .* left as it is"),
+        pytest.raises(
+            ValueError, match=r"result.json: of schema 2, from a later version .* left as it is"
+        ),
         folder.recording(IDENTITY, ENVIRONMENT, {}),
     ):
         pass
@@ -85,7 +89,9 @@ def test_a_result_of_a_later_version_is_left_as_it_is(folder: RunFolder) -> None
     assert later.read_text() == '{"schema": 2, "status": "done"}'
 
 
-def test_code_is_copied_and_links_are_replaced_but_not_followed(folder: RunFolder, tmp_path: Path) -> None:
+def test_code_is_copied_and_links_are_replaced_but_not_followed(
+    folder: RunFolder, tmp_path: Path
+) -> None:
     folder.path.mkdir(parents=True)
     mine = tmp_path / "mine"
     (mine / "own").mkdir(parents=True)
@@ -104,7 +110,9 @@ def test_code_is_copied_and_links_are_replaced_but_not_followed(folder: RunFolde
     assert not any(path.is_symlink() for path in folder.path.rglob("*"))
 
 
-def test_a_locked_folder_is_left_alone_and_a_mere_lock_file_locks_nothing(folder: RunFolder) -> None:
+def test_a_locked_folder_is_left_alone_and_a_mere_lock_file_locks_nothing(
+    folder: RunFolder,
+) -> None:
     assert not is_locked(folder.path), "nothing is there"
     folder.path.mkdir(parents=True)
     (folder.path / "run.lock").touch()
@@ -119,7 +127,9 @@ def test_a_locked_folder_is_left_alone_and_a_mere_lock_file_locks_nothing(folder
     assert names(folder) == set()
 
 
-def test_rows_after_a_checkpoint_are_dropped_and_a_row_without_room_leaves_nothing(folder: RunFolder) -> None:
+def test_rows_after_a_checkpoint_are_dropped_and_a_row_without_room_leaves_nothing(
+    folder: RunFolder,
+) -> None:
     folder.path.mkdir(parents=True)
     folder.write_rows([{"update": 3}], to=folder.test_rows)
     folder.add_row({"update": 4}, to=folder.test_rows)

@@ -21,9 +21,15 @@ def test_a_printed_number_is_known_to_half_a_unit_of_its_last_digit() -> None:
 
 @pytest.mark.parametrize(
     ("task", "norm", "unit"),
-    [("ptb", "adanorm", 1.0), ("enwik8", "layernorm", math.log(2)), ("de-en", "adanorm", math.log(2))],
+    [
+        ("ptb", "adanorm", 1.0),
+        ("enwik8", "layernorm", math.log(2)),
+        ("de-en", "adanorm", math.log(2)),
+    ],
 )
-def test_the_last_losses_of_the_papers_curves_are_in_nats(task: str, norm: str, unit: float) -> None:
+def test_the_last_losses_of_the_papers_curves_are_in_nats(
+    task: str, norm: str, unit: float
+) -> None:
     with (SHIPPED / "results" / "published-curves" / f"{task}.csv").open(encoding="utf-8") as file:
         rows = [{key.lower(): value for key, value in row.items()} for row in csv.DictReader(file)]
     for part in ("train", "valid"):

@@ -20,7 +20,9 @@ FACTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("folder", "kind"), [(RUNS, Result), (ANALYSES, AnalysisResult)])
-def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind: type[Ended]) -> None:
+def test_every_recorded_result_is_written_back_byte_for_byte(
+    folder: Path, kind: type[Ended]
+) -> None:
     records = [*reader.records(folder)]
     if not records:
         pytest.skip(f"no records in {folder}")
@@ -30,7 +32,9 @@ def test_every_recorded_result_is_written_back_byte_for_byte(folder: Path, kind:
         values = json.loads(content)
         checksum, files = values.pop("checksum", None), values.pop("files", {})
         result = kind.model_validate(values)
-        assert (result.sealed(files) if checksum else as_json(result.values())) == content, record.folder
+        assert (result.sealed(files) if checksum else as_json(result.values())) == content, (
+            record.folder
+        )
 
 
 def test_the_keys_of_a_result_say_how_it_ended() -> None:
@@ -45,7 +49,11 @@ def test_the_keys_of_a_result_say_how_it_ended() -> None:
     failed = Result(status="failed", **FACTS, error="RuntimeError: breaks")
     assert [*failed.values()] == [*always, "error"]
     ways = [(result.is_complete, result.reason) for result in (done, diverged, failed)]
-    assert ways == [(True, None), (True, "loss not finite at update 4"), (False, "RuntimeError: breaks")]
+    assert ways == [
+        (True, None),
+        (True, "loss not finite at update 4"),
+        (False, "RuntimeError: breaks"),
+    ]
 
 
 NO_OBJECTS = ('{"schema": 1, "status": "do', "[]", "null", "1", '"x"', "\xff", "[" * 100000)
@@ -57,11 +65,16 @@ NO_OBJECTS = ('{"schema": 1, "status": "do', "[]", "null", "1", '"x"', "\xff", "
         *((content, "it is not a JSON object") for content in NO_OBJECTS),
         ('{"schema": 2, "status": "done"}', "schema 2 is not 1"),
         ('{"status": "done"}', "schema None is not 1"),
-        (json.dumps(with_checksum({"schema": 1, "status": "running"})), "status: input should be 'done', "),
+        (
+            json.dumps(with_checksum({"schema": 1, "status": "running"})),
+            "status: input should be 'done', ",
+        ),
         (json.dumps(with_checksum({"schema": 1, "status": "done"})), "task: field required"),
     ],
 )
-def test_an_unreadable_result_is_not_counted_but_named(tmp_path: Path, content: str, complaint: str) -> None:
+def test_an_unreadable_result_is_not_counted_but_named(
+    tmp_path: Path, content: str, complaint: str
+) -> None:
     assert reader.result(tmp_path) is None, "no file yet"
     (tmp_path / "result.json").write_text(content, "latin-1")
     with pytest.warns(UserWarning, match="result.json is not counted: ") as caught:
@@ -71,10 +84,14 @@ def test_an_unreadable_result_is_not_counted_but_named(tmp_path: Path, content: 
 
 
 def test_the_outcome_has_test_and_validation_score_or_the_reason_why_there_are_none() -> None:
-    rt, de_en = (compose_experiment([f"task={task}", "scale=smoke"]).task for task in ("rt", "de-en"))
+    rt, de_en = (
+        compose_experiment([f"task={task}", "scale=smoke"]).task for task in ("rt", "de-en")
+    )
     done = Result(status="done", **FACTS, valid={"accuracy": 76.5}, test={"accuracy": 75.25})
     assert outcome(rt, done) == "test accuracy 75.25, validation 76.50"
-    by_loss = done.model_copy(update={"valid": {"loss": 4.0, "bleu": 1.0}, "test": {"bleu": 30.5, "loss": 3}})
+    by_loss = done.model_copy(
+        update={"valid": {"loss": 4.0, "bleu": 1.0}, "test": {"bleu": 30.5, "loss": 3}}
+    )
     assert outcome(de_en, by_loss) == "test bleu 30.50, validation loss 4.000"
     ended = Result(status="diverged", **FACTS, diverged="loss not finite at update 4")
     assert outcome(rt, ended) == "diverged: loss not finite at update 4"

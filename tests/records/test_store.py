@@ -19,7 +19,14 @@ from adanorm.files import digest_of, with_checksum, write_whole
 from adanorm.records import reader, store
 from adanorm.records.check import check
 from adanorm.records.keep import keep, kept_record, lay_out
-from tests.reporting.records import files_in, record, record_analysis, record_as_run, result_of, seal
+from tests.reporting.records import (
+    files_in,
+    record,
+    record_analysis,
+    record_as_run,
+    result_of,
+    seal,
+)
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that elsewhere end a line
 
@@ -27,7 +34,9 @@ PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that 
 @pytest.fixture
 def run(tmp_path: Path) -> Experiment:
     """A finished run as runs write it, in a folder of its own."""
-    experiment = compose_experiment(["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"])
+    experiment = compose_experiment(
+        ["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"]
+    )
     outputs = ["0", "ü\u2028 \x85", ""]
     record_as_run(experiment, outputs, {"changes.patch": PATCH}, test={"accuracy": 75.0})
     return experiment
@@ -41,7 +50,9 @@ def kept(run: Experiment, tmp_path: Path) -> Experiment:
 
 
 @pytest.mark.parametrize("root", [RUNS, ANALYSES])
-def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with(root: Path) -> None:
+def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with(
+    root: Path,
+) -> None:
     records = [one for one in reader.records(root) if one.line]
     if not records:
         pytest.skip(f"no store in {root}")
@@ -52,7 +63,9 @@ def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with
         assert not one.has("predictions.txt.gz") or one.outputs()
 
 
-def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, kept: Experiment, tmp_path: Path) -> None:
+def test_a_kept_record_is_laid_out_byte_for_byte(
+    run: Experiment, kept: Experiment, tmp_path: Path
+) -> None:
     name = str(kept.folder())
     folder = lay_out(kept_record(name), tmp_path / "opened")
     assert folder == tmp_path / "opened" / "rt" / "adanorm" / run.folder().name
@@ -65,7 +78,9 @@ def test_a_kept_record_is_laid_out_byte_for_byte(run: Experiment, kept: Experime
         kept_record("rt/adanorm/paper-seed1-00000000")
 
 
-def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, kept: Experiment) -> None:
+def test_readers_take_a_kept_record_as_they_take_its_folder(
+    run: Experiment, kept: Experiment
+) -> None:
     assert not kept.folder().exists()
     assert reader.is_complete(kept.folder())
     assert reader.runs_on_record(kept) == [kept]
@@ -78,7 +93,9 @@ def test_readers_take_a_kept_record_as_they_take_its_folder(run: Experiment, kep
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
-def test_a_folder_or_pipe_as_store_hides_no_record(run: Experiment, make: Callable[[Path], None]) -> None:
+def test_a_folder_or_pipe_as_store_hides_no_record(
+    run: Experiment, make: Callable[[Path], None]
+) -> None:
     make(store.file_of(run.folder().parent))
     assert [one.folder for one in reader.records(run.folder().parents[2])] == [run.folder()]
 
@@ -126,7 +143,9 @@ def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
     assert next(contents) == next(contents)
 
 
-def test_a_last_line_without_line_end_counts_and_survives_the_next(run: Experiment, kept: Experiment) -> None:
+def test_a_last_line_without_line_end_counts_and_survives_the_next(
+    run: Experiment, kept: Experiment
+) -> None:
     other, into = run.model_copy(update={"seed": 2}), kept.folder().parents[2]
     record_as_run(other, ["1"], test={"accuracy": 70.0})
     for file in into.glob("rt/*.jsonl"):
@@ -144,11 +163,15 @@ def test_a_last_line_without_line_end_counts_and_survives_the_next(run: Experime
         {"run": "x", "files": 7}, {"run": "x", "files": [""]}, {"run": "x", "files": {"result.json": 7}},
     ],
 )  # fmt: skip
-def test_a_line_of_other_types_is_named_and_hides_no_other(kept: Experiment, line: dict[str, Any]) -> None:
+def test_a_line_of_other_types_is_named_and_hides_no_other(
+    kept: Experiment, line: dict[str, Any]
+) -> None:
     file = store.file_of(kept.folder().parent)
     file.write_bytes(file.read_bytes() + json.dumps({"files": {}, **line}).encode() + b"\n")
     with pytest.warns(UserWarning, match="line 2 is not counted: it is no record"):
-        assert [one.folder for one in reader.records(file.parents[1]) if one.ended] == [kept.folder()]
+        assert [one.folder for one in reader.records(file.parents[1]) if one.ended] == [
+            kept.folder()
+        ]
 
 
 def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
@@ -171,16 +194,22 @@ def seal_outputs(folder: Path, content: bytes) -> None:
 
 REFUSED: dict[str, Callable[[Path], object]] = {
     "predictions.txt.gz: cannot be read": lambda folder: seal_outputs(folder, b"no gzip"),
-    "not packed as Python's gzip does": lambda folder: seal_outputs(folder, gzip.compress(b"0\n", mtime=1)),
+    "not packed as Python's gzip does": lambda folder: seal_outputs(
+        folder, gzip.compress(b"0\n", mtime=1)
+    ),
     "it failed": lambda folder: seal(folder, {**result_of(folder), "status": "failed"}),
-    "it is a dry run": lambda folder: seal(folder, {**result_of(folder), "dry_run": {"peak_memory": 1}}),
+    "it is a dry run": lambda folder: seal(
+        folder, {**result_of(folder), "dry_run": {"peak_memory": 1}}
+    ),
     "it has not ended, or is no record": lambda folder: (folder / "result.json").unlink(),
     "metrics.jsonl has been changed": lambda folder: (folder / "metrics.jsonl").write_text("{}"),
 }
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_an_unfinished_or_damaged_record_is_not_kept(run: Experiment, tmp_path: Path, reason: str) -> None:
+def test_an_unfinished_or_damaged_record_is_not_kept(
+    run: Experiment, tmp_path: Path, reason: str
+) -> None:
     REFUSED[reason](run.folder())
     with pytest.raises(ValueError, match=reason):
         keep(run.folder(), into=tmp_path / "store")
@@ -194,7 +223,9 @@ def test_an_unfinished_or_damaged_record_is_not_kept(run: Experiment, tmp_path: 
         (lambda line: line[:-9], "line 1 is not counted: it is no record"),
     ],
 )
-def test_changed_lines_do_not_count(kept: Experiment, change: Callable[[bytes], bytes], reason: str) -> None:
+def test_changed_lines_do_not_count(
+    kept: Experiment, change: Callable[[bytes], bytes], reason: str
+) -> None:
     file = store.file_of(kept.folder().parent)
     whole = file.read_bytes()
     file.write_bytes(change(whole.removesuffix(b"\n")) + b"\n")
@@ -211,8 +242,14 @@ def test_changed_lines_do_not_count(kept: Experiment, change: Callable[[bytes], 
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda line: line.update(run=f"mini-seed1-{digest_of({})}"), "predictions.txt.gz is missing"),
-        (lambda line: line["files"].update({"../../../../left.py": "x = 1"}), "would lie elsewhere"),
+        (
+            lambda line: line.update(run=f"mini-seed1-{digest_of({})}"),
+            "predictions.txt.gz is missing",
+        ),
+        (
+            lambda line: line["files"].update({"../../../../left.py": "x = 1"}),
+            "would lie elsewhere",
+        ),
     ],
 )
 def test_a_line_with_another_name_or_with_files_elsewhere_is_not_laid_out(
@@ -221,7 +258,9 @@ def test_a_line_with_another_name_or_with_files_elsewhere_is_not_laid_out(
     file = store.file_of(kept.folder().parent)
     values = json.loads(file.read_text(errors="surrogateescape"))
     edit(values)
-    file.write_text(json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n")
+    file.write_text(
+        json.dumps(with_checksum({k: v for k, v in values.items() if k != "checksum"})) + "\n"
+    )
     (one,) = reader.records(tmp_path / "store")
     with pytest.raises(ValueError, match=reason):
         lay_out(one, tmp_path / "opened")

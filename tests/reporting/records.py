@@ -46,9 +46,10 @@ def record(
 ) -> None:
     """Write the record of a run that is done, unless `result` says otherwise.
 
-    `rows` are its evaluations; the required metrics are added, and the last row is the best. `counted` has
-    the counts of each test example, from which outputs and test scores follow. `tests` are the test scores
-    of every evaluation, by name if there are several, for a run that records them.
+    `rows` are its evaluations; the required metrics are added, and the last row is the best.
+    `counted` has the counts of each test example, from which outputs and test scores follow.
+    `tests` are the test scores of every evaluation, by name if there are several, for a run that
+    records them.
     """
     folder = run.folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,15 +57,33 @@ def record(
         examples = [str(rows) for rows in zip(*counted.values(), strict=True)]
         RunFolder(folder).write_outputs(examples, counted)
         result["test"] = {metric: score_of(metric, np.array(of)) for metric, of in counted.items()}
-    facts: dict[str, Any] = {"schema": 1, "status": "done", "task": run.task.name, "norm": run.norm.name}
-    facts |= {"scale": run.scale, "seed": run.seed, "precision": run.precision, "own_data": run.own_data}
-    facts |= {"norm_sites": [], "layernorm_sites": [], "parameters": 0, "norm_parameters": 0, "data": {}}
+    facts: dict[str, Any] = {
+        "schema": 1,
+        "status": "done",
+        "task": run.task.name,
+        "norm": run.norm.name,
+    }
+    facts |= {
+        "scale": run.scale,
+        "seed": run.seed,
+        "precision": run.precision,
+        "own_data": run.own_data,
+    }
+    facts |= {
+        "norm_sites": [],
+        "layernorm_sites": [],
+        "parameters": 0,
+        "norm_parameters": 0,
+        "data": {},
+    }
     every = run.training.evaluate_every or 10
     evaluations: list[dict[str, float]] = [
         {"epoch": n, **row, "update": every * n} for n, row in enumerate(rows, 1)
     ]
     if result.get("status", "done") == "done":
-        last = {key.removeprefix("valid_"): value for key, value in rows[-1].items() if "valid_" in key}
+        last = {
+            key.removeprefix("valid_"): value for key, value in rows[-1].items() if "valid_" in key
+        }
         test = result.get("test") or {run.task.metric: 50.0}
         selection = {run.task.selection_metric: test.get(run.task.selection_metric, 0.5)}
         valid = {**selection, **last, **(result.get("valid") or result.get("test") or {})}
@@ -76,13 +95,19 @@ def record(
     if tests:
         named = [of if isinstance(of, dict) else {run.task.metric: of} for of in tests]
         pairs = zip(evaluations, named, strict=True)
-        scores = [{"update": row["update"], **{f"test_{n}": x for n, x in of.items()}} for row, of in pairs]
+        scores = [
+            {"update": row["update"], **{f"test_{n}": x for n, x in of.items()}}
+            for row, of in pairs
+        ]
         RunFolder(folder).write_rows(scores, to=RunFolder(folder).test_rows)
     _write(folder, run.identity, {**facts, **result})
 
 
 def record_as_run(
-    run: Experiment, outputs: list[str], files: Mapping[str, bytes] = MappingProxyType({}), **facts: Any
+    run: Experiment,
+    outputs: list[str],
+    files: Mapping[str, bytes] = MappingProxyType({}),
+    **facts: Any,
 ) -> None:
     """Write a record as runs write it, with the test set's outputs and perhaps other files."""
     record(run, **facts)
@@ -106,7 +131,9 @@ def score(accuracy: float) -> dict[str, Any]:
     return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
 
 
-def scored(study: str | Study, runs: Path, scores: Mapping[tuple[str, str], Sequence[float]]) -> Table:
+def scored(
+    study: str | Study, runs: Path, scores: Mapping[tuple[str, str], Sequence[float]]
+) -> Table:
     """Return a study's table over records of test scores by row and task, one per seed."""
     study = load_study(study) if isinstance(study, str) else study
     grid = study_grid(study, runs=str(runs))

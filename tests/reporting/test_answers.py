@@ -33,7 +33,9 @@ def test_the_headline_names_where_adanorm_is_ahead_or_behind_and_what_is_missing
     )
     first = replace(RT, task="sst5")
     later = replace(first, comparison=compared(0.3, paper=0.29), before=first)
-    assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline([RT, later])
+    assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline(
+        [RT, later]
+    )
     assert headline([RT]).startswith("AdaNorm is ahead of LayerNorm on none of one data set; ")
 
 
@@ -57,7 +59,9 @@ def test_a_lead_has_the_digits_that_its_margin_needs() -> None:
 
 def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
     assert answer_rows([PTB])[0][2:] == ["1 of 3", "no answer yet", "", "", "+0.11"]
-    assert answer_rows([DE_EN])[0][-1] == "+0.10, not comparable", "the paper's lead is of another size"
+    assert answer_rows([DE_EN])[0][-1] == "+0.10, not comparable", (
+        "the paper's lead is of another size"
+    )
 
 
 def test_answers_are_corrected_for_their_number_and_translations_pooled() -> None:
@@ -66,10 +70,14 @@ def test_answers_are_corrected_for_their_number_and_translations_pooled() -> Non
         "Corrected for four data sets (Holm), AdaNorm is ahead or behind on De-En and En-Vi."
     )
     assert "Over two translations together the lead is +0.00 BLEU" in text
-    assert corrections([RT]).endswith("one data set (Holm), AdaNorm is ahead or behind on none of them.")
+    assert corrections([RT]).endswith(
+        "one data set (Holm), AdaNorm is ahead or behind on none of them."
+    )
 
 
-def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> None:
+def test_the_figure_has_one_row_per_answer_with_both_intervals_and_says_which_side_is_whose() -> (
+    None
+):
     axes = not_none(answer_figure([RT, DE_EN, PTB])).figure.axes
     assert [axis.get_yticklabels()[0].get_text().split(",")[0] for axis in axes] == ["RT", "De-En"]
     titles = [axes[0].get_title(side) for side in ("left", "right")]

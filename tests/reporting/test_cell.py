@@ -20,7 +20,13 @@ from adanorm.reporting.report import read_tables, report_page
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
-from adanorm.reporting.tables.formats import table_csv, table_latex, table_markdown, table_text, write_table
+from adanorm.reporting.tables.formats import (
+    table_csv,
+    table_latex,
+    table_markdown,
+    table_text,
+    write_table,
+)
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
@@ -45,7 +51,9 @@ def test_the_papers_numbers_are_typed_in_full_under_the_tasks_metrics() -> None:
     assert published_tasks() == ["en-de", "de-en", "en-vi", "enwik8", "rt", "sst5", "mnist", "ptb"]
     addresses = product(published_tasks(), preregistration().norms)
     numbers: Any = {address: published(*address) for address in addresses}
-    assert {number.metric == task_metric(task).label for (task, _), number in numbers.items()} == {True}
+    assert {number.metric == task_metric(task).label for (task, _), number in numbers.items()} == {
+        True
+    }
     assert (numbers["mnist", "adanorm"].value, numbers["en-de", "none"].value) == (99.35, None)
     of_rt = {n for (task, n), number in numbers.items() if task == "rt" and not number.confirmed}
     assert of_rt == {"detach-mean", "detach-var"}
@@ -57,8 +65,16 @@ def test_the_papers_numbers_are_typed_in_full_under_the_tasks_metrics() -> None:
         ([], "-", "not run"),
         ([76.0], "76.00 (1/3 seeds)", "consistent (80 %)"),
         ([76.0, 77.0, 78.0], "77.00 ± 1.00", "consistent (57 %)"),  # 77.21 lies above 57 % of runs
-        ([76.0, 77.0, 78.0, 81.0], "78.00 ± 2.16", "consistent (25 %)"),  # a seed beyond those planned
-        ([48.0, 48.6, 76.0], "57.53 ± 16.00, did not learn (2/3)", "did not learn (2/3)"),  # majority: 48.67
+        (
+            [76.0, 77.0, 78.0, 81.0],
+            "78.00 ± 2.16",
+            "consistent (25 %)",
+        ),  # a seed beyond those planned
+        (
+            [48.0, 48.6, 76.0],
+            "57.53 ± 16.00, did not learn (2/3)",
+            "did not learn (2/3)",
+        ),  # majority: 48.67
         # The verdict follows the spread of the task, and not the cell's own.
         ([75.99, 76.0, 76.01], "76.00 ± 0.01", "consistent (84 %)"),
         ([74.0, 76.0, 78.0], "76.00 ± 2.00", "consistent (84 %)"),
@@ -81,14 +97,21 @@ def test_a_cell_shows_mean_deviation_and_where_the_papers_number_lies(
 def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
     record(runs[0], status="diverged", valid=None, test=None)
     record(runs[1], **score(76.0))
-    assert (cell(runs).text, cell(runs).verdict(SPREAD)) == ("Diverge (1/2)", "differs: diverges 1/2")
+    assert (cell(runs).text, cell(runs).verdict(SPREAD)) == (
+        "Diverge (1/2)",
+        "differs: diverges 1/2",
+    )
     record(runs[1], status="failed")
     (runs[0].folder() / "result.json").unlink()
     assert cell(runs).text == "failed"
 
 
-def test_the_tasks_own_metric_decides_whether_a_run_learned_whichever_is_shown(tmp_path: Path) -> None:
-    mini, paper = (run_in(tmp_path, "task=ptb", "norm=adanorm", f"scale={s}") for s in ("mini", "paper"))
+def test_the_tasks_own_metric_decides_whether_a_run_learned_whichever_is_shown(
+    tmp_path: Path,
+) -> None:
+    mini, paper = (
+        run_in(tmp_path, "task=ptb", "norm=adanorm", f"scale={s}") for s in ("mini", "paper")
+    )
     for run in (mini, paper):
         record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})  # below every baseline
     result = cell([mini], metric="uas_all")
@@ -103,17 +126,29 @@ def test_seeds_that_chose_settings_are_no_evidence(runs: list[Experiment]) -> No
     assert (cell(runs).scores, cell([choosing]).scores) == ([76.0], [90.0])
     for run in (last, fresh):
         record(run, **score(77.0))
-    seeds = {run.seed: [one.seed for one in runs_on_record(run)] for run in (runs[0], last, fresh, choosing)}
-    assert seeds == {1: [1, 40], 40: [1, 40], 41: [41], 101: [101]}, "no plan decides what another has"
+    seeds = {
+        run.seed: [one.seed for one in runs_on_record(run)]
+        for run in (runs[0], last, fresh, choosing)
+    }
+    assert seeds == {1: [1, 40], 40: [1, 40], 41: [41], 101: [101]}, (
+        "no plan decides what another has"
+    )
 
 
 def test_a_title_is_that_of_the_configuration_and_no_part_of_a_run() -> None:
-    titles = {"adanorm": "AdaNorm", "none": "w/o Norm", "enwik8-gru": "Enwiki8, GRU", "k=0.2": "k=0.2"}
+    titles = {
+        "adanorm": "AdaNorm",
+        "none": "w/o Norm",
+        "enwik8-gru": "Enwiki8, GRU",
+        "k=0.2": "k=0.2",
+    }
     assert {name: title(name) for name in titles} == titles
     names = [*choices("norm"), *choices("task")]
     assert len({title(name) for name in names}) == len(names), "no two have one"
     run = compose_experiment(["task=rt", "norm=adanorm"])
-    renamed = compose_experiment(["task=rt", "norm=adanorm", "norm.title=Ada", "task.title=Reviews"])
+    renamed = compose_experiment(
+        ["task=rt", "norm=adanorm", "norm.title=Ada", "task.title=Reviews"]
+    )
     assert (renamed, renamed.digest) == (run, run.digest)
     assert "title" not in str(run.identity)
 
@@ -121,14 +156,21 @@ def test_a_title_is_that_of_the_configuration_and_no_part_of_a_run() -> None:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     accuracies = {"layernorm": (99.1, 99.2, 99.3), "adanorm": (99.3, 99.3, 99.3)}
-    return scored("table4", tmp_path, {(norm, "mnist"): of_norm for norm, of_norm in accuracies.items()})
+    return scored(
+        "table4", tmp_path, {(norm, "mnist"): of_norm for norm, of_norm in accuracies.items()}
+    )
 
 
 def test_a_table_has_the_papers_layout(table: Table) -> None:
     lines = table_markdown(table).partition("\n## ")[0].splitlines()
-    header, *body = [[field.strip() for field in line.strip("|").split("|")] for line in lines if "|" in line]
+    header, *body = [
+        [field.strip() for field in line.strip("|").split("|")] for line in lines if "|" in line
+    ]
     assert (header[0], header[7]) == ("Model", "MNIST (accuracy)")
-    cells = {row[0] if row[0][0] != "·" else f"{body[i - 1][0]}{row[0]}": row for i, row in enumerate(body)}
+    cells = {
+        row[0] if row[0][0] != "·" else f"{body[i - 1][0]}{row[0]}": row
+        for i, row in enumerate(body)
+    }
     assert [cells[row][7] for row in ("LayerNorm", "LayerNorm· paper")] == ["99.20 ± 0.10", "99.13"]
     assert cells["LayerNorm"][1] == "-"
     leads = [cells[f"AdaNorm over LayerNorm{row}"][7] for row in ("", "· paper")]
@@ -142,10 +184,19 @@ def test_adding_seed_4_of_one_cell_changes_the_tables(table: Table) -> None:
     run = table.grid["adanorm", "mnist"].runs[0]
     record(run.model_copy(update={"seed": 4}), **score(99.7))
     after = Table(table.study, table.grid)
-    for text in (table_markdown(after), table_latex(after).replace(r"$\pm$", "±"), table_text(after)):
+    for text in (
+        table_markdown(after),
+        table_latex(after).replace(r"$\pm$", "±"),
+        table_text(after),
+    ):
         assert "99.40 ± 0.20" in text
-    assert [row["seeds"] for row in rows_of(table_csv(after)) if row["scores"]] == ["1 2 3", "1 2 3 4"]
-    assert "planned seeds: 1, 2, 3. These cells have more: AdaNorm on MNIST 4." in table_markdown(after)
+    assert [row["seeds"] for row in rows_of(table_csv(after)) if row["scores"]] == [
+        "1 2 3",
+        "1 2 3 4",
+    ]
+    assert "planned seeds: 1, 2, 3. These cells have more: AdaNorm on MNIST 4." in table_markdown(
+        after
+    )
     assert "These cells have more" not in table_markdown(table)
     assert max(map(len, table_text(table).splitlines())) <= 80
     assert "no runs yet: En-De, De-En" in table_text(table)
@@ -162,7 +213,9 @@ def test_norms_over_channels_and_runs_in_another_precision_are_marked(tmp_path: 
 
 def test_fewer_bits_are_the_best_and_an_improvement(tmp_path: Path, table: Table) -> None:
     bits = {"layernorm": (1.06, 1.07, 1.08), "adanorm": (0.98, 0.99, 0.99)}
-    of_bits = scored("table4", tmp_path, {(norm, "enwik8"): of_norm for norm, of_norm in bits.items()})
+    of_bits = scored(
+        "table4", tmp_path, {(norm, "enwik8"): of_norm for norm, of_norm in bits.items()}
+    )
     assert of_bits.best("enwik8") == "adanorm"
     assert of_bits.improvement("layernorm", "adanorm", "enwik8") == ("+0.08", "+0.00")
     assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
@@ -175,14 +228,26 @@ def test_the_csv_holds_every_cell_unrounded_with_the_seeds_of_its_scores(table: 
     record(table.grid["adanorm", "mnist"].runs[0], status="failed")
     curve = [{"valid_bpc": x} for x in (1.5, 1.4, 1.3, 1.2, 1.1, 1.0)]
     record(table.grid["adanorm", "enwik8"].runs[0], rows=curve, test={"bpc": 1.0})
-    rows = {(row["task"], row["norm"]): row for row in rows_of(table_csv(Table(table.study, table.grid)))}
+    rows = {
+        (row["task"], row["norm"]): row
+        for row in rows_of(table_csv(Table(table.study, table.grid)))
+    }
     assert len(rows) == 2 * 8
-    mnist = {"scores": "99.1000 99.2000 99.3000", "mean": "99.2000", "paper": "99.13", "seeds": "1 2 3"}
-    assert (mnist | {"unlearned": "", "baseline": "11.3500"}).items() < rows["mnist", "layernorm"].items()
+    mnist = {
+        "scores": "99.1000 99.2000 99.3000",
+        "mean": "99.2000",
+        "paper": "99.13",
+        "seeds": "1 2 3",
+    }
+    assert (mnist | {"unlearned": "", "baseline": "11.3500"}).items() < rows[
+        "mnist", "layernorm"
+    ].items()
     assert rows["mnist", "layernorm"]["verdict"].startswith("consistent (")
     failed = {"seeds": "2 3", "scores": "99.3000 99.3000", "failed": "1"}
     assert failed.items() < rows["mnist", "adanorm"].items()
-    assert {"valid_best": "1.0000", "valid_level": "1.0500"}.items() < rows["enwik8", "adanorm"].items()
+    assert {"valid_best": "1.0000", "valid_level": "1.0500"}.items() < rows[
+        "enwik8", "adanorm"
+    ].items()
     assert "| AdaNorm | 1.00, 1.05 |" in table_markdown(Table(table.study, table.grid))
 
 
@@ -208,7 +273,13 @@ def test_quoted_and_unconfirmed_numbers_of_the_paper_get_no_verdict(tmp_path: Pa
 
 def of_study(tmp_path: Path, **changes: Any) -> Study:
     path = tmp_path / "own.yaml"
-    values = {"title": "t", "rows": ["layernorm", "adanorm"], "scale": "smoke", "seeds": [1, 2], **changes}
+    values = {
+        "title": "t",
+        "rows": ["layernorm", "adanorm"],
+        "scale": "smoke",
+        "seeds": [1, 2],
+        **changes,
+    }
     path.write_text(json.dumps(values))
     return load_study(str(path))
 
@@ -221,7 +292,9 @@ def test_a_table_names_and_signs_the_metric_of_its_runs_and_quotes_no_other(
     tmp_path: Path, task: str, metric: str, goal: str | None, label: str, better: str
 ) -> None:
     row = {"overrides": [f"task.metric={metric}", *([f"task.goal={goal}"] if goal else [])]}
-    study = load_study("table4").model_copy(update={"columns": [task], "scale": "smoke", "quote": "q"})
+    study = load_study("table4").model_copy(
+        update={"columns": [task], "scale": "smoke", "quote": "q"}
+    )
     rows = {norm: study.rows[norm].model_copy(update=row) for norm in study.rows}
     grid_scores = {("layernorm", task): (0.627, 0.627), ("adanorm", task): (0.601, 0.601)}
     table = scored(study.model_copy(update={"rows": rows}), tmp_path, grid_scores)
@@ -236,7 +309,11 @@ HOSTILE = r"\input{/etc/passwd} $\frac{ <img src=x> [a](b) *b* `c`"
 
 
 def test_names_from_yaml_are_text_in_every_format(tmp_path: Path) -> None:
-    rows = {HOSTILE: {"norm": "layernorm"}, "=HYPERLINK()": {"norm": "adanorm"}, "+1": {"norm": "none"}}
+    rows = {
+        HOSTILE: {"norm": "layernorm"},
+        "=HYPERLINK()": {"norm": "adanorm"},
+        "+1": {"norm": "none"},
+    }
     study = of_study(tmp_path, title=HOSTILE, rows=rows, columns=["gaussian"])
     table = scored(study, tmp_path / "runs", {(row, "gaussian"): (0.1, 0.2) for row in rows})
     tex = table_latex(table).partition("\n")[2]
@@ -269,14 +346,20 @@ def test_the_best_setting_of_a_budget_by_validation_is_shown_and_named(tmp_path:
     whole = Table(study, grid)
     assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
     text = table_markdown(whole)
-    assert "training.lr=0.0003, training.lr=0.001, training.lr=0.003. The cell shows the best" in text
+    assert (
+        "training.lr=0.0003, training.lr=0.001, training.lr=0.003. The cell shows the best" in text
+    )
     (row,) = rows_of(table_csv(whole))
     assert (row["chosen"], row["mean"]) == ("lr=0.001", "60.0000")
     rows_tried = text.split("setting that was tried\n\n")[1].splitlines()[2:5]
     scores = {"0.0003": "70.50", "0.001": "**72.50**", "0.003": "80.00, 1 diverged"}
-    assert rows_tried == [f"| AdaNorm | training.lr={lr} | {score} |" for lr, score in scores.items()]
+    assert rows_tried == [
+        f"| AdaNorm | training.lr={lr} | {score} |" for lr, score in scores.items()
+    ]
     page = report_page({"fair": whole}, (), {})
-    assert "5 runs done, 1 diverged" in page, "those of settings that were not chosen are on record too"
+    assert "5 runs done, 1 diverged" in page, (
+        "those of settings that were not chosen are on record too"
+    )
     assert len(re.findall(r'<td[^>]*><a( class="best")? href="#runs-', page)) == 1 + 3
 
 
@@ -289,11 +372,19 @@ def test_a_study_that_varies_settings_is_not_compared_with_the_paper(tmp_path: P
 
 def test_a_task_without_a_number_of_the_paper_fits_into_every_table(tmp_path: Path) -> None:
     improvements = [["layernorm", "adanorm"]]
-    study = of_study(tmp_path, columns=["gaussian", "cifar10"], scale="paper", improvements=improvements)
-    losses = {("layernorm", "gaussian"): (0.0301, 0.0303), ("adanorm", "gaussian"): (0.0101, 0.0101)}
+    study = of_study(
+        tmp_path, columns=["gaussian", "cifar10"], scale="paper", improvements=improvements
+    )
+    losses = {
+        ("layernorm", "gaussian"): (0.0301, 0.0303),
+        ("adanorm", "gaussian"): (0.0101, 0.0101),
+    }
     table = scored(study, tmp_path / "runs", losses)
     assert table.ours("layernorm", "gaussian") == "0.0302 ± 0.0001"
-    assert table.improvement("layernorm", "adanorm", "gaussian") == ("+0.0201", "-")  # less is better
+    assert table.improvement("layernorm", "adanorm", "gaussian") == (
+        "+0.0201",
+        "-",
+    )  # less is better
     assert table.verdict("adanorm", "gaussian") == table.paper("adanorm", "gaussian") == ""
     rows = ("Model | Gaussian (loss) | CIFAR-10", "AdaNorm | **0.0101 ± 0.0000** | -")
     assert all(f"| {row} " in table_markdown(table) for row in rows)
@@ -302,7 +393,11 @@ def test_a_task_without_a_number_of_the_paper_fits_into_every_table(tmp_path: Pa
 def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) -> None:
     study = load_study("table4").model_copy(update={"columns": ["rt"], "seeds": [1, 2]})
     grid = study_grid(study, runs=str(tmp_path))
-    computed = {"packages": {"torch": "2.13.0"}, "device": "AMD EPYC", "norm_backend": "fused: numba"}
+    computed = {
+        "packages": {"torch": "2.13.0"},
+        "device": "AMD EPYC",
+        "norm_backend": "fused: numba",
+    }
     for (row, _), plan in grid.items():
         version = {"numerics_version": 2} if row == "adanorm" else {}
         for run in plan.runs:
@@ -346,7 +441,9 @@ def test_settings_that_a_norm_has_at_a_scale_are_named(
     ]
 
 
-def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path, tmp_path: Path) -> None:
+def test_the_committed_tables_are_of_the_committed_records(
+    committed_runs: Path, tmp_path: Path
+) -> None:
     runs, committed = str(committed_runs), PROJECT / "results" / "tables"
     (tmp_path / "claims.md").write_text(claims_markdown(claim_results(runs)))
     (tmp_path / "findings.md").write_text(findings_markdown(runs))
@@ -358,5 +455,9 @@ def test_the_committed_tables_are_of_the_committed_records(committed_runs: Path,
         grid = analysis_grid(analysis, runs=runs)
         if any(analysis_results(cell) for cell in grid.values()):
             write_analysis(analysis, grid, tmp_path)
-    stale = [path.name for path in tmp_path.iterdir() if not cmp(path, committed / path.name, shallow=False)]
+    stale = [
+        path.name
+        for path in tmp_path.iterdir()
+        if not cmp(path, committed / path.name, shallow=False)
+    ]
     assert not stale, "run `make tables`"

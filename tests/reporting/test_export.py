@@ -40,14 +40,21 @@ def test_a_cell_is_exported_with_all_that_its_number_needs(tmp_path: Path) -> No
     bounds = [spread["confidence_interval"][key] for key in ("lower", "upper")]
     assert bounds == pytest.approx(stats.t.interval(0.95, len(values) - 1, np.mean(values), error))
     data, config = (log["evaluation_results"][0][key] for key in ("source_data", "metric_config"))
-    assert data["additional_details"] == {name: f"sha256:{sha}" for name, sha in named[0]["data"].items()}
+    assert data["additional_details"] == {
+        name: f"sha256:{sha}" for name, sha in named[0]["data"].items()
+    }
     assert (config["lower_is_better"], config["max_score"]) == (False, 100)
     (model,) = exported(tmp_path / "b", "table4/AdaNorm/RT", "format=model-card")["model-index"]
     accuracy, loss = model["results"][0]["metrics"]
     assert accuracy == {"type": "accuracy", "value": score["score"], "args": {**config, **score}}
     assert loss["args"]["lower_is_better"]
     schema = schema_type(SCHEMAS["every-eval-ever"])
-    for key, wrong in (("model_info", {}), ("more", 1), ("evaluation_id", None), ("schema_version", "1")):
+    for key, wrong in (
+        ("model_info", {}),
+        ("more", 1),
+        ("evaluation_id", None),
+        ("schema_version", "1"),
+    ):
         with pytest.raises(ValueError, match=key):
             schema.checked(log | {key: wrong})
 

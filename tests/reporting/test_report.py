@@ -18,7 +18,13 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     for seed, score in ((1, 75.0), (2, 76.0), (3, 77.0)):
         run = compose_experiment(["task=rt", "norm=layernorm", f"seed={seed}", f"runs={tmp_path}"])
         record(run, test={"accuracy": score}, seconds=12.5, data={"rt.train": "ab" * 32})
-        facts = {"commit": "c0ffee", "dirty": True, "device": "CPU", "precision": "fp32", "packages": {}}
+        facts = {
+            "commit": "c0ffee",
+            "dirty": True,
+            "device": "CPU",
+            "precision": "fp32",
+            "packages": {},
+        }
         (run.folder() / "environment.json").write_text(json.dumps(facts))
     diverged = compose_experiment(["task=rt", "norm=none", f"runs={tmp_path}"])
     record(diverged, status="diverged", test=None)
@@ -32,7 +38,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     (half.folder() / "result.json").write_text('{"schema": 1, "status": "do')
     old = compose_experiment(["task=rt", "norm=detach-var", f"runs={tmp_path}"])
     record(old, test={"accuracy": 98.0}, schema=0)
-    record(compose_experiment(["task=rt", "training.lr=0.9", f"runs={tmp_path}"]), test={"accuracy": 97.0})
+    record(
+        compose_experiment(["task=rt", "training.lr=0.9", f"runs={tmp_path}"]),
+        test={"accuracy": 97.0},
+    )
     for odd in ("smoke-seedX-0", "mini-seed2", "paper-seed٣-00000000", "paper-seedX-00000000"):
         (failed.folder().parent / odd).mkdir()
     with pytest.warns(UserWarning, match="not counted"):
@@ -64,8 +73,12 @@ def test_the_question_is_answered_first(text: str) -> None:
     assert answer.count("no answer yet") == 8, "AdaNorm's only run failed"
 
 
-def test_a_configuration_is_whole_once_per_task_and_scale_and_otherwise_a_difference(text: str) -> None:
-    texts = dict(re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S))
+def test_a_configuration_is_whole_once_per_task_and_scale_and_otherwise_a_difference(
+    text: str,
+) -> None:
+    texts = dict(
+        re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S)
+    )
     assert "warmup_updates" in texts["w/o Norm"]
     assert texts["LayerNorm"].splitlines()[0] == "norm.name: layernorm"
     assert "training" not in texts["LayerNorm"]

@@ -22,12 +22,27 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("task", "scale", "others"),
-    [("en-de", "mini", ()), ("rt", "mini", ()), ("rt", "paper", ()), ("en-de", "mini", ("-m", "seed=1,2"))],
+    [
+        ("en-de", "mini", ()),
+        ("rt", "mini", ()),
+        ("rt", "paper", ()),
+        ("en-de", "mini", ("-m", "seed=1,2")),
+    ],
 )
 def test_a_record_is_shown_where_no_data_can_be_had(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], task: str, scale: str, others: tuple[str, ...]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    task: str,
+    scale: str,
+    others: tuple[str, ...],
 ) -> None:
-    chosen = [f"task={task}", "norm=adanorm", f"runs={tmp_path}", f"data.cache={tmp_path / 'data'}", *NOWHERE]
+    chosen = [
+        f"task={task}",
+        "norm=adanorm",
+        f"runs={tmp_path}",
+        f"data.cache={tmp_path / 'data'}",
+        *NOWHERE,
+    ]
     scores = {"bleu": 30.0} if task == "en-de" else score(75.0)["test"]
     record(compose_experiment([*chosen, f"scale={scale}"]), test=scores)
     assert f"scale={scale}" in resolve_auto([*chosen, *others, "scale=auto", "device=cpu"])

@@ -33,10 +33,14 @@ def test_a_gpu_that_torch_cannot_use_is_one_line_with_both_versions_and_the_reme
 ) -> None:
     check_devices(1)
     text = rf"torch sees no CUDA device: torch {re.escape(torch.__version__)} is built for .*"
-    with pytest.raises(ValueError, match=rf"{text} driver is not installed; install .*; device=cpu computes"):
+    with pytest.raises(
+        ValueError, match=rf"{text} driver is not installed; install .*; device=cpu computes"
+    ):
         check_devices(8)
     driver.write_text("535.54.03\n")
-    with pytest.raises(ValueError, match=rf"{text} driver is 535.54.03; install .*; device=cpu computes"):
+    with pytest.raises(
+        ValueError, match=rf"{text} driver is 535.54.03; install .*; device=cpu computes"
+    ):
         check_devices(1)
     # A container that was given no GPU.
     monkeypatch.setattr(devices, "CONTROL_DEVICE", driver.parent / "none")
@@ -62,7 +66,8 @@ def test_more_gpus_than_devices_are_refused_and_device_cpu_overrides(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("run", "task=en-de", "scale=auto", "gpus=8"), ("study", "mini-all", "gpus=8", "runs=RUNS")]
+    "arguments",
+    [("run", "task=en-de", "scale=auto", "gpus=8"), ("study", "mini-all", "gpus=8", "runs=RUNS")],
 )
 def test_gpus_on_a_machine_without_gpus_are_refused_in_one_line_with_code_2(
     tmp_path: Path, command: Command, arguments: tuple[str, ...]
@@ -79,8 +84,13 @@ def test_only_one_of_several_processes_prints_a_mistake(tmp_path: Path) -> None:
     ranks, run = [], ("adanorm", "run", "task=mnist", "norm=nonorm")
     with (tmp_path / "errors").open("w") as errors:
         for rank in ("0", "1", "2"):
-            variables = {"RANK": rank, "TORCHELASTIC_ERROR_FILE": str(tmp_path / rank / "error.json")}
-            ranks.append(commands.start(*run, environment={**os.environ, **variables}, errors=errors))
+            variables = {
+                "RANK": rank,
+                "TORCHELASTIC_ERROR_FILE": str(tmp_path / rank / "error.json"),
+            }
+            ranks.append(
+                commands.start(*run, environment={**os.environ, **variables}, errors=errors)
+            )
     assert [rank.wait(60) for rank in ranks] == [2, 2, 2]
     assert (tmp_path / "errors").read_text().count("error: unknown norm 'nonorm'") == 1
 
@@ -88,16 +98,32 @@ def test_only_one_of_several_processes_prints_a_mistake(tmp_path: Path) -> None:
 def test_two_processes_report_a_mistake_with_the_code_and_the_line_of_a_single_process(
     tmp_path: Path, command: Command
 ) -> None:
-    run = ("run", "task=gaussian", "scale=smoke", f"runs={tmp_path}", "norm.placement=[zzz]", "device=cpu")
+    run = (
+        "run",
+        "task=gaussian",
+        "scale=smoke",
+        f"runs={tmp_path}",
+        "norm.placement=[zzz]",
+        "device=cpu",
+    )
     alone, two = command(*run), command(*run, "gpus=2")
     assert (alone.returncode, two.returncode) == (2, 2)
     assert alone.stderr.splitlines()[-1] in two.stderr.splitlines()
     assert two.stderr.count("\n") == alone.stderr.count("\n"), two.stderr
 
 
-def test_a_sweep_under_two_processes_makes_one_run_after_the_other(tmp_path: Path, command: Command) -> None:
+def test_a_sweep_under_two_processes_makes_one_run_after_the_other(
+    tmp_path: Path, command: Command
+) -> None:
     """All runs share torchrun's one store; no run may find what an earlier one wrote there."""
-    settings = ("task=gaussian", "scale=smoke", f"runs={tmp_path}", "gpus=2", "device=cpu", "seed=1,2,3")
+    settings = (
+        "task=gaussian",
+        "scale=smoke",
+        f"runs={tmp_path}",
+        "gpus=2",
+        "device=cpu",
+        "seed=1,2,3",
+    )
     done = command("run", "-m", *settings)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("*/*/*/result.json"))) == 3

@@ -22,7 +22,9 @@ def dry(task: str, runs: Path | None = None) -> Experiment:
 
 
 @pytest.mark.parametrize("task", ["mnist", "ptb"])
-def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(tmp_path: Path, task: str) -> None:
+def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(
+    tmp_path: Path, task: str
+) -> None:
     run = dry(task, tmp_path)
     execute(run)
     result = reader.result(run.folder(), dry_run=True)

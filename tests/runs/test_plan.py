@@ -18,25 +18,39 @@ from tests.reporting.records import record, score
 
 
 def test_the_hours_are_those_of_the_measured_updates(tmp_path: Path) -> None:
-    settings = ["task=en-de", "norm=adanorm", "device=cpu", f"data.cache={tmp_path}", "data.mirror=nowhere"]
+    settings = [
+        "task=en-de",
+        "norm=adanorm",
+        "device=cpu",
+        f"data.cache={tmp_path}",
+        "data.mirror=nowhere",
+    ]
     run = compose_experiment(settings)
     lines = plan(run, Probe(0.9, 5_000_000_000, 210_000_000))
     line_of = {line.split()[0]: line for line in lines}
     assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in line_of["downloads"]
     assert "4,506,969 pairs" in line_of["preparation"]
-    assert line_of["update"].endswith("8 batches of 4,096 tokens; up to 8 processes take whole batches")
+    assert line_of["update"].endswith(
+        "8 batches of 4,096 tokens; up to 8 processes take whole batches"
+    )
     assert line_of["time"].split(";")[0].endswith("100,000 updates of 7.2 s: 8 days on one process")
     # Two checkpoints with Adam's moments, the best weights and ten to average, of 4 bytes each.
     assert "disk         16.0 GB for checkpoints of 210,000,000 parameters" in line_of["disk"]
     assert line_of["memory"] == "memory       5.0 GB at the peak of a batch"
 
 
-def test_a_plan_times_an_update_and_prints_lines_of_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    command.main(parse_arguments("plan", command.USAGE, ["task=mnist", "scale=smoke", "device=cpu"]))
+def test_a_plan_times_an_update_and_prints_lines_of_80_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command.main(
+        parse_arguments("plan", command.USAGE, ["task=mnist", "scale=smoke", "device=cpu"])
+    )
     printed = capsys.readouterr().out
     assert "nothing to download" in printed
     text = " ".join(printed.split())
-    assert re.search(r"time \d+ epochs of the data, \d+ updates of (?!0 )\d\S* s: 1 min on one process", text)
+    assert re.search(
+        r"time \d+ epochs of the data, \d+ updates of (?!0 )\d\S* s: 1 min on one process", text
+    )
     assert re.search(r"for checkpoints of \d,\d+ parameters", text)
     assert all(len(line) <= 80 for line in printed.splitlines())
 
@@ -54,9 +68,15 @@ def test_a_plan_times_updates_of_made_up_data_before_any_are_here(
 def test_the_updates_of_epochs_are_counted_in_the_runs_own_data_and_take_the_time_of_the_probe(
     tmp_path: Path,
 ) -> None:
-    own = [*write_splits(tmp_path, "a\tone two three\nb\tfour five six\n" * 4), "data.batch_tokens=16"]
+    own = [
+        *write_splits(tmp_path, "a\tone two three\nb\tfour five six\n" * 4),
+        "data.batch_tokens=16",
+    ]
     for settings, line in (
-        ([*own, "training.max_epochs=7"], "7 epochs of the data, 14 updates of 90 s: 21 min on one process;"),
+        (
+            [*own, "training.max_epochs=7"],
+            "7 epochs of the data, 14 updates of 90 s: 21 min on one process;",
+        ),
         (
             ["data.mirror=nowhere", f"data.cache={tmp_path}"],
             "10 epochs of the data, which are not here to be counted, in updates of 90 s; the",
@@ -67,7 +87,13 @@ def test_the_updates_of_epochs_are_counted_in_the_runs_own_data_and_take_the_tim
 
 
 def run_of(runs: Path, epochs: int, seed: int, norm: str = "layernorm") -> Experiment:
-    chosen = ["task=rt", "scale=mini", f"norm={norm}", f"training.max_epochs={epochs}", f"seed={seed}"]
+    chosen = [
+        "task=rt",
+        "scale=mini",
+        f"norm={norm}",
+        f"training.max_epochs={epochs}",
+        f"seed={seed}",
+    ]
     return compose_experiment([*chosen, f"runs={runs}"])
 
 

@@ -22,7 +22,10 @@ class WrittenOut(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         centered = x - x.mean(-1, keepdim=True)
-        return self.g * centered / (centered.square().mean(-1, keepdim=True) + self.eps).sqrt() + self.b
+        return (
+            self.g * centered / (centered.square().mean(-1, keepdim=True) + self.eps).sqrt()
+            + self.b
+        )
 
 
 class OtherEps(WrittenOut):

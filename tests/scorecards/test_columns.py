@@ -14,12 +14,16 @@ from adanorm.verdicts.preregistration import preregistration
 THREE = ("rmsnorm", "layernorm", "adanorm")
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400), ("2d", 172800)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10min", 600), ("1.5h", 5400), ("2d", 172800)]
+)
 def test_a_budget_is_a_number_and_a_unit(text: str, seconds: float) -> None:
     assert budget_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "0s", "-2h", "2 h", "infh", "nanmin", "1e9h", "2hours", "٣min"])
+@pytest.mark.parametrize(
+    "text", ["", "10", "0s", "-2h", "2 h", "infh", "nanmin", "1e9h", "2hours", "٣min"]
+)
 def test_a_budget_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write a time above zero such as 90s, 10min"):
         budget_seconds(text)
@@ -43,7 +47,9 @@ def test_a_task_at_whose_sites_a_norm_is_not_defined_is_left_out_with_the_reason
     assert any("Enwiki8" in line and "language model" in line for line in left_out)
 
 
-def test_a_task_without_its_data_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_task_without_its_data_names_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ADANORM_MIRROR", str(tmp_path))
     lines = choose_columns(THREE, budget=1e9, workers=2)[1]
     command = "`adanorm data task=en-de scale=mini` gets them"
@@ -64,8 +70,15 @@ def test_a_norm_of_the_suite_computes_like_itself_alone(norm: str) -> None:
 
 @pytest.mark.parametrize(
     ("own", "alike"),
-    [("Renamed", ["adanorm"]), ("WrittenOut", ["layernorm", "topk"]), ("OtherEps", []), ("NoGain", [])],
+    [
+        ("Renamed", ["adanorm"]),
+        ("WrittenOut", ["layernorm", "topk"]),
+        ("OtherEps", []),
+        ("NoGain", []),
+    ],
 )
-def test_a_norm_under_another_name_is_recognized_by_what_it_computes(own: str, alike: list[str]) -> None:
+def test_a_norm_under_another_name_is_recognized_by_what_it_computes(
+    own: str, alike: list[str]
+) -> None:
     path = f"tests.scorecards.norms:{own}"
     assert computed_alike(norm_configs([path])[path], ours()) == alike

@@ -33,7 +33,9 @@ class MyNorm(nn.Module):
 """
 
 
-def recorded(folder: Path, gap: str, *, seeds: int, scale: str = "mini", other: str = "layernorm") -> None:
+def recorded(
+    folder: Path, gap: str, *, seeds: int, scale: str = "mini", other: str = "layernorm"
+) -> None:
     """Record runs of MNIST with scores of 60 to 62; the norm on trial scores higher by a gap."""
     for norm in (OWN, other):
         for seed in range(1, seeds + 1):
@@ -42,13 +44,20 @@ def recorded(folder: Path, gap: str, *, seeds: int, scale: str = "mini", other: 
             records.record(run, **records.score(accuracy), seconds=30.0)
 
 
-def trial(folder: Path, *, scale: Any = "mini", other: str = "layernorm", budget: float = 600.0) -> Trial:
+def trial(
+    folder: Path, *, scale: Any = "mini", other: str = "layernorm", budget: float = 600.0
+) -> Trial:
     launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
-    return Trial(OWN, (other,), budget, str(folder), launch, [Column("mnist", scale, 0.01)], spent=1.0)
+    return Trial(
+        OWN, (other,), budget, str(folder), launch, [Column("mnist", scale, 0.01)], spent=1.0
+    )
 
 
 def card(of: Trial, *alike: str) -> Card:
-    changes, machine = {"data re-scaling": {OWN: 1e-6, of.against[0]: 0.0}}, {"device": "any", "commit": None}
+    changes, machine = (
+        {"data re-scaling": {OWN: 1e-6, of.against[0]: 0.0}},
+        {"device": "any", "commit": None},
+    )
     observed = Observed(alike, changes, tolerance=1e-8, costs=[], environment=machine)
     return Card(of, ["It holds."], observed, "all is decided", of.scores())
 
@@ -68,7 +77,10 @@ GAPS: dict[str, Callable[[int], float]] = {
         ("lower 6 rmsnorm mini", "**worse** (-2.05, 6 seeds; interval -"),
         ("close 6 rmsnorm mini", "**equivalent** (+0.00, 6 seeds; interval -0.0"),
         ("apart 6 rmsnorm mini", "MNIST, scale mini, beside RMSNorm: it would take "),
-        ("higher 2 rmsnorm mini", "beside RMSNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)"),
+        (
+            "higher 2 rmsnorm mini",
+            "beside RMSNorm: **open** (+2.05, 2 seeds; 2 of 3 planned seeds)",
+        ),
         ("higher 6 layernorm mini", f"beside LayerNorm: **{SAME}** (computes the same"),
         ("higher 6 layernorm smoke", "Nothing is judged yet."),
         ("higher 6 layernorm smoke", "it shows that the norm trains, and no more"),
@@ -124,10 +136,14 @@ def test_how_long_runs_take_is_learned_from_those_on_record(tmp_path: Path) -> N
     for seed in (1, 2):
         run = records.run_in(tmp_path, "task=mnist", "norm=layernorm", "scale=mini", seed=seed)
         records.record(run, **records.score(60.0), seconds=72.0)
-    assert [round(of.seconds(chosen)) for chosen in runs] == [72 + 5, 144 + 5], "this machine is half as fast"
+    assert [round(of.seconds(chosen)) for chosen in runs] == [72 + 5, 144 + 5], (
+        "this machine is half as fast"
+    )
 
 
-def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines(tmp_path: Path) -> None:
+def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines(
+    tmp_path: Path,
+) -> None:
     recorded(tmp_path, "higher", seeds=3)
     text, page = (show(card(trial(tmp_path), "layernorm")) for show in (summary, card_page))
     assert "WrittenOut computes what LayerNorm computes" in page
@@ -141,7 +157,10 @@ def test_page_and_summary_say_what_the_norm_computes_in_one_file_of_narrow_lines
 def test_a_norm_that_breaks_the_contract_gets_no_scorecard(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert dispatch(["scorecard", "norm=tests.scorecards.norms:Broken", f"runs={tmp_path / 'runs'}"]) == 1
+    assert (
+        dispatch(["scorecard", "norm=tests.scorecards.norms:Broken", f"runs={tmp_path / 'runs'}"])
+        == 1
+    )
     output = capsys.readouterr().out
     assert "FAIL Float64, float32 and bfloat16 are kept" in output
     assert "checks of the contract fail; no scorecard" in output
@@ -181,5 +200,7 @@ def test_a_scorecard_in_an_empty_folder_makes_the_runs_that_it_lacks_once(
 def test_a_scorecard_replaces_no_scorecard_of_another_norm(tmp_path: Path) -> None:
     trial(tmp_path).keep()
     (tmp_path / "scorecards" / "WrittenOut.json").rename(tmp_path / "scorecards" / "rmsnorm.json")
-    with pytest.raises(ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; choose another"):
+    with pytest.raises(
+        ValueError, match=rf"rmsnorm\.json: is the scorecard of {OWN}; choose another"
+    ):
         dispatch(["scorecard", "norm=rmsnorm", f"runs={tmp_path}"])

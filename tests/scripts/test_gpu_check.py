@@ -40,7 +40,10 @@ def test_a_check_says_what_became_of_a_command_and_what_it_measured() -> None:
     def checked(code: str, seconds: float = 60) -> Facts:
         return run_check("one", (sys.executable, "-c", code), seconds=seconds)
 
-    assert checked("print('noise'); print('{\"hours\": 2}')").items() > {"verdict": "ok", "hours": 2}.items()
+    assert (
+        checked("print('noise'); print('{\"hours\": 2}')").items()
+        > {"verdict": "ok", "hours": 2}.items()
+    )
     assert checked("print('{\"ok\": false}')")["verdict"] == "FAIL"
     failed = checked("print('a'); raise SystemExit('why')")
     assert (failed["why"], failed["output"]) == ("code 1: why", "a\nwhy")
@@ -53,7 +56,9 @@ def test_several_devices_are_all_used_and_one_has_no_checks_of_processes() -> No
     assert not {"ranks", "lost process", "all-reduce"} & checks(1).keys()
     commands = checks(6)
     assert commands["ranks"][-3:] == ["ranks", "cuda", "6"]
-    assert [name for name in commands if " on " in name] == [f"speed: en-de bf16 on {n}" for n in (2, 4, 6)]
+    assert [name for name in commands if " on " in name] == [
+        f"speed: en-de bf16 on {n}" for n in (2, 4, 6)
+    ]
     assert "--nproc-per-node=6" in commands["all-reduce"]
     assert [name.partition(":")[0] for name in commands][:8] == ["equality"] * 7 + ["resume"]
 
@@ -77,7 +82,11 @@ def test_the_verdict_says_hours_and_what_limits_them() -> None:
     several = {**SPEED, "name": "speed: en-de bf16 on 8", "verdict": "ok"}
     failed = {"name": "resume", "verdict": "FAIL"}
     equal = {"name": "equality: images", "verdict": "ok", "norms": "eager: triton is not installed"}
-    batch = {**equal, "name": "equality: a norm over the batch", "norms": "eager: BatchNorm has no kernels"}
+    batch = {
+        **equal,
+        "name": "equality: a norm over the batch",
+        "norms": "eager: BatchNorm has no kernels",
+    }
     assert in_words([equal, batch, whole, waiting, several, failed]) == [
         "AdaNorm: eager: triton is not installed",
         "en-de fp32: 9 hours, 31.0 GB; the GPU limits it (kernels 97%, 1 waits)",

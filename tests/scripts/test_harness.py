@@ -40,9 +40,16 @@ def test_a_ratio_is_the_median_of_the_ratios_of_rounds_and_not_the_ratio_of_medi
 def test_every_row_of_the_file_says_spread_rounds_threads_and_processor(tmp_path: Path) -> None:
     ratio = harness.Spread.of([0.5, 1.0, 2.0])
     path = tmp_path / "new" / "some.csv"
-    harness.write(path, [{"what": "a", "ratio": ratio}, {"what": "b", "to_eager": ratio, "peak_mb": 3}])
+    harness.write(
+        path, [{"what": "a", "ratio": ratio}, {"what": "b", "to_eager": ratio, "peak_mb": 3}]
+    )
     first, second = csv.DictReader(path.read_text().splitlines())
-    assert [first[key] for key in ("ratio", "lowest", "highest", "peak_mb")] == ["1.0", "0.5", "2.0", ""]
+    assert [first[key] for key in ("ratio", "lowest", "highest", "peak_mb")] == [
+        "1.0",
+        "0.5",
+        "2.0",
+        "",
+    ]
     keys = ("to_eager", "to_eager_lowest", "to_eager_upper_quartile", "peak_mb")
     assert [second[key] for key in keys] == ["1.0", "0.5", "1.5", "3"]
     for row in (first, second):
@@ -51,7 +58,9 @@ def test_every_row_of_the_file_says_spread_rounds_threads_and_processor(tmp_path
 
 
 def test_ratios_of_other_rounds_say_so() -> None:
-    row = harness.flat({"ratio": harness.Spread.of([1.0, 2.0]), "memory_ratio": harness.Spread.of([1.0])})
+    row = harness.flat(
+        {"ratio": harness.Spread.of([1.0, 2.0]), "memory_ratio": harness.Spread.of([1.0])}
+    )
     assert (row["rounds"], row["memory_ratio_rounds"]) == (2, 1)
     with pytest.raises(AssertionError, match="without rounds"):
         harness.flat({"what": "a", "ratio": 0.5})
@@ -67,10 +76,17 @@ def _of_itself() -> tuple[int, dict[str, str], float]:
     return os.getpid(), dict(os.environ), harness.added_peak_mb(lambda: np.ones(64 * 2**17))
 
 
-def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_allocates_at_once() -> None:
+def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_allocates_at_once() -> (
+    None
+):
     before = dict(os.environ)
-    # an allocator that keeps freed memory, as the Makefile asks for, would hide the second allocation
-    changed = {"ADANORM_OF_THE_CHILD": "1", "OMP_NUM_THREADS": None, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    # an allocator that keeps freed memory, as the Makefile asks for, would hide the second
+    # allocation
+    changed = {
+        "ADANORM_OF_THE_CHILD": "1",
+        "OMP_NUM_THREADS": None,
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+    }
     process, variables, peak = harness.fresh_process(_of_itself, environment=changed)
     assert dict(os.environ) == before
     assert process != os.getpid()
@@ -98,7 +114,9 @@ def test_a_benchmark_writes_the_file_of_its_name_and_a_mistake_is_one_line_and_c
     def measure(options: harness.Options) -> list[harness.Row]:
         return [{"what": options.keys["what"], "ratio": harness.Spread.of([1.5] * options.rounds)}]
 
-    monkeypatch.setattr(sys, "argv", ["scripts/benchmarks/some.py", "rounds=3", f"output={tmp_path}"])
+    monkeypatch.setattr(
+        sys, "argv", ["scripts/benchmarks/some.py", "rounds=3", f"output={tmp_path}"]
+    )
     path = harness.run_benchmark(measure, rounds=7, keys={"what": "speed"})
     assert path == tmp_path / "some.csv"
     (row,) = csv.DictReader(path.read_text().splitlines())
@@ -118,7 +136,9 @@ def test_the_committed_figure_is_drawn_from_the_committed_times(tmp_path: Path) 
 
 
 def test_a_benchmark_says_how_to_run_it() -> None:
-    texts = {path.stem: path.read_text() for path in (PROJECT / "scripts" / "benchmarks").glob("*.py")}
+    texts = {
+        path.stem: path.read_text() for path in (PROJECT / "scripts" / "benchmarks").glob("*.py")
+    }
     for name, text in texts.items():
         if name not in ("__init__", "harness"):
             assert f"python -m scripts.benchmarks.{name}" in text.split('"""')[1]
@@ -159,6 +179,8 @@ def test_a_mistake_is_named_before_any_work(keys: dict[str, str], message: str) 
 def test_a_process_that_imports_other_code_is_refused(tmp_path: Path) -> None:
     with (
         Child(tmp_path, ["task=rt", "scale=smoke"], tmp_path / "runs") as child,
-        pytest.raises(ValueError, match=r"its process imports|No module named"),  # Python looks further
+        pytest.raises(
+            ValueError, match=r"its process imports|No module named"
+        ),  # Python looks further
     ):
         child.wait()

@@ -28,7 +28,9 @@ KEPT = ("results/runs/rt/adanorm/result.json", "runs/rt/adanorm/weights.safetens
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A copy of the tracked files but for the records of runs."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, check=False
+    )
     if listed.returncode:
         pytest.skip("no git repository here, so nobody knows which files belong to it")
     for name in filter(None, listed.stdout.decode().split("\0")):
@@ -73,7 +75,9 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("study", "PLACEMENT=final"), "PLACEMENT=final: is of one run"),
     ],
 )
-def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ...], message: str) -> None:
+def test_a_variable_that_a_target_would_drop_is_refused(
+    arguments: tuple[str, ...], message: str
+) -> None:
     done = make(*arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr
@@ -82,9 +86,15 @@ def test_a_variable_that_a_target_would_drop_is_refused(arguments: tuple[str, ..
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        *(((target, f"RUNS={ODD}"), {f"runs={ODD}"}) for target in ("reproduce", "study", "report")),
+        *(
+            ((target, f"RUNS={ODD}"), {f"runs={ODD}"})
+            for target in ("reproduce", "study", "report")
+        ),
         (("study", f"STUDY={ODD}"), {ODD}),
-        (("verify", "TASK=rt", "RUNS=a b", "PLACEMENT=final"), {"runs=a b", "norm.placement=final"}),
+        (
+            ("verify", "TASK=rt", "RUNS=a b", "PLACEMENT=final"),
+            {"runs=a b", "norm.placement=final"},
+        ),
         (("reproduce", "TASK=rt", "SEEDS=1, 2"), {"-m", "seed=1, 2"}),
         (("sample", "TASK=enwik8-lstm"), {"task=enwik8-lstm"}),
         (("sample", "MODEL=gru"), {"task=enwik8-gru"}),
@@ -107,7 +117,11 @@ def test_a_variable_of_make_is_never_a_command_of_the_shell(target: str) -> None
     names += " REPO PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
     variables = [f"{name}=b;touch X" for name in names.split()]
     output = make("-s", target, "PYTHON=python3", "TASK=a;touch X", *variables).stdout
-    (line,) = (line for line in output.splitlines() if re.search(r" -m (adanorm|scripts.gpu_check) ", line))
-    words = shlex.shlex(line, posix=True, punctuation_chars=True)  # a `;` outside of quotes is a word
+    (line,) = (
+        line for line in output.splitlines() if re.search(r" -m (adanorm|scripts.gpu_check) ", line)
+    )
+    words = shlex.shlex(
+        line, posix=True, punctuation_chars=True
+    )  # a `;` outside of quotes is a word
     words.whitespace_split = True
     assert "touch" not in [*words]

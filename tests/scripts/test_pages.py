@@ -56,13 +56,17 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) ->
 
 def test_the_page_of_settings_has_the_fields_of_every_section() -> None:
     page = settings()
-    assert all(f"| `{key}.{field}" in page for key, section in sections() for field in section.model_fields)
+    assert all(
+        f"| `{key}.{field}" in page for key, section in sections() for field in section.model_fields
+    )
     assert "| `training.clip_norm` | number, above 0, at most 1e+30 or null |" in page
 
 
 def test_every_page_of_docs_is_in_the_contents_of_the_site() -> None:
     docs = PROJECT / "docs"
-    listed = set(re.findall(r"^(?:.*<)?([\w./-]+?)>?$", (docs / "index.md").read_text("utf-8"), re.MULTILINE))
+    listed = set(
+        re.findall(r"^(?:.*<)?([\w./-]+?)>?$", (docs / "index.md").read_text("utf-8"), re.MULTILINE)
+    )
     for path in docs.glob("**/*.md"):
         assert str(path.relative_to(docs).with_suffix("")) in {*listed, "index"}
 
@@ -75,7 +79,9 @@ between
 <!-- facts: layernorm -->
 <!-- /facts -->
 """
-COSTS = "norm,rows,features,threads,to_layernorm\nrmsnorm,4096,512,1,1.5\nrmsnorm,4096,128,2,0.875\n"
+COSTS = (
+    "norm,rows,features,threads,to_layernorm\nrmsnorm,4096,512,1,1.5\nrmsnorm,4096,128,2,0.875\n"
+)
 
 
 def test_every_section_of_the_guide_is_of_a_norm_and_no_norm_has_two() -> None:
@@ -86,7 +92,9 @@ def test_every_section_of_the_guide_is_of_a_norm_and_no_norm_has_two() -> None:
     assert re.findall(r"^### (\S+)$", GUIDE.read_text(), re.MULTILINE) == marks
 
 
-def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(tmp_path: Path) -> None:
+def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(
+    tmp_path: Path,
+) -> None:
     # Gaps of -2, -2.1, -1.9 on RT: worse. Of -1, 1, 3 on SST5: open. MNIST: always 1.
     of_base = {"rt": (70.0, 71.0, 72.0), "sst5": (40.0, 40.0, 40.0), "mnist": (97.0, 97.0, 97.0)}
     of_ours = {"rt": (68.0, 68.9, 70.1), "sst5": (39.0, 41.0, 43.0), "mnist": (98.0, 98.0, 98.0)}

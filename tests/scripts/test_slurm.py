@@ -18,11 +18,16 @@ JOB = {
 }
 
 
-def submitted(name: str, folder: Path, *arguments: str, srun: str) -> subprocess.CompletedProcess[str]:
+def submitted(
+    name: str, folder: Path, *arguments: str, srun: str
+) -> subprocess.CompletedProcess[str]:
     """Run a file as a job of two nodes; programs in this folder stand in for SLURM's."""
     for program, text in (
         ("srun", srun),
-        ("scontrol", 'if [[ $1 == show ]]; then printf "node07\\nnode08\\n"; else echo "$@" >requeued; fi'),
+        (
+            "scontrol",
+            'if [[ $1 == show ]]; then printf "node07\\nnode08\\n"; else echo "$@" >requeued; fi',
+        ),
     ):
         (folder / program).write_text(f"#!/usr/bin/env bash\n{text}\n")
         (folder / program).chmod(0o755)
@@ -35,20 +40,26 @@ def submitted(name: str, folder: Path, *arguments: str, srun: str) -> subprocess
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_job_says_how_to_submit_it_and_can_be_requeued(name: str) -> None:
-    head, _, settings = (PROJECT / "scripts" / "slurm" / f"{name}.sbatch").read_text().partition("#SBATCH")
+    head, _, settings = (
+        (PROJECT / "scripts" / "slurm" / f"{name}.sbatch").read_text().partition("#SBATCH")
+    )
     assert f"scripts/slurm/{name}.sbatch" in head
     assert "\n#SBATCH --requeue\n" in settings
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_job_without_arguments_is_refused_and_a_failed_one_has_its_code(name: str, tmp_path: Path) -> None:
+def test_a_job_without_arguments_is_refused_and_a_failed_one_has_its_code(
+    name: str, tmp_path: Path
+) -> None:
     refused = submitted(name, tmp_path, srun="true")
     assert (refused.returncode, refused.stderr[:13]) == (2, "error: name a")
     assert submitted(name, tmp_path, "table4", srun="exit 3").returncode == 3
 
 
 def test_the_processes_of_all_nodes_meet_at_the_first_node(tmp_path: Path) -> None:
-    words = submitted("run", tmp_path, "task=rt", "norm=adanorm", srun='printf "%s\\n" "$@"').stdout.split()
+    words = submitted(
+        "run", tmp_path, "task=rt", "norm=adanorm", srun='printf "%s\\n" "$@"'
+    ).stdout.split()
     assert {"--nnodes=2", "--nproc-per-node=4", "--rdzv-backend=c10d"} < {*words}
     assert "--rdzv-endpoint=node07:31234" in words
     assert "--rdzv-id=71234-1" in words

@@ -36,10 +36,14 @@ def test_every_study_loads_and_its_runs_compose(name: str) -> None:
 def test_the_rows_marked_undefined_are_those_that_cannot_be_trained() -> None:
     study = load_study("batch-size")
     for row in (row for row in study.rows.values() if row.at in (1, 2)):
-        run = compose_experiment(["task=mnist", f"norm={row.norm}", *row.overrides, study.overrides[-1]])
+        run = compose_experiment(
+            ["task=mnist", f"norm={row.norm}", *row.overrides, study.overrides[-1]]
+        )
         assert run.data.model_dump()["batch_size"] == row.at
         trial = norm_factory(run.norm.choice).trial
-        assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(row.undefined)
+        assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(
+            row.undefined
+        )
 
 
 def test_the_study_of_every_norm_has_every_norm_of_the_guide() -> None:
@@ -80,12 +84,24 @@ OWN = "title: t\nrows: {one: {norm: adanorm, ROW}}\ncolumns: [rt]\nscale: smoke\
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("overrides: [norm.params.q=1]", "row 'one': norm.params.q=1: adanorm has no such parameter"),
-        ("budget: [norm.params.k=a, norm.params.k=0.1]", "row 'one': norm.params.k='a': must be a number"),
-        ("overrides: [training.lr=-1]", "row 'one': training.lr=-1: input should be greater than 0"),
+        (
+            "overrides: [norm.params.q=1]",
+            "row 'one': norm.params.q=1: adanorm has no such parameter",
+        ),
+        (
+            "budget: [norm.params.k=a, norm.params.k=0.1]",
+            "row 'one': norm.params.k='a': must be a number",
+        ),
+        (
+            "overrides: [training.lr=-1]",
+            "row 'one': training.lr=-1: input should be greater than 0",
+        ),
         ("only: [mnist]", "unknown column 'mnist': choose from rt"),
         ("only: [", "own.yaml: while parsing a flow"),
-        ("budget: [training.lr=0.001, training.lr=1e-3]", "training.lr=1e-3 of its budget are one setting"),
+        (
+            "budget: [training.lr=0.001, training.lr=1e-3]",
+            "training.lr=1e-3 of its budget are one setting",
+        ),
     ],
 )
 def test_a_mistake_in_a_row_is_named_before_any_work(
@@ -116,7 +132,11 @@ def test_settings_of_a_column_apply_to_its_runs_alone_and_leave_the_papers_numbe
     assert differ == {"mnist"}
     assert grid["layernorm", "mnist"].runs[0].model.hidden is None  # type: ignore[attr-defined]
     # The only setting of a row there is AdaNorm's C.
-    C = {(row, task): plan.runs[0].norm.params["C"] for (row, task), plan in grid.items() if row == "adanorm"}
+    C = {
+        (row, task): plan.runs[0].norm.params["C"]
+        for (row, task), plan in grid.items()
+        if row == "adanorm"
+    }
     assert C == {("adanorm", "rt"): 1.5, ("adanorm", "sst5"): 0.8, ("adanorm", "mnist"): 1}
     table = Table(study, grid)
     assert [bool(table.paper("layernorm", task)) for task in study.columns] == [True, True, False]
@@ -132,8 +152,14 @@ MISSPELLED = "titel: t\nrows: [layernorm]\ncolumns: [gaussian]\nscale: smoke\nse
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        *((content, "holds no `key: value`") for content in ("", "# nothing\n", "- a\n", "just words", "1")),
-        (MISSPELLED, "titel='t': extra inputs are not permitted"),  # rather than that `title` is missing
+        *(
+            (content, "holds no `key: value`")
+            for content in ("", "# nothing\n", "- a\n", "just words", "1")
+        ),
+        (
+            MISSPELLED,
+            "titel='t': extra inputs are not permitted",
+        ),  # rather than that `title` is missing
     ],
 )
 def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str, message: str) -> None:
@@ -147,25 +173,40 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str, message:
     [
         ("rows: [layernom]", "unknown norm 'layernom': choose from adanorm"),
         ("column_overrides: {rt: [training.lr=1]}", "unknown column 'rt': choose from mnist"),
-        ("rows: {a: {norm: adanorm, column_overrides: {rt: [training.lr=1]}}}", "unknown column 'rt'"),
+        (
+            "rows: {a: {norm: adanorm, column_overrides: {rt: [training.lr=1]}}}",
+            "unknown column 'rt'",
+        ),
         ("column_overrides: {mnist: [seed=1]}", "seed=1: may not change the seed of a run"),
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, cifar10-vit, de-en"),
         ("scale: big", "scale='big': input should be 'paper', 'small', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
-        ("improvements: [[none, adanorm]]", "unknown row of the improvements 'none': choose from adanorm"),
+        (
+            "improvements: [[none, adanorm]]",
+            "unknown row of the improvements 'none': choose from adanorm",
+        ),
         ("improvements: [[adanorm, adanorm]]", "improvement of 'adanorm' over itself"),
         ("budget: [training.lr=1, training.lr=1]", "budget: 'training.lr=1' is named twice"),
         ("overrides: ['training.lr=${seed}']", "may not refer to another setting: write its value"),
         ("rows: {'a|b': {norm: adanorm}}", r"'a\|b': \| ends a column of a table"),
         ("rows: {' adanorm': {norm: adanorm}}", "' adanorm': write a word or more, in one line"),
-        ("rows: {AdaNorm: {norm: none}}", "row 'AdaNorm': tables call adanorm this; its norm is none"),
+        (
+            "rows: {AdaNorm: {norm: none}}",
+            "row 'AdaNorm': tables call adanorm this; its norm is none",
+        ),
         ("rows: {AdaNorm: {norm: adanorm}, adanorm: {norm: adanorm}}", "'AdaNorm' is named twice"),
         ('title: "a\\nb"', r"title: 'a\\nb': write a word or more, in one line"),
-        ("rows: {0.1: {norm: adanorm}, 0.10: {norm: none}}", "'0.10' is given twice, again in line 5"),
+        (
+            "rows: {0.1: {norm: adanorm}, 0.10: {norm: none}}",
+            "'0.10' is given twice, again in line 5",
+        ),
         ("rows: {yes: {norm: adanorm}}", "reads a key as True, not as text: put it in quotes"),
         ("rows: [[adanorm], none]", r"\['adanorm'\] in a list of norms"),
         ("rule: {families: {f: [[adanorm, adanorm]]}}", "compares a row with itself"),
-        ("rule: {families: {f: [[a, none], [none, a]]}}", "compared twice, in one direction or the other"),
+        (
+            "rule: {families: {f: [[a, none], [none, a]]}}",
+            "compared twice, in one direction or the other",
+        ),
         (
             "rows: {u: {norm: none, undefined: why}, a: {norm: adanorm}, b: {norm: none, undefined: why}}\n"
             "rule: {families: {f: [[a, b]]}}",
@@ -180,21 +221,33 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str, message:
         ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
         ("overrides: [updates=2]", "overrides: updates=2: may not change the updates of a run"),
         ("budget: [norm.name=layernorm]", "budget: norm.name=layernorm: may not change"),
-        ("rows: {a: {norm: adanorm, overrides: [+task=rt]}}", r"rows\.a\.overrides: \+task=rt: may not"),
+        (
+            "rows: {a: {norm: adanorm, overrides: [+task=rt]}}",
+            r"rows\.a\.overrides: \+task=rt: may not",
+        ),
         (
             "rows: {a: {norm: adanorm, at: 2}, b: {norm: adanorm, at: 2}}\nover: size",
             "rows 'a' and 'b': one norm at size 2: give each a panel",
         ),
         ("rows: {a: {norm: adanorm}}\nover: data.batch_size", "lacks `at`, its data.batch_size"),
-        ("rows: {a: {norm: adanorm}, b: {norm: adanorm}}\nshows: curves", "two rows have the same norm"),
+        (
+            "rows: {a: {norm: adanorm}, b: {norm: adanorm}}\nshows: curves",
+            "two rows have the same norm",
+        ),
         (f"{RULE}, quantities: {{b: last_valid_loss}}}}", "quantities: no family 'b'"),
         (f"{RULE}, looks: [5, 3]}}", r"looks \[5, 3\]: must rise"),
         (
             f"{RULE}, conclusions: [{{says: so, where: [none, adanorm], found: better}}]}}",
             r"conclusion 'so': no family has \['none', 'adanorm'\]",
         ),
-        ("rule: {families: {all: [[none, adanorm]]}}", "unknown row of the rule 'none': choose from adano"),
-        ("rows: {a: {norm: adanorm, overrides: ['norm=ü']}}", "cannot be read; write a value with other"),
+        (
+            "rule: {families: {all: [[none, adanorm]]}}",
+            "unknown row of the rule 'none': choose from adano",
+        ),
+        (
+            "rows: {a: {norm: adanorm, overrides: ['norm=ü']}}",
+            "cannot be read; write a value with other",
+        ),
     ],
 )
 def test_a_mistake_in_a_study_is_named(tmp_path: Path, change: str, message: str) -> None:
@@ -207,13 +260,20 @@ def test_a_mistake_in_a_study_is_named(tmp_path: Path, change: str, message: str
 
 
 @pytest.mark.usefixtures("_quick_start")
-def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, command: Command) -> None:
+def test_a_study_runs_what_is_missing_and_prints_its_table(
+    tmp_path: Path, command: Command
+) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text("title: t\nrows: [none, adanorm]\ncolumns: [mnist, rt]\nscale: paper\nseeds: [1]\n")
+    own.write_text(
+        "title: t\nrows: [none, adanorm]\ncolumns: [mnist, rt]\nscale: paper\nseeds: [1]\n"
+    )
     arguments = (str(own), "scale=smoke", "seeds=1", "workers=2", f"runs={tmp_path}")
     done = command("study", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "4 runs, 0 completed before, 4 to run\n2 workers of 1 thread each, about 1 min on" in done.stdout
+    assert (
+        "4 runs, 0 completed before, 4 to run\n2 workers of 1 thread each, about 1 min on"
+        in done.stdout
+    )
     assert "AdaNorm" in (tmp_path / "tables" / "own-own-smoke.md").read_text()
     again = command("study", *arguments)
     assert "4 runs, 4 completed before, 0 to run" in again.stdout
@@ -223,7 +283,19 @@ def test_a_study_runs_what_is_missing_and_prints_its_table(tmp_path: Path, comma
 
 
 def test_help_is_what_plain_make_prints() -> None:
-    text = subprocess.run(["make", "-s"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    for target in ("reproduce", "data", "list", "study", "status", "tables", "check-norm", "check", "clean"):
+    text = subprocess.run(
+        ["make", "-s"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
+    for target in (
+        "reproduce",
+        "data",
+        "list",
+        "study",
+        "status",
+        "tables",
+        "check-norm",
+        "check",
+        "clean",
+    ):
         assert f"\n  {target} " in text
     assert max(len(line) for line in text.splitlines()) <= 80

@@ -26,7 +26,11 @@ def smoke(task: str, *overrides: str) -> Experiment:
 
 
 def test_the_majority_class_is_that_of_training_where_the_test_has_another(tmp_path: Path) -> None:
-    lines = {"train": "x\ta\n" * 5 + "y\tb\n" * 3, "valid": "x\ta\ny\tb\n", "test": "x\ta\n" + "y\tb\n" * 3}
+    lines = {
+        "train": "x\ta\n" * 5 + "y\tb\n" * 3,
+        "valid": "x\ta\ny\tb\n",
+        "test": "x\ta\n" + "y\tb\n" * 3,
+    }
     task = task_of("task=rt", *write_splits(tmp_path, lines))
     assert task.baselines("test") == {"majority class": {"accuracy": 25.0}}
 
@@ -35,34 +39,54 @@ def test_the_unigram_smooths_frequencies_and_n_grams_go_on_from_the_part_before(
     task = CharLm(smoke("enwik8"))
     train, valid, test = (part.numpy().astype(np.int64) for part in task.corpus.splits.values())
     unigram, grams = task.baselines("test").values()
-    assert unigram["bpc"] == pytest.approx(by_counting(train.tolist(), test.tolist(), context=0, before=[]))
+    assert unigram["bpc"] == pytest.approx(
+        by_counting(train.tolist(), test.tolist(), context=0, before=[])
+    )
     assert grams["bpc"] < unigram["bpc"]
-    after_valid, after_train = (bits_per_byte(train, test, context=4, before=b) for b in (valid, train))
-    assert grams["bpc"] == pytest.approx(after_valid, rel=1e-12) != pytest.approx(after_train, rel=1e-9)
+    after_valid, after_train = (
+        bits_per_byte(train, test, context=4, before=b) for b in (valid, train)
+    )
+    assert (
+        grams["bpc"]
+        == pytest.approx(after_valid, rel=1e-12)
+        != pytest.approx(after_train, rel=1e-9)
+    )
     assert grams["loss"] == pytest.approx(grams["bpc"] * math.log(2))
 
 
 def by_counting(train: list[int], text: list[int], context: int, before: list[int]) -> float:
     """Return bits per byte by Witten-Bell's interpolation, one byte at a time."""
-    grams = Counter(tuple(train[i : i + n + 1]) for n in range(context + 1) for i in range(len(train) - n))
+    grams = Counter(
+        tuple(train[i : i + n + 1]) for n in range(context + 1) for i in range(len(train) - n)
+    )
 
     def probability(byte: int, history: tuple[int, ...]) -> float:
         lower = probability(byte, history[1:]) if history else 1 / 256
         following = [count for gram, count in grams.items() if gram[:-1] == history]
         if not following:
             return lower
-        return (grams[(*history, byte)] + len(following) * lower) / (sum(following) + len(following))
+        return (grams[(*history, byte)] + len(following) * lower) / (
+            sum(following) + len(following)
+        )
 
     whole = before + text
     span = range(len(before), len(whole))
-    return -sum(math.log2(probability(whole[i], tuple(whole[i - context : i]))) for i in span) / len(text)
+    return -sum(
+        math.log2(probability(whole[i], tuple(whole[i - context : i]))) for i in span
+    ) / len(text)
 
 
 @pytest.mark.parametrize("context", [0, 1, 3])
 def test_bits_per_byte_are_those_of_counting(context: int) -> None:
     draw = random.Random(context)
     train, text, other = ([draw.choice([0, 1, 97, 200]) for _ in range(n)] for n in (60, 40, 5))
-    text += [7, 0, 97, 255, 0]  # bytes that training lacks, one above all of its own, and histories with them
+    text += [
+        7,
+        0,
+        97,
+        255,
+        0,
+    ]  # bytes that training lacks, one above all of its own, and histories with them
     arrays = (np.array(part, dtype=np.int64) for part in (train, text))
     bits = bits_per_byte(*arrays, context=context, before=np.array(other, dtype=np.int64))
     assert bits == pytest.approx(by_counting(train, text, context, other), rel=1e-12)
@@ -119,13 +143,18 @@ def test_the_committed_baselines_cover_the_data_that_have_records() -> None:
     for chosen in ("rt paper", "mnist paper", "enwik8 mini", "ptb mini", "de-en mini"):
         task, scale = chosen.split()
         run = compose_experiment([f"task={task}", f"scale={scale}"])
-        assert recorded.best_baseline(run, run.task.metric) is not None, f"adanorm baselines {chosen}"
+        assert recorded.best_baseline(run, run.task.metric) is not None, (
+            f"adanorm baselines {chosen}"
+        )
 
 
 def test_baselines_belong_to_one_data_set_and_spoiled_ones_are_refused(own_record: Path) -> None:
     """They say which runs learned: believed, they would change a verdict."""
     recorded.add_baselines(smoke("rt"), {"test": {"majority class": {"accuracy": 50.0}}})
-    assert recorded.best_baseline(smoke("rt", "data.batch_tokens=99", "norm=adanorm"), "accuracy") is not None
+    assert (
+        recorded.best_baseline(smoke("rt", "data.batch_tokens=99", "norm=adanorm"), "accuracy")
+        is not None
+    )
     for other in (smoke("rt", "data.train_fraction=0.5"), smoke("mnist")):
         assert recorded.best_baseline(other, "accuracy") is None
     text = own_record.read_text()

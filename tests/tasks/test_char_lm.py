@@ -31,7 +31,9 @@ def built(*overrides: str, cell: str = "") -> tuple[CharLm, nn.Module]:
     return task, model
 
 
-def stream_bpc(task: CharLm, model: nn.Module, split: str, count: int, length: int, **options: Any) -> float:
+def stream_bpc(
+    task: CharLm, model: nn.Module, split: str, count: int, length: int, **options: Any
+) -> float:
     """Return bits per byte, one stream and one segment at a time; other tests cover the equations."""
     text: list[int] = task.corpus.splits[split].tolist()
     stream_length, bits = math.ceil(len(text) / count), 0.0
@@ -42,7 +44,9 @@ def stream_bpc(task: CharLm, model: nn.Module, split: str, count: int, length: i
         for offset in range(0, len(target), length):
             part = slice(offset, offset + length)
             logits, memory = model(torch.tensor([inputs[part]]), memory, **options)
-            chosen = logits[0].double().log_softmax(1).gather(1, torch.tensor(target[part])[:, None])
+            chosen = (
+                logits[0].double().log_softmax(1).gather(1, torch.tensor(target[part])[:, None])
+            )
             bits -= chosen.sum().item() / math.log(2)
     return bits / len(text)
 
@@ -82,7 +86,9 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
     assert abs(bpc - 8) > 0.2, "the model says something"
 
 
-@pytest.mark.parametrize(("streams_", "length"), [(1, 1), (1, 7), (3, 4), (5, 100), (7, 13), (50, 3)])
+@pytest.mark.parametrize(
+    ("streams_", "length"), [(1, 1), (1, 7), (3, 4), (5, 100), (7, 13), (50, 3)]
+)
 def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, length: int) -> None:
     text = torch.randint(256, (37,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     pairs: list[tuple[int, int]] = []
@@ -94,7 +100,9 @@ def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, len
         parts = [segments.part(index, rank, 2) for rank in range(2)]
         assert sum(part.units for part in parts) == batch.units
         # Memory pinned for a GPU would, for a view, also hold all that lies between its rows.
-        assert all(x.is_contiguous() for part in (batch, *parts) for x in (part.segment, part.target))
+        assert all(
+            x.is_contiguous() for part in (batch, *parts) for x in (part.segment, part.target)
+        )
     whole = [99, *text.tolist()]
     assert sorted(pairs) == sorted(pairwise(whole))
 
@@ -125,12 +133,17 @@ def test_training_carries_a_memory_of_the_set_length_and_starts_an_epoch_without
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (bytes(range(60)), r"54 bytes to train on, shorter than one segment of every stream \(4 x 16\)"),
+        (
+            bytes(range(60)),
+            r"54 bytes to train on, shorter than one segment of every stream \(4 x 16\)",
+        ),
         (b"abc", r"3 bytes in parts .* leave valid empty"),
         (b"a" * 20_000, r"short\.txt: the training part has one byte, 97: nothing to learn"),
     ],
 )
-def test_a_text_too_short_or_of_one_byte_is_named(tmp_path: Path, text: bytes, message: str) -> None:
+def test_a_text_too_short_or_of_one_byte_is_named(
+    tmp_path: Path, text: bytes, message: str
+) -> None:
     (tmp_path / "short.txt").write_bytes(text)
     with pytest.raises(ValueError, match=message):
         built(f"data.path={tmp_path / 'short.txt'}")

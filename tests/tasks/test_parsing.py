@@ -50,7 +50,10 @@ def conllu(tree: Tree) -> str:
     """A tree in CoNLL-U; every second word is punctuation, by its Penn tag, its universal tag or both."""
     tags = ("X\tNN", "PUNCT\t.", "X\tNN", "X\t:", "X\tNN", "PUNCT\tNN")
     rows = enumerate(zip(tree.words, tree.heads, tree.labels or (), strict=True), 1)
-    lines = (f"{n}\t{word}\t_\t{tags[n % 6]}\t_\t{head}\t{label}\t_\t_\n" for n, (word, head, label) in rows)
+    lines = (
+        f"{n}\t{word}\t_\t{tags[n % 6]}\t_\t{head}\t{label}\t_\t_\n"
+        for n, (word, head, label) in rows
+    )
     return "".join([*lines, "\n"])
 
 
@@ -60,7 +63,13 @@ def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_p
     for name, trees in (("gold", gold), ("found", parsed)):
         (tmp_path / name).write_text("".join(map(conllu, trees)))
     start = "from udtools.cli import main_eval; main_eval()"
-    script = [sys.executable, "-c", start, "--verbose", *(str(tmp_path / name) for name in ("gold", "found"))]
+    script = [
+        sys.executable,
+        "-c",
+        start,
+        "--verbose",
+        *(str(tmp_path / name) for name in ("gold", "found")),
+    ]
     printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
     rows = {row[0].strip(): row for row in (line.split("|") for line in printed.splitlines())}
     gold_read = read_treebank((tmp_path / "gold").read_bytes(), "gold", "upos")
@@ -77,7 +86,23 @@ def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_p
 
 
 def test_scores_are_those_of_eval07_token_for_token() -> None:
-    words = ["Mr.", "--", "said", ",", "$", "5", "%", "``", "...", "-LRB-", "&", "#", "«", "x.", "_"]
+    words = [
+        "Mr.",
+        "--",
+        "said",
+        ",",
+        "$",
+        "5",
+        "%",
+        "``",
+        "...",
+        "-LRB-",
+        "&",
+        "#",
+        "«",
+        "x.",
+        "_",
+    ]
     heads = [((index * 7) % 5) + 1 for index in range(len(words))]
     parsed = [((index * 3) % 5) + 1 for index in range(len(words))]
     tree = Tree(tuple(words), ("X",) * 15, tuple(heads), ("a",) * 15, (False,) * 15)
@@ -109,7 +134,9 @@ def test_words_with_penn_punctuation_tags_count_only_in_scores_over_all_words() 
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_a_split_in_which_no_word_counts_is_refused(tmp_path: Path, split: str) -> None:
     texts = dict.fromkeys(SPLITS, "w1\tNN\t0\nw2\tVB\t1\n") | {split: "w1\t.\t0\nw2\t:\t1\n"}
-    with pytest.raises(ValueError, match=rf"^{split}: data\.scoring=penn leaves out every word as punct"):
+    with pytest.raises(
+        ValueError, match=rf"^{split}: data\.scoring=penn leaves out every word as punct"
+    ):
         built(*write_splits(tmp_path, texts))
 
 
@@ -135,7 +162,9 @@ def test_a_validation_loss_is_the_mean_over_transitions_in_any_batches(tmp_path:
     transitions = task.examples["valid"]
     assert len(transitions) == 2 * (3 * 700 + 30)
     with torch.inference_mode():
-        mean = F.cross_entropy(model(transitions.inputs).double(), transitions.targets.long()).item()
+        mean = F.cross_entropy(
+            model(transitions.inputs).double(), transitions.targets.long()
+        ).item()
     assert task.evaluate(model, "valid").metrics["loss"] == pytest.approx(mean, rel=1e-5)
 
 
@@ -162,9 +191,18 @@ def test_scores_by_sentence_average_to_the_score_and_leave_punctuation_out() -> 
     assert task.counted(outputs)["uas"] == [[n, n] for n in words]
 
 
-def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, command: Command) -> None:
+def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(
+    tmp_path: Path, command: Command
+) -> None:
     files = write_splits(tmp_path, (UD + "\n") * 20)
-    chosen = ["task=ptb", "norm=adanorm", "scale=smoke", "preset=ud", *files, f"runs={tmp_path / 'runs'}"]
+    chosen = [
+        "task=ptb",
+        "norm=adanorm",
+        "scale=smoke",
+        "preset=ud",
+        *files,
+        f"runs={tmp_path / 'runs'}",
+    ]
     chosen += ["training.max_epochs=40", "training.lr=0.01"]
     trained = command("run", *chosen)
     assert trained.returncode == 0, trained.stderr
@@ -175,7 +213,9 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(tmp_path: Path, c
     assert "CoNLL 2018" in result["signatures"]["las"]
     bare = UD.replace("\t4\tnsubj", "\t_\t_").replace("\t0\troot", "\t_\t_") + "\n# newdoc\n" + UD
     (tmp_path / "bare.conllu").write_text(bare)
-    done = command("parse", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}")
+    done = command(
+        "parse", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}"
+    )
     assert done.returncode == 0, done.stderr
     assert "4:advmod" in UD
     expected = (UD + "\n# newdoc\n" + UD).replace("4:advmod", "_")
@@ -197,7 +237,9 @@ ROWS = ("1\tthe\tthe\tDET\tDT\t_\t_\t_\t_\tSpace=1", "2\tdog\tdog\tNOUN\tNN\t_\t
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_parse_changes_no_byte_outside_the_columns_that_it_fills(lines: tuple[str, ...], end: str) -> None:
+def test_parse_changes_no_byte_outside_the_columns_that_it_fills(
+    lines: tuple[str, ...], end: str
+) -> None:
     text = end.join(lines)
     of_lines = partial(sentence_of, tags="xpos")
     sentences = list(conll.each_sentence(io.StringIO(text, newline="\n"), "a", of_lines))

@@ -36,7 +36,9 @@ def test_every_epoch_has_an_order_of_its_own_that_the_seed_draws(name: str, tmp_
     assert batches[0] != batches[2], "another seed"
     if name in ("rt", "de-en"):  # whose batches are of sentences of about one length
         sentences = (
-            task.splits["train"].sentences if name == "rt" else task.corpus.splits["train"].dataset.src
+            task.splits["train"].sentences
+            if name == "rt"
+            else task.corpus.splits["train"].dataset.src
         )
         lengths = [max(len(sentences[index]) for index in batch) for batch in first]
         assert lengths != sorted(lengths), "nor do they come by length"
@@ -71,7 +73,9 @@ def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Pat
     words = {"train": "abab", "valid": "cdcd", "test": "efef"}
     for language in ("de", "en"):
         write_splits(
-            tmp_path, {split: f"{word} {word}\n" * 20 for split, word in words.items()}, f".{language}"
+            tmp_path,
+            {split: f"{word} {word}\n" * 20 for split, word in words.items()},
+            f".{language}",
         )
     files = [f"data.{split}={tmp_path / split}" for split in SPLITS]
     task = task_of("task=de-en", f"data.cache={tmp_path / 'cache'}", *files)
@@ -79,8 +83,12 @@ def test_subwords_and_dictionaries_are_learned_from_training_alone(tmp_path: Pat
     assert {*"".join(merged)} == {*"ab "}
     symbols = {*task.corpus.dictionaries[0].symbols}
     assert any(symbol.startswith("a") for symbol in symbols)
-    assert not any(symbol[0] in "cdef" for symbol in symbols if not symbol.startswith(("<", "madeup")))
-    assert set(task.corpus.references("test", "words")) == {"efef efef"}, "of the test, not of validation"
+    assert not any(
+        symbol[0] in "cdef" for symbol in symbols if not symbol.startswith(("<", "madeup"))
+    )
+    assert set(task.corpus.references("test", "words")) == {"efef efef"}, (
+        "of the test, not of validation"
+    )
     assert set(task.corpus.references("valid", "text")) == {"cdcd cdcd"}
 
 
@@ -98,7 +106,9 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
     assert not labels.equal(other.splits["train"].targets)
     is_fewer = fewer.splits["train"].targets != truth
     assert (wrong & is_fewer).equal(is_fewer), "a smaller share is within the larger one"
-    assert all(task.splits[split].targets.equal(clean.splits[split].targets) for split in ("valid", "test"))
+    assert all(
+        task.splits[split].targets.equal(clean.splits[split].targets) for split in ("valid", "test")
+    )
     assert order(task, 0) == order(clean, 0)
 
     torch.manual_seed(0)
@@ -115,9 +125,13 @@ def test_wrong_labels_are_a_share_of_training_alone_that_the_seed_draws(name: st
 
 
 def test_too_small_a_share_of_wrong_labels_and_a_task_without_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"label_noise=0.001: rounds to none of 160 training examples"):
+    with pytest.raises(
+        ValueError, match=r"label_noise=0.001: rounds to none of 160 training examples"
+    ):
         task_of("task=rt", "data.label_noise=0.001")
-    with pytest.raises(ValueError, match=r"'data.label_noise': .*; it is a key of task=cifar10, .*sst5$"):
+    with pytest.raises(
+        ValueError, match=r"'data.label_noise': .*; it is a key of task=cifar10, .*sst5$"
+    ):
         task_of("task=ptb", "data.label_noise=0.2")
     clean = compose_experiment(["task=rt", "data.label_noise=0"])
     assert clean.digest == compose_experiment(["task=rt"]).digest

@@ -56,7 +56,8 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     """fairseq's own criterion on a model that its own registry built, with the same weights."""
     from adanorm.models.fairseq_plugin import AdaNormTransformer
 
-    # At this width 6.25 % are one feature: a division by it, near zero in some rows, is all rounding.
+    # At this width 6.25 % are one feature: a division by it, near zero in some rows, is all
+    # rounding.
     wider = ["norm.params.p=0.5"] if norm == "partial-rmsnorm" else []
     settings = "task=de-en", f"norm={norm}", f"preset={preset}", *wider
     task, model = smoke_run(Translation, *settings)
@@ -70,8 +71,10 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
         arguments, SimpleNamespace(source_dictionary=source, target_dictionary=target)
     )
     plugged.load_state_dict(ours.state_dict())
-    criterion = fairseq().criterions.label_smoothed_cross_entropy.LabelSmoothedCrossEntropyCriterion(
-        SimpleNamespace(target_dictionary=target), sentence_avg=False, label_smoothing=0.1
+    criterion = (
+        fairseq().criterions.label_smoothed_cross_entropy.LabelSmoothedCrossEntropyCriterion(
+            SimpleNamespace(target_dictionary=target), sentence_avg=False, label_smoothing=0.1
+        )
     )
     train = task.corpus.splits["train"]
     indices = train.order(256, None)[3]
@@ -101,12 +104,18 @@ def test_validation_has_the_smoothed_loss_the_plain_loss_and_its_perplexity() ->
         plain -= at_target
         smoothed -= 0.8 * at_target + 0.2 / (log_p.shape[1] - 1) * (log_p.sum().item() - at_target)
         units += batch.units
-    expected = {"loss": smoothed / units, "nll": plain / units, "perplexity": math.exp(plain / units)}
+    expected = {
+        "loss": smoothed / units,
+        "nll": plain / units,
+        "perplexity": math.exp(plain / units),
+    }
     assert task.evaluate(model, "valid").metrics == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.needs("fairseq")
-def test_a_run_is_made_translated_and_compared_by_commands(tmp_path: Path, command: Command) -> None:
+def test_a_run_is_made_translated_and_compared_by_commands(
+    tmp_path: Path, command: Command
+) -> None:
     base = ["task=en-de", "scale=smoke", f"runs={tmp_path}", f"data.cache={tmp_path / 'cache'}"]
     base += ["training.max_epochs=12", "training.average={of: best, count: 2}"]
     for norm in ("layernorm", "adanorm"):
@@ -141,7 +150,9 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator(
     task, model = built(*overrides)
     if length_penalty != 1:  # ends are likely, so that the penalty chooses between hypotheses
         with torch.no_grad():
-            model.decoder.output_projection.weight.mul_(0.3)[task.corpus.dictionaries[1].eos()] *= -3
+            model.decoder.output_projection.weight.mul_(0.3)[
+                task.corpus.dictionaries[1].eos()
+            ] *= -3
     other = FairseqSide(experiment, task, model.state_dict())
     pairs = task.corpus.splits["test"]
     chosen = pairs.dataset.ordered_indices()
@@ -155,7 +166,8 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator(
 
 @pytest.mark.needs("fairseq")
 def test_translations_are_scored_in_the_order_of_their_sources_however_they_are_batched() -> None:
-    # A fixed limit, whatever else is in a batch: a ratio would follow the longest source of the batch.
+    # A fixed limit, whatever else is in a batch: a ratio would follow the longest source of the
+    # batch.
     settings = {"batch_tokens": 30, "beam": 1, "max_ratio": 0, "max_extra": 12}
     task, model = built(*(f"decoding.{key}={value}" for key, value in settings.items()))
     pairs = task.corpus.splits["test"]
@@ -171,7 +183,9 @@ def test_translations_are_scored_in_the_order_of_their_sources_however_they_are_
 @pytest.mark.parametrize("kind", ["bleu", "sacrebleu"])
 def test_the_score_of_a_pair_is_the_jackknife_of_the_chosen_kind_of_bleu(kind: str) -> None:
     task = Translation(compose_experiment(["task=de-en", "scale=smoke"]))
-    outputs = [f"{line}." for line in task.corpus.references("test", "words")]  # the point is its own word
+    outputs = [
+        f"{line}." for line in task.corpus.references("test", "words")
+    ]  # the point is its own word
     words, text = task.corpus.beside_references("test", outputs)
     (ours, references), other = (text, words) if kind == "sacrebleu" else (words, text)
     whole, _ = bleu(kind, ours, references, lowercase=False)

@@ -1,6 +1,7 @@
 """No update of any kind of task waits for the device.
 
-The meta device stands for a GPU: its tensors have no values, so whatever would wait for one raises an error.
+The meta device stands for a GPU: its tensors have no values, so whatever would wait for one raises
+an error.
 """
 
 from contextlib import nullcontext
@@ -33,8 +34,15 @@ WITHOUT = {"powernorm": ["norm.params.warmup=0"]}  # its first batches are count
 def test_an_update_waits_for_no_value_on_the_device(
     smoke: Smoke, monkeypatch: pytest.MonkeyPatch, task: str, norm: str
 ) -> None:
-    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # the meta device has none
-    settings = [f"norm={norm}", *WITHOUT.get(norm, []), "training.clip_norm=1", "training.accumulate=2"]
+    monkeypatch.setattr(
+        torch, "autocast", lambda *_, **__: nullcontext()
+    )  # the meta device has none
+    settings = [
+        f"norm={norm}",
+        *WITHOUT.get(norm, []),
+        "training.clip_norm=1",
+        "training.accumulate=2",
+    ]
     experiment = smoke(f"task={task}", *settings)
     prepared = prepare(experiment)
     prepared.model.to(META)
@@ -59,7 +67,9 @@ def test_adamws_counts_of_steps_lie_with_the_parameters_after_a_resume(smoke: Sm
     assert {state["step"].device.type for state in optimizer.state.values()} == {"cuda"}
 
 
-def test_a_resumed_run_makes_no_batch_that_is_done(smoke: Smoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_makes_no_batch_that_is_done(
+    smoke: Smoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = start_trainer(experiment := smoke("task=mnist"), prepare(experiment))
     trainer.state.position = 5
     indices: list[int] = []

@@ -102,7 +102,9 @@ def test_equal_weights_are_equal_files(path: Path) -> None:
 
 
 def test_weights_of_another_run_are_refused(path: Path) -> None:
-    with pytest.raises(BrokenError, match=r"weights.safetensors: of the run 96d6814b, not of 00000000"):
+    with pytest.raises(
+        BrokenError, match=r"weights.safetensors: of the run 96d6814b, not of 00000000"
+    ):
         checkpoint.load_weights(path, "00000000")
 
 

@@ -21,13 +21,17 @@ LOST = RuntimeError("[enforce fail at pair.cc] Connection closed by peer [127.0.
 
 
 @pytest.mark.parametrize(("count", "whole"), [(4, True), (3, True), (4, False)])
-def test_processes_have_each_row_once_and_even_batches_whole(smoke: Smoke, count: int, whole: bool) -> None:
+def test_processes_have_each_row_once_and_even_batches_whole(
+    smoke: Smoke, count: int, whole: bool
+) -> None:
     batches = prepare(smoke("task=mnist")).task.train_batches(0)
     shares = [share(batches, range(count), World(rank, 2), whole=whole) for rank in (0, 1)]
     everything = [batches.part(index) for index in range(count)]
     for rank in (0, 1):
         divided = [batch.inputs[rank::2] for batch in everything]
-        expected = [batch.inputs for batch in everything[rank::2]] if whole and count == 4 else divided
+        expected = (
+            [batch.inputs for batch in everything[rank::2]] if whole and count == 4 else divided
+        )
         assert all(map(torch.equal, (part.inputs for part in shares[rank]), expected))
         assert len(shares[rank]) == len(expected)
 
@@ -37,11 +41,25 @@ def test_the_rows_of_a_batch_stay_together_where_a_norm_is_over_them(smoke: Smok
         assert ties_rows(prepare(smoke(f"norm={norm}")).model) is ties
 
 
-def test_two_processes_then_one_then_four_train_every_kind_of_task_as_one_does(tmp_path: Path) -> None:
+def test_two_processes_then_one_then_four_train_every_kind_of_task_as_one_does(
+    tmp_path: Path,
+) -> None:
     cases = [case for case in CASES if case != "translation" or find_spec("fairseq")]
-    command = [sys.executable, "-W", "ignore", "-m", "scripts.processes", str(tmp_path), "cpu", "4", *cases]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "scripts.processes",
+        str(tmp_path),
+        "cpu",
+        "4",
+        *cases,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     gaps = differences(tmp_path)
     assert [*gaps] == cases

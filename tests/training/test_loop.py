@@ -32,7 +32,11 @@ class KillError(Exception):
 
 
 def start(
-    experiment: Experiment, task: TrainingTask | None = None, *, minutes: float = 1e9, ahead: int = 0
+    experiment: Experiment,
+    task: TrainingTask | None = None,
+    *,
+    minutes: float = 1e9,
+    ahead: int = 0,
 ) -> Trainer:
     experiment = experiment.model_copy(update={"checkpoint_minutes": minutes, "device": "cpu"})
     trainer = start_trainer(experiment, prepare(experiment, task))
@@ -67,7 +71,11 @@ def resumed(experiment: Experiment, path: Path) -> Trainer:
 
 def is_the_same(outcome: Outcome, other: Outcome) -> bool:
     same = all(torch.equal(outcome.weights[name], weight) for name, weight in other.weights.items())
-    return same and outcome.test == other.test and untimed(outcome.state.rows) == untimed(other.state.rows)
+    return (
+        same
+        and outcome.test == other.test
+        and untimed(outcome.state.rows) == untimed(other.state.rows)
+    )
 
 
 class Scaled(Classification):
@@ -91,9 +99,17 @@ def scaled(experiment: Experiment, factors: Iterable[float], *, minutes: float =
 
 @pytest.mark.parametrize(
     ("norm", "accumulate"),
-    [("layernorm", 1), ("layernorm", 2), ("batchnorm-noisy", 1), ("powernorm", 2), ("weightnorm", 1)],
+    [
+        ("layernorm", 1),
+        ("layernorm", 2),
+        ("batchnorm-noisy", 1),
+        ("powernorm", 2),
+        ("weightnorm", 1),
+    ],
 )
-def test_a_resumed_run_is_equal_to_the_bit(smoke: Smoke, tmp_path: Path, norm: str, accumulate: int) -> None:
+def test_a_resumed_run_is_equal_to_the_bit(
+    smoke: Smoke, tmp_path: Path, norm: str, accumulate: int
+) -> None:
     experiment = smoke(
         f"norm={norm}", "training.max_epochs=3", f"training.accumulate={accumulate}",
         "training.average={of: best, count: 2}",
@@ -118,7 +134,9 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole(
     before = path.with_name("checkpoint-before.pt")
     last = path.with_name("kept-12.pt")
     assert {*path.parent.iterdir()} == {path, before, path.with_name("kept-6.pt"), last}
-    for file in {"checkpoint": [path], "both": [path, before], "kept": [last], "missing": []}[broken]:
+    for file in {"checkpoint": [path], "both": [path, before], "kept": [last], "missing": []}[
+        broken
+    ]:
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(bytes(content))
@@ -153,7 +171,9 @@ def test_the_checkpoint_of_another_run_is_not_resumed(
     assert "checkpoint.pt: of the run smoke-seed1-1; the run goes on" in capsys.readouterr().err
 
 
-def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(smoke: Smoke, tmp_path: Path) -> None:
+def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(
+    smoke: Smoke, tmp_path: Path
+) -> None:
     experiment, tested = smoke("training.max_epochs=2"), list[Row]()
     plain, rows = run(start(experiment), tmp_path / "plain.pt")
     tracked, _ = run(start(experiment), tmp_path / "c.pt", tested.append)
@@ -163,11 +183,16 @@ def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(smoke: S
     (best,) = (row for row in tested if row["update"] == tracked.state.best_update)
     assert tracked.test is not None
     assert tracked.test.metrics == {name: best[f"test_{name}"] for name in tracked.test.metrics}
-    assert (tracked.test, tracked.state.rows[-1]["train_loss"]) == (plain.test, rows[-1]["train_loss"])
+    assert (tracked.test, tracked.state.rows[-1]["train_loss"]) == (
+        plain.test,
+        rows[-1]["train_loss"],
+    )
 
 
 @pytest.mark.parametrize("before", [0.0, 100.0])
-def test_a_run_lasts_as_long_as_all_its_starts_together(smoke: Smoke, tmp_path: Path, before: float) -> None:
+def test_a_run_lasts_as_long_as_all_its_starts_together(
+    smoke: Smoke, tmp_path: Path, before: float
+) -> None:
     started, trainer = time.monotonic(), start(smoke("training.max_updates=1"))
     trainer.state.seconds += before
     outcome, _ = run(trainer, tmp_path / "c.pt")
@@ -180,7 +205,9 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
     outcome, rows = run(trainer, tmp_path / "c.pt")
     scores = [row["valid_accuracy"] for row in rows]
     best = scores.index(max(scores))
-    assert outcome.state.best_update == rows[best]["update"] < rows[-1]["update"], "the first of the best"
+    assert outcome.state.best_update == rows[best]["update"] < rows[-1]["update"], (
+        "the first of the best"
+    )
     shorter = start(smoke("training.lr=0.003", f"training.max_epochs={best + 1}"))
     run(shorter, tmp_path / "d.pt")
     for name, weight in shorter.model.state_dict().items():
@@ -192,7 +219,9 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
 
 
 @pytest.mark.parametrize("of", ["last", "best"])
-def test_the_tested_weights_are_the_mean_of_those_chosen(smoke: Smoke, tmp_path: Path, of: str) -> None:
+def test_the_tested_weights_are_the_mean_of_those_chosen(
+    smoke: Smoke, tmp_path: Path, of: str
+) -> None:
     experiment = smoke("training.max_epochs=5", f"training.average={{of: {of}, count: 2}}")
     trainer = start(experiment)
     outcome, rows = run(trainer, tmp_path / "c.pt")
@@ -200,7 +229,9 @@ def test_the_tested_weights_are_the_mean_of_those_chosen(smoke: Smoke, tmp_path:
     expected = {row["update"] for row in ranked[-2:]}
     updates = {update for _, update in outcome.state.kept}
     scores = {row["update"]: row["valid_accuracy"] for row in rows}
-    assert sorted(scores[update] for update in updates) == sorted(scores[update] for update in expected)
+    assert sorted(scores[update] for update in updates) == sorted(
+        scores[update] for update in expected
+    )
     files = [tmp_path / f"kept-{update}.pt" for update in sorted(updates)]
     assert {*files} <= {*tmp_path.glob("kept-*.pt")}
     assert len(list(tmp_path.glob("kept-*.pt"))) <= 3, "those of the last two checkpoints"
@@ -214,12 +245,16 @@ def test_the_tested_weights_are_the_mean_of_those_chosen(smoke: Smoke, tmp_path:
 
 def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=3")
-    outcome, rows = run(scaled(experiment, chain(repeat(1.0, 8), repeat(float("nan")))), tmp_path / "c.pt")
+    outcome, rows = run(
+        scaled(experiment, chain(repeat(1.0, 8), repeat(float("nan")))), tmp_path / "c.pt"
+    )
     assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
     assert outcome.test is None, "although there are weights of the first evaluation"
     experiment = smoke("training.max_epochs=50", "training.evaluate_every=100")
-    outcome, rows = run(scaled(experiment, chain(repeat(1.0, 22), repeat(float("inf")))), tmp_path / "d.pt")
+    outcome, rows = run(
+        scaled(experiment, chain(repeat(1.0, 22), repeat(float("inf")))), tmp_path / "d.pt"
+    )
     assert outcome.state.diverged == "loss not finite at update 40", "the next twentieth"
     assert rows == []
     assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
@@ -230,30 +265,44 @@ def test_the_checkpoint_of_a_run_on_the_cpu_asks_no_gpu_for_its_state(
 ) -> None:
     trainer = start(smoke())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for name in ("get_rng_state", "set_rng_state"):  # either would take memory of a GPU, or wait for it
+    for name in (
+        "get_rng_state",
+        "set_rng_state",
+    ):  # either would take memory of a GPU, or wait for it
         monkeypatch.delattr(torch.cuda, name)
     trainer.save(tmp_path / "checkpoint.pt")
     trainer.resume(tmp_path / "checkpoint.pt")
 
 
-def test_between_evaluations_a_checkpoint_comes_when_it_is_due(smoke: Smoke, tmp_path: Path) -> None:
-    for minutes, updates in ((0.0, 5), (time.monotonic() / 40, 0)):  # 1.5 times what the clock shows
+def test_between_evaluations_a_checkpoint_comes_when_it_is_due(
+    smoke: Smoke, tmp_path: Path
+) -> None:
+    for minutes, updates in (
+        (0.0, 5),
+        (time.monotonic() / 40, 0),
+    ):  # 1.5 times what the clock shows
         path = tmp_path / f"{updates}" / "checkpoint.pt"
         stopped(smoke(), path, 5, minutes=minutes)
         assert resumed(smoke(), path).state.update == updates
 
 
-def test_the_training_loss_logged_is_the_mean_over_an_epochs_units(smoke: Smoke, tmp_path: Path) -> None:
+def test_the_training_loss_logged_is_the_mean_over_an_epochs_units(
+    smoke: Smoke, tmp_path: Path
+) -> None:
     outcome, (row,) = run(start(smoke("training.max_epochs=1")), tmp_path / "c.pt")
     by_hand = start(smoke())
     by_hand.model.train()
     losses = [by_hand.update([batch]) for batch in by_hand.task.train_batches(0)]
     mean = sum(float(loss.total) for loss in losses) / sum(loss.units for loss in losses)
     assert row["train_loss"] == pytest.approx(mean, rel=1e-9)
-    assert outcome.state.first_loss == pytest.approx(float(losses[0].total) / losses[0].units, rel=1e-9)
+    assert outcome.state.first_loss == pytest.approx(
+        float(losses[0].total) / losses[0].units, rel=1e-9
+    )
 
 
-def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(
+    smoke: Smoke, tmp_path: Path
+) -> None:
     experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
     outcome, rows = run(scaled(experiment, chain(repeat(1.0, 6), repeat(5.0))), tmp_path / "c.pt")
     assert outcome.state.diverged is not None
@@ -271,7 +320,9 @@ def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(smoke: Smoke,
         ([9.0, float("inf"), 9.0], 3),
     ],
 )
-def test_a_high_loss_diverges_once_it_stops_falling(losses: list[float], diverges_at: int | None) -> None:
+def test_a_high_loss_diverges_once_it_stops_falling(
+    losses: list[float], diverges_at: int | None
+) -> None:
     state, ended = State(first_loss=0.6), []
     for evaluation, loss in enumerate(losses, 1):
         state.loss_sum, state.loss_units = loss, 1
@@ -284,12 +335,16 @@ def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
     experiment = smoke("training.clip_norm=0.01")
     trainer = start(experiment)
     trainer.update([next(iter(trainer.task.train_batches(0)))])
-    total = torch.stack([p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]).norm()
+    total = torch.stack(
+        [p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]
+    ).norm()
     assert total.item() == pytest.approx(0.01, rel=1e-3)
 
 
 @pytest.mark.parametrize("clip_norm", ["null", "1000"])
-def test_an_update_follows_the_gradient_of_the_mean_over_its_batches(smoke: Smoke, clip_norm: str) -> None:
+def test_an_update_follows_the_gradient_of_the_mean_over_its_batches(
+    smoke: Smoke, clip_norm: str
+) -> None:
     trainer = start(smoke(f"training.clip_norm={clip_norm}", "model.dropout=0"))
     batches = list(trainer.task.train_batches(0))[:2]
     trainer.model.train()
@@ -312,7 +367,9 @@ def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smok
     assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
 
 
-def test_a_run_has_the_epochs_or_updates_and_evaluations_that_are_set(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_run_has_the_epochs_or_updates_and_evaluations_that_are_set(
+    smoke: Smoke, tmp_path: Path
+) -> None:
     outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
     assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
     assert (outcome.state.epoch, outcome.state.update) == (2, 12)
@@ -324,14 +381,19 @@ def test_a_run_has_the_epochs_or_updates_and_evaluations_that_are_set(smoke: Smo
     ("settings", "rates"),
     [
         ({}, {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.4, 6: 0.4}),
-        ({"schedule": "inverse_sqrt", "warmup_from": 0.1}, {1: 0.1, 3: 0.25, 5: 0.4, 17: 0.2, 65: 0.1}),
+        (
+            {"schedule": "inverse_sqrt", "warmup_from": 0.1},
+            {1: 0.1, 3: 0.25, 5: 0.4, 17: 0.2, 65: 0.1},
+        ),
         ({"schedule": "inverse_sqrt"}, {1: 0.0, 3: 0.2, 5: 0.4}),
         ({"schedule": "inverse_sqrt", "warmup_updates": 0}, {1: 0.4, 2: 0.4, 5: 0.2}),
         ({"schedule": "cosine"}, {1: 0.1, 4: 0.4, 51: 0.2, 101: 0.0}),
         ({"schedule": "cosine", "warmup_updates": 0}, {1: 0.4, 26: 0.2 + 0.2 * 0.5**0.5, 51: 0.2}),
     ],
 )
-def test_the_rate_warms_up_and_falls(smoke: Smoke, settings: dict[str, Any], rates: dict[int, float]) -> None:
+def test_the_rate_warms_up_and_falls(
+    smoke: Smoke, settings: dict[str, Any], rates: dict[int, float]
+) -> None:
     changes = {"warmup_updates": 4, "lr": 0.4, "max_updates": 100, **settings}
     training = smoke().training.model_copy(update=changes)
     assert {update: learning_rate(training, update) for update in rates} == pytest.approx(rates)
@@ -348,7 +410,9 @@ def test_averaged_weights_have_seen_the_positions_of_any_of_the_evaluations(tmp_
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("accuracy", 1), ("loss", -1)])
-def test_of_equal_scores_the_first_is_the_best(smoke: Smoke, tmp_path: Path, metric: str, sign: int) -> None:
+def test_of_equal_scores_the_first_is_the_best(
+    smoke: Smoke, tmp_path: Path, metric: str, sign: int
+) -> None:
     trainer = start(smoke("training.max_epochs=4", "training.average={of: best, count: 2}"))
     scores = chain((50.0 + sign * score for score in (1, 3, 3, 2)), repeat(0.0))
     trainer.metric = metric
@@ -359,13 +423,17 @@ def test_of_equal_scores_the_first_is_the_best(smoke: Smoke, tmp_path: Path, met
 
 
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:
-    rows = {p: run(start(smoke(f"precision={p}")), tmp_path / f"{p}.pt")[1] for p in ("fp32", "bf16")}
+    rows = {
+        p: run(start(smoke(f"precision={p}")), tmp_path / f"{p}.pt")[1] for p in ("fp32", "bf16")
+    }
     assert rows["bf16"] != rows["fp32"]
     assert rows["bf16"][-1]["train_loss"] == pytest.approx(rows["fp32"][-1]["train_loss"], rel=0.05)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 9))
-def test_rows_carried_by_some_processes_are_shared_out_to_others(before: int, after: int, rows: int) -> None:
+def test_rows_carried_by_some_processes_are_shared_out_to_others(
+    before: int, after: int, rows: int
+) -> None:
     whole = torch.arange(rows)[:, None] * torch.ones(1, 3)
     saved = [[whole[rank::before], 2 * whole[rank::before]] for rank in range(before)]
     for rank in range(after):
@@ -380,11 +448,15 @@ def test_tf32_is_on_under_precision_tf32_alone_and_is_refused_on_a_cpu(smoke: Sm
         set_tf32(precision)
         assert torch.backends.cuda.matmul.allow_tf32 is torch.backends.cudnn.allow_tf32 is rounds
     assert smoke("precision=tf32").digest != smoke().digest
-    with pytest.raises(ValueError, match=r"^precision=tf32: a CPU has no TF32; choose fp32 or bf16"):
+    with pytest.raises(
+        ValueError, match=r"^precision=tf32: a CPU has no TF32; choose fp32 or bf16"
+    ):
         prepare(smoke("precision=tf32", "device=cpu"))
 
 
-def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(smoke: Smoke) -> None:
+def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(
+    smoke: Smoke,
+) -> None:
     plainly = smoke("model.dropout=0")
     experiment = plainly.model_copy(update={"compile": "reduce-overhead"})
     assert experiment.digest == plainly.digest, "like the device, no part of the experiment"
@@ -392,7 +464,9 @@ def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(
         plain, compiled = (start_trainer(e, prepare(e)) for e in (plainly, experiment))
         first, second = (trainer.update(next(trainer.batches())) for trainer in (plain, compiled))
     assert first.total == second.total
-    with pytest.raises(ValueError, match="works with one process, and with models that carry no memory"):
+    with pytest.raises(
+        ValueError, match="works with one process, and with models that carry no memory"
+    ):
         start_trainer(run := smoke("task=enwik8", "compile=reduce-overhead"), prepare(run))
 
 
@@ -438,7 +512,10 @@ def test_a_thread_is_there_only_for_batches_ahead_and_none_outlives_an_interrupt
         raise KeyboardInterrupt
 
     trainer = start(smoke("task=mnist"), ahead=count)
-    with pytest.raises(KeyboardInterrupt), Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Progress(trainer.settings, 6, "accuracy", shown=False) as progress,
+    ):
         trainer.train(tmp_path / "c.pt", interrupted, progress)
     assert threads() == []
 
@@ -446,5 +523,7 @@ def test_a_thread_is_there_only_for_batches_ahead_and_none_outlives_an_interrupt
 @pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "ptb"])
 def test_a_run_with_batches_ahead_is_the_same_run(smoke: Smoke, tmp_path: Path, task: str) -> None:
     experiment = smoke(f"task={task}", "training.accumulate=2")
-    here, ahead = (run(start(experiment, ahead=count), tmp_path / f"{count}.pt")[0] for count in (0, 3))
+    here, ahead = (
+        run(start(experiment, ahead=count), tmp_path / f"{count}.pt")[0] for count in (0, 3)
+    )
     assert is_the_same(ahead, here)

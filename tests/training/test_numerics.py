@@ -36,7 +36,9 @@ def test_an_optimizer_is_torchs_to_rounding_and_goes_on_from_its_saved_state(
     theirs = copy.deepcopy(ours).double()
     x, y = torch.randn(64, 7), torch.randn(64, 3)
     optimizer, reference = make_optimizer(ours, settings), pytorchs_optimizer(theirs, settings)
-    assert optimizer.param_groups[0]["fused"], "one pass over memory, whose rounding the records have"
+    assert optimizer.param_groups[0]["fused"], (
+        "one pass over memory, whose rounding the records have"
+    )
     for update in range(50):
         if update == 20:  # the run is stopped and resumed
             saved = optimizer.state_dict()
@@ -92,7 +94,10 @@ def test_losses_are_distributed_as_pytorchs_own_operations_give_them(
     monkeypatch.setenv(PRODUCTS, library)
     experiment = smoke("model.dropout=0.3", *SETTINGS)
     ours, theirs = (
-        [last_loss(experiment.model_copy(update={"seed": first + i}), reference=first > 1) for i in range(20)]
+        [
+            last_loss(experiment.model_copy(update={"seed": first + i}), reference=first > 1)
+            for i in range(20)
+        ]
         for first in (1, 101)
     )
     assert ks_2samp(ours, theirs).pvalue > 0.01

@@ -27,7 +27,9 @@ class Terminal(io.StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A clock that is put forward by hand; it has run for a while, as a machine's."""
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr("adanorm.training.progress.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(
+        "adanorm.training.progress.time", SimpleNamespace(monotonic=lambda: clock.now)
+    )
     return clock
 
 
@@ -39,7 +41,9 @@ def test_a_run_ends_after_its_epochs_or_its_updates_whichever_come_first(
 ) -> None:
     changes = {"max_epochs": epochs, "max_updates": updates, "accumulate": 2}
     settings = smoke().training.model_copy(update=changes)
-    assert planned_updates(settings, 5) == planned, "an epoch of 5 batches, two an update, has 3 updates"
+    assert planned_updates(settings, 5) == planned, (
+        "an epoch of 5 batches, two an update, has 3 updates"
+    )
 
 
 def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
@@ -56,12 +60,17 @@ def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
         progress.add_row({"epoch": 3, "update": 60, "train_loss": 0.5, "valid_accuracy": 75.0})
     heads, within, whole = (line.split() for line in capsys.readouterr().out.splitlines())
     assert heads == ["epoch", "update", "train", "loss", "valid", "accuracy", "time", "left"]
-    assert within == ["2.50", "50", "2.5000", "8", "hours"], "10 updates in 30 seconds, and 10,000 are left"
+    assert within == ["2.50", "50", "2.5000", "8", "hours"], (
+        "10 updates in 30 seconds, and 10,000 are left"
+    )
     assert whole[:4] == ["3", "60", "0.5000", "75.00"]
 
 
 def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_second(
-    smoke: Smoke, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    smoke: Smoke,
+    clock: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

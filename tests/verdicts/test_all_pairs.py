@@ -34,7 +34,9 @@ def test_groups_are_the_largest_sets_without_two_norms_told_apart(seed: int) -> 
         assert bool(share) == (two not in table.told_apart)
 
 
-def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_test_of_n_plus_one() -> None:
+def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_test_of_n_plus_one() -> (
+    None
+):
     scores = drawn(3)
     table = league(scores, 0.5)
     assert {*map(frozenset, table.pairs)} == {*map(frozenset, combinations(scores, 2))}
@@ -50,8 +52,12 @@ def test_pairs_are_those_of_compare_corrected_together_and_one_more_seed_is_a_t_
     assert table.next_told_apart == [two for two in table.pairs if then[two] < 0.05 <= now[two]]
 
 
-def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are_not_compared() -> None:
-    table = league({"a": {1: 1.0, 2: 2.0, 3: 3.0, 5: 9.0}, "b": {1: 1.0, 2: 1.0, 3: 4.5, 4: 9.0}}, 0.1)
+def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are_not_compared() -> (
+    None
+):
+    table = league(
+        {"a": {1: 1.0, 2: 2.0, 3: 3.0, 5: 9.0}, "b": {1: 1.0, 2: 1.0, 3: 4.5, 4: 9.0}}, 0.1
+    )
     assert table.chance("a", "b") == table.chance("b", "a") == 0.5
     gaps = [not_none(table.comparison(*two)).gap for two in (("a", "b"), ("b", "a"))]
     assert gaps == pytest.approx([-1 / 6, 1 / 6])
@@ -75,4 +81,6 @@ def test_a_plan_reads_the_scores_of_its_last_look_at_the_level_of_that_look() ->
     assert (one.seeds, table.looks and table.looks.after) == (3, (3, 6, 10))
     assert one.levels.difference < 0.01, "the first of three looks"
     first = league_by_plan(drawn(1, names=2, seeds=3), 0.5, "first")
-    assert not_none(next(iter(first.pairs.values()))).levels.difference == 0.05, "three seeds are read once"
+    assert not_none(next(iter(first.pairs.values()))).levels.difference == 0.05, (
+        "three seeds are read once"
+    )

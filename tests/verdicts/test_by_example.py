@@ -37,21 +37,34 @@ def write(folder: Path, seeds: Sequence[int], *, counted: bool = True) -> None:
     for (norm, right), seed in product(OF_32.items(), seeds):
         right_here = right + (seed % 2 if norm == "adanorm" else 0)
         of = {"accuracy": [[int(n < right_here)] for n in range(32)]} if counted else None
-        record(run_of(norm, folder, seed), counted=of, test={"accuracy": 100 * right_here / 32}, seconds=1.0)
+        record(
+            run_of(norm, folder, seed),
+            counted=of,
+            test={"accuracy": 100 * right_here / 32},
+            seconds=1.0,
+        )
 
 
 def comparison(folder: Path, seeds: Sequence[int]) -> ByExample | None:
-    return compared_by_example([[run_of(norm, folder, seed) for seed in seeds] for norm in PAIR], "accuracy")
+    return compared_by_example(
+        [[run_of(norm, folder, seed) for seed in seeds] for norm in PAIR], "accuracy"
+    )
 
 
 def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
     """A verdict without the noise of examples, or with that of other runs, may be another."""
     for one in reader.records(RUNS):
-        if one.has("predictions.txt.gz") and isinstance(one.ended, Result) and one.ended.status == "done":
+        if (
+            one.has("predictions.txt.gz")
+            and isinstance(one.ended, Result)
+            and one.ended.status == "done"
+        ):
             assert one.counts, one.folder
 
 
-def test_gap_and_errors_come_from_examples_that_differ_and_the_digest_from_outputs(tmp_path: Path) -> None:
+def test_gap_and_errors_come_from_examples_that_differ_and_the_digest_from_outputs(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, [2, 4])
     one = not_none(comparison(tmp_path, [2, 4]))
     assert (one.seeds, one.gaps, one.noise.examples) == ((2, 4), (12.5, 12.5), 32)
@@ -99,7 +112,9 @@ def recount(folder: Path, accuracy: list[str]) -> None:
 
 TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
     "its examples make 84.375": lambda folder: edit(folder, test={"accuracy": 90.0}),
-    "precision is 'bf16', its config.yaml says 'fp32'": lambda folder: edit(folder, precision="bf16"),
+    "precision is 'bf16', its config.yaml says 'fp32'": lambda folder: edit(
+        folder, precision="bf16"
+    ),
     "own_data is True, its config.yaml says False": lambda folder: edit(folder, own_data=True),
     "test_counts.json is of other outputs": lambda folder: swap(folder, "predictions.txt.gz"),
     "has no counts of test examples": lambda folder: recount(folder, ["-1 2"]),
@@ -107,14 +122,18 @@ TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("reason", TRUE_CHECKSUMS)
-def test_edited_or_swapped_files_are_noticed_under_true_checksums(tmp_path: Path, reason: str) -> None:
+def test_edited_or_swapped_files_are_noticed_under_true_checksums(
+    tmp_path: Path, reason: str
+) -> None:
     write(tmp_path, [1])
     TRUE_CHECKSUMS[reason](tmp_path)
     with pytest.warns(UserWarning, match=f"is not counted: .*{reason}"):
         assert comparison(tmp_path, [1]) is None
 
 
-def test_runs_that_counted_nothing_one_example_or_other_test_sets_have_no_comparison(tmp_path: Path) -> None:
+def test_runs_that_counted_nothing_one_example_or_other_test_sets_have_no_comparison(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, [1], counted=False)
     write(tmp_path, [2])
     record(run_of("adanorm", tmp_path, 2), counted={"accuracy": [[1], [0]]})
@@ -167,7 +186,9 @@ def test_seeds_until_decided_allow_for_the_noise_of_examples(
     records = partial(on_record, scales={"rt": "smoke"}, runs=str(tmp_path))
     run_until_decided([Followed("rt", "adanorm", "layernorm")], fail, records, most=8, at_once=1)
     assert {run.seed for run in chosen} == seeds
-    assert ("decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out) == (not seeds)
+    assert ("decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out) == (
+        not seeds
+    )
 
 
 def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_path: Path) -> None:

@@ -14,10 +14,16 @@ from tests.reporting.records import record, run_in
 def test_the_level_is_the_mean_of_the_last_third_and_the_top_3_those_best_by_validation() -> None:
     assert (level([1, 1, 1, 9, 2, 4]), level([5, 7]), level([])) == (3, 7, None)
     of_ties_the_first = [(1.0, 10.0), (5.0, 20.0), (3.0, 30.0), (4.0, 70.0), (3.0, 90.0)]
-    assert (top3(of_ties_the_first), top3([(1.0, 10.0), (2.0, 20.0)]), top3([])) == (40.0, 15.0, None)
+    assert (top3(of_ties_the_first), top3([(1.0, 10.0), (2.0, 20.0)]), top3([])) == (
+        40.0,
+        15.0,
+        None,
+    )
 
 
-@pytest.mark.parametrize(("task", "metric", "expected"), [("rt", "accuracy", 73.0), ("enwik8", "bpc", -73.0)])
+@pytest.mark.parametrize(
+    ("task", "metric", "expected"), [("rt", "accuracy", 73.0), ("enwik8", "bpc", -73.0)]
+)
 def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
     tmp_path: Path, task: str, metric: str, expected: float
 ) -> None:
@@ -25,7 +31,10 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
     run = run_in(tmp_path, f"task={task}", "norm=adanorm", "scale=smoke")
     sign = 1 if run.task.goal == "max" else -1
     rows = [{f"valid_{run.task.selection_metric}": 50.0 + sign * x} for x in (1, 4, 3, 5)]
-    ended: dict[str, Any] = {"valid": {run.task.selection_metric: 50 + sign * 5}, "test": {metric: 74.0}}
+    ended: dict[str, Any] = {
+        "valid": {run.task.selection_metric: 50 + sign * 5},
+        "test": {metric: 74.0},
+    }
     record(run, rows=rows, tests=(71.0, 72.0, 73.0, 74.0), **ended)
     assert cell_of(run, [run], "top3").by_seed == {run.seed: expected}
 
@@ -35,7 +44,10 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
     [
         ("task=rt", None),
         ("task=rt seed=7 threads=2 norm.backend=eager", None),
-        ("task=rt training.max_epochs=null training.max_updates=2", "=null, training.max_updates=2"),
+        (
+            "task=rt training.max_epochs=null training.max_updates=2",
+            "=null, training.max_updates=2",
+        ),
         ("task=rt task.metric=loss task.goal=min", "task.goal=min, task.metric=loss"),
         ("task=rt norm.params.k=0.3", "norm.params.k=0.3"),
         ("task=rt precision=bf16", "precision=bf16"),
@@ -57,7 +69,9 @@ def test_a_run_of_other_settings_than_the_papers_gets_no_verdict_on_its_number(
     (tmp_path / "theirs.py").write_text("from torch import nn\nclass layernorm(nn.Identity): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
     scale = [] if "scale=" in settings else ["scale=paper"]
-    run = cached_experiment(["norm=adanorm", *scale, *settings.format(tmp_path).split()], runs=str(tmp_path))
+    run = cached_experiment(
+        ["norm=adanorm", *scale, *settings.format(tmp_path).split()], runs=str(tmp_path)
+    )
     differs = departures_from_paper(run)
     assert differs is None if why is None else why in str(differs)
     record(run)

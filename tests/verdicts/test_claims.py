@@ -41,7 +41,9 @@ def run_of(folder: Path, task: str, norm: str, seed: int, *settings: str) -> Exp
     return run_in(folder, f"task={task}", f"norm={norm}", "scale=paper", *settings, seed=seed)
 
 
-def record_runs(folder: Path, task: str, norm: str, scores: Sequence[float | None], *settings: str) -> None:
+def record_runs(
+    folder: Path, task: str, norm: str, scores: Sequence[float | None], *settings: str
+) -> None:
     """Record runs of seeds 1, 2, ... with these test scores; None: diverged."""
     for seed, score in enumerate(scores, 1):
         run = run_of(folder, task, norm, seed, *settings)
@@ -49,20 +51,29 @@ def record_runs(folder: Path, task: str, norm: str, scores: Sequence[float | Non
         record(run, **(ended if score is not None else {"status": "diverged"}))
 
 
-def column(folder: Path, task: str, base: float, gap: float, *, noise: float = 1.0, seeds: int = 3) -> None:
+def column(
+    folder: Path, task: str, base: float, gap: float, *, noise: float = 1.0, seeds: int = 3
+) -> None:
     """Record all norms of the paper, whose scores scatter about `base`; AdaNorm scores `gap` more."""
     random = np.random.default_rng(7)
     for norm in preregistration().norms:
         scatter = random.normal(0, 0.2 * noise * UNIT[task], seeds)
-        record_runs(folder, task, norm, [base + gap * (norm == "adanorm") + x for x in scatter.tolist()])
+        record_runs(
+            folder, task, norm, [base + gap * (norm == "adanorm") + x for x in scatter.tolist()]
+        )
 
 
 def ended(
     *, scores: Mapping[int, float] = {}, diverged: Sequence[int] = (), unlearned: Sequence[int] = ()
 ) -> Cell:
     """Return the cell of a norm on RT whose runs ended in these ways."""
-    ends = [*((seed, "done") for seed in (*scores, *unlearned)), *((seed, "diverged") for seed in diverged)]
-    results = [Result.model_validate({**FACTS, "seed": seed, "status": status}) for seed, status in ends]
+    ends = [
+        *((seed, "done") for seed in (*scores, *unlearned)),
+        *((seed, "diverged") for seed in diverged),
+    ]
+    results = [
+        Result.model_validate({**FACTS, "seed": seed, "status": status}) for seed, status in ends
+    ]
     return Cell("accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
 
 
@@ -83,8 +94,12 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     column(tmp_path, "rt", 75.0, 3.0)
     text = claims_markdown([judged(ADANORM, tmp_path)])
     opening = text.partition("## How to read")[0]
-    verdict = "**open** | Open: shown on one of three data sets (RT), claimed on three: AdaNorm is better"
-    assert all(part in opening for part in (verdict, preregistration().digest, "runs of SST5 and Enwiki8"))
+    verdict = (
+        "**open** | Open: shown on one of three data sets (RT), claimed on three: AdaNorm is better"
+    )
+    assert all(
+        part in opening for part in (verdict, preregistration().digest, "runs of SST5 and Enwiki8")
+    )
     assert re.search(r"\| RT \| accuracy \| AdaNorm \| LayerNorm \| \+[23]\.\d+ \|", text)
     column(tmp_path, "sst5", 40.0, 3.0)
     result = judged(ADANORM, tmp_path)
@@ -99,12 +114,18 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     )
     column(tmp_path, "enwik8", 1.1, 0.0)
     assert judged(ADANORM.model_copy(update={"at_least": 2}), tmp_path).verdict == "supported"
-    assert judged(ADANORM, tmp_path).verdict == "no such gain", "equivalent on one of the three claimed"
+    assert judged(ADANORM, tmp_path).verdict == "no such gain", (
+        "equivalent on one of the three claimed"
+    )
 
 
-def test_a_claim_is_judged_on_the_tasks_and_settings_that_it_names_for_a_scale(tmp_path: Path) -> None:
+def test_a_claim_is_judged_on_the_tasks_and_settings_that_it_names_for_a_scale(
+    tmp_path: Path,
+) -> None:
     longer = "training.max_epochs=21"
-    values = ADANORM.model_dump() | {"at": {"paper": {"tasks": ["rt"], "overrides": {"rt": [longer]}}}}
+    values = ADANORM.model_dump() | {
+        "at": {"paper": {"tasks": ["rt"], "overrides": {"rt": [longer]}}}
+    }
     claim = Claim.model_validate(values)
     column(tmp_path, "rt", 75.0, -3.0)
     column(tmp_path, "sst5", 40.0, -3.0)
@@ -126,7 +147,12 @@ def test_a_claim_is_judged_on_the_tasks_and_settings_that_it_names_for_a_scale(t
 def test_a_claim_is_contradicted_where_too_many_tasks_contradict_it(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, -3.0)
     result = judged(ADANORM, tmp_path)
-    assert answers(result) == {"all": "contradicted", "rt": "worse", "sst5": "not run", "enwik8": "not run"}
+    assert answers(result) == {
+        "all": "contradicted",
+        "rt": "worse",
+        "sst5": "not run",
+        "enwik8": "not run",
+    }
     assert claim_sentence(result) == (
         "Contradicted: shown on none of three data sets, claimed on three: AdaNorm is better than LayerNorm;"
         " worse on RT; the paper's own gap is excluded on RT; two without runs."
@@ -146,7 +172,9 @@ def test_no_worse_is_supported_by_the_margin(tmp_path: Path) -> None:
     assert judged(claim, tmp_path).verdict == "contradicted"
 
 
-def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close_it(tmp_path: Path) -> None:
+def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close_it(
+    tmp_path: Path,
+) -> None:
     column(tmp_path, "rt", 75.0, 0.5, noise=8)
     record_runs(tmp_path, "sst5", "layernorm", [38.0])
     record_runs(tmp_path, "sst5", "adanorm", [48.0])
@@ -156,7 +184,9 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
     comparison, ahead = not_none(rt.comparison), not_none(rt.prospect)
     effects: dict[Kind, float] = {"difference": 0.29, "equivalence": 1.0}
     looks, sd = preregistration().looks_of(None), comparison.sd
-    assert [*ahead] == [seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()]
+    assert [*ahead] == [
+        seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()
+    ]
     assert (sst5.comparison, sst5.remark) == (None, "one seed")
     left = not_none(ahead.to_equate) - 3
     margin = f"{left} more seeds ({0.2 * left:.1f} h) to show equivalence"
@@ -170,9 +200,14 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
     widens = ", though the next seed widens the interval at first"
     assert lacking(rt) == f"{margin}, {more(rt, ahead.to_find)} to find the paper's gap{widens}"
     for paper in (None, PaperGap(99.0, 0.0, confirmed=True)):  # none, and one that is excluded
-        assert lacking(replace(rt, comparison=replace(comparison, paper=paper))) == f"{margin}{widens}"
+        assert (
+            lacking(replace(rt, comparison=replace(comparison, paper=paper))) == f"{margin}{widens}"
+        )
     hopeless = replace(comparison, paper=None, margin=1e-6)
-    assert lacking(replace(rt, comparison=hopeless)) == "no number of seeds is enough to show equivalence"
+    assert (
+        lacking(replace(rt, comparison=hopeless))
+        == "no number of seeds is enough to show equivalence"
+    )
     look = replace(comparison, paper=None, levels=rt.looks.levels(4))
     assert lacking(replace(rt, comparison=look)) == margin, "it is one of many looks already"
     assert [more(rt, seeds) for seeds in (None, 3, 4, 40, 41)] == [
@@ -184,10 +219,16 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
     ]
     assert more(replace(rt, sides=(rt.sides[0], ended())), 5) == "2 more seeds"
     assert [count(number) for number in (0, 8, 9)] == ["none", "eight", "9"]
-    assert [listed(["a", "b", "c"][:names]) for names in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
+    assert [listed(["a", "b", "c"][:names]) for names in (1, 2, 3)] == [
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
 
 
-def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_has_a_stricter_level(tmp_path: Path) -> None:
+def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_has_a_stricter_level(
+    tmp_path: Path,
+) -> None:
     """Two norms that agree by luck are not sure of their gap."""
     column(tmp_path, "rt", 75.0, 0.0, noise=5)
     record_runs(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
@@ -206,7 +247,9 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance() -> None:
     random, most = np.random.default_rng(0), preregistration().stopping.most
     spread = np.repeat([1, 9], [most, 5])
     scores = [dict(enumerate(random.normal(75, spread).tolist(), 1)) for _ in range(2)]
-    norms = {norm: ended(scores=of) for norm, of in zip(("adanorm", "layernorm"), scores, strict=True)}
+    norms = {
+        norm: ended(scores=of) for norm, of in zip(("adanorm", "layernorm"), scores, strict=True)
+    }
     both = pair(Evidence("rt", "paper", "valid_best", norms, variance_of(norms)), *norms)
     comparison = not_none(both.comparison)
     assert (comparison.seeds, comparison.df) == (most, most - 1)
@@ -229,14 +272,22 @@ def test_the_norm_with_the_larger_share_of_diverged_runs_is_worse() -> None:
     for sides, answer in (((few, many), "worse"), ((many, few), "better")):
         norms = dict(zip(("adanorm", "layernorm"), sides, strict=True))
         both = pair(Evidence("rt", "paper", "test", norms, variance_of(norms)), *norms)
-        assert both.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), "5 of 44, 4 of them of the 4"
+        assert both.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), (
+            "5 of 44, 4 of them of the 4"
+        )
         assert both.answer == answer
-        chance = replace(both, sides=(ended(scores={2: 75.0}, diverged=(1,)), ended(scores={1: 75.0})))
+        chance = replace(
+            both, sides=(ended(scores={2: 75.0}, diverged=(1,)), ended(scores={1: 75.0}))
+        )
         assert (chance.answer, chance.p_of("better"), chance.p_of("worse")) == ("open", 1, 1)
 
 
-@pytest.mark.parametrize("lost", [48.0, None])  # of a run that learned nothing, of one that diverged
-def test_a_norm_is_not_compared_by_the_better_of_its_seeds(tmp_path: Path, lost: float | None) -> None:
+@pytest.mark.parametrize(
+    "lost", [48.0, None]
+)  # of a run that learned nothing, of one that diverged
+def test_a_norm_is_not_compared_by_the_better_of_its_seeds(
+    tmp_path: Path, lost: float | None
+) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
     record_runs(tmp_path, "rt", "adanorm", [78.0, lost, 78.1])
     both = compared(tmp_path)
@@ -273,11 +324,19 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
     assert (paper.rounding, paper.confirmed) == (2 * 0.0005, True), "each is read off a drawing"
 
 
-def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(tmp_path: Path) -> None:
+def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(
+    tmp_path: Path,
+) -> None:
     for norm, lead in (("layernorm", 0.0), ("adanorm", 1.0)):
         for seed in (1, 2):
-            curve = [{"valid_accuracy": x} for x in (70.0, 71.0, 72.0, 73.0, 74 + 2 * lead, 76 + 4 * lead)]
-            ends: dict[str, Any] = {"test": {"accuracy": 75.0 + lead}, "valid": {"accuracy": 76.0 + 4 * lead}}
+            curve = [
+                {"valid_accuracy": x}
+                for x in (70.0, 71.0, 72.0, 73.0, 74 + 2 * lead, 76 + 4 * lead)
+            ]
+            ends: dict[str, Any] = {
+                "test": {"accuracy": 75.0 + lead},
+                "valid": {"accuracy": 76.0 + 4 * lead},
+            }
             record(run_of(tmp_path, "rt", norm, seed), rows=curve, **ends)
     result = judged(ADANORM, tmp_path).tasks[0]
     gaps = [not_none(quantity).gaps for quantity in (result.pair, result.best_epoch, result.level)]
@@ -288,7 +347,11 @@ def test_a_selection_of_seeds_restricts_every_part_of_a_cell(tmp_path: Path) -> 
     record_runs(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
     for seed in (7, 8):
         record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
-    cell = evidence("rt", "paper", runs=str(tmp_path)).of_seeds({"adanorm": {1, 2, 3, 7}}).norms["adanorm"]
+    cell = (
+        evidence("rt", "paper", runs=str(tmp_path))
+        .of_seeds({"adanorm": {1, 2, 3, 7}})
+        .norms["adanorm"]
+    )
     assert (cell.by_seed, cell.seconds) == ({1: 75.0}, 360.0)
     assert [cell.count("diverged"), cell.unlearned, cell.count("failed")] == [1, (3,), 1]
     assert cell.recorded == {1, 2, 3}

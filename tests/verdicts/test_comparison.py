@@ -19,7 +19,9 @@ GAPS = SECOND - FIRST
 PLAN = preregistration().looks_of(None)
 
 
-def of_gap(gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3) -> Comparison:
+def of_gap(
+    gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3
+) -> Comparison:
     return Comparison(gap, sd, df, seeds, margin, Levels(0.05, 0.1))
 
 
@@ -31,8 +33,13 @@ def test_by_its_own_variance_alone_a_comparison_is_students_paired_test_and_tost
     assert comparison.margin_interval == pytest.approx(tuple(student.confidence_interval(0.90)))
     lower = stats.ttest_1samp(GAPS, -1, alternative="greater").pvalue
     upper = stats.ttest_1samp(GAPS, 1, alternative="less").pvalue
-    assert (comparison.p_of("not inferior"), comparison.p_of("not superior")) == pytest.approx((lower, upper))
-    for side in (replace(comparison, margin=0.01), replace(comparison, gap=-comparison.gap, margin=0.01)):
+    assert (comparison.p_of("not inferior"), comparison.p_of("not superior")) == pytest.approx(
+        (lower, upper)
+    )
+    for side in (
+        replace(comparison, margin=0.01),
+        replace(comparison, gap=-comparison.gap, margin=0.01),
+    ):
         ps = side.p_of("better"), side.p_of("worse")
         assert (ps if side.gap > 0 else ps[::-1]) == pytest.approx((student.pvalue, 1))
 
@@ -45,8 +52,18 @@ WITHIN, NOT, ALIKE = "within the margin", "not shown within the margin", "not to
     [
         (2.0, 0.5, ("ahead", NOT, "excluded", "better"), "interval +1.37 to +2.63"),
         (-2.0, 0.5, ("behind", NOT, "excluded", "worse"), "interval -2.63 to -1.37"),
-        (0.3, 0.5, (ALIKE, WITHIN, "not excluded", "equivalent"), "-0.21 to +0.81 for the margin of 1"),
-        (0.9, 0.05, ("ahead", WITHIN, "excluded", "equivalent"), "+0.85 to +0.95 for the margin of 1"),
+        (
+            0.3,
+            0.5,
+            (ALIKE, WITHIN, "not excluded", "equivalent"),
+            "-0.21 to +0.81 for the margin of 1",
+        ),
+        (
+            0.9,
+            0.05,
+            ("ahead", WITHIN, "excluded", "equivalent"),
+            "+0.85 to +0.95 for the margin of 1",
+        ),
         (0.3, 3.0, (ALIKE, NOT, "not excluded", "open"), "margin of 1, -2.79 to +3.39"),
     ],
 )
@@ -56,7 +73,9 @@ def test_an_answer_has_a_sign_a_size_the_papers_gap_and_the_interval_that_decide
     one = replace(of_gap(gap, sd=sd), paper=PaperGap(0.5, 0.01, confirmed=True))
     assert (one.sign, one.size, one.papers_gap, one.answer) == parts
     assert one.why.endswith(why)
-    assert of_gap(0.0, sd=0.3, margin=0.1).answer == "open", "zero lies in an interval that is wider"
+    assert of_gap(0.0, sd=0.3, margin=0.1).answer == "open", (
+        "zero lies in an interval that is wider"
+    )
     corrected = replace(of_gap(0.0, sd=1.0), levels=Levels(0.05, 0.05), family_p=0.4)
     assert corrected.why == "interval -1.26 to +1.26, corrected p 0.400; the margin is 1"
 
@@ -66,11 +85,18 @@ def test_the_margin_decides_what_is_better_than_nothing_and_what_is_not_worse() 
     assert trivial.p < 1e-6, "surely not nil"
     assert (trivial.answer, trivial.p_of("better")) == ("equivalent", 1.0)
     assert of_gap(-0.5, sd=0.01).p_of("worse") == 1.0
-    assert of_gap(-0.3, sd=0.3).p_of("not inferior") < 0.05 < of_gap(-0.3, sd=3.0).p_of("not inferior")
+    assert (
+        of_gap(-0.3, sd=0.3).p_of("not inferior") < 0.05 < of_gap(-0.3, sd=3.0).p_of("not inferior")
+    )
     assert of_gap(-2.0, sd=0.3).p_of("inferior") < 0.05
     assert of_gap(-1.1, sd=0.8).p_of("inferior") > 0.05, "worse, but perhaps by less than matters"
     sure = of_gap(100.0, sd=1e-9)
-    ps = sure.p, sure.p_of("better"), sure.p_of("not inferior"), of_gap(-100.0, sd=1e-9).p_of("inferior")
+    ps = (
+        sure.p,
+        sure.p_of("better"),
+        sure.p_of("not inferior"),
+        of_gap(-100.0, sd=1e-9).p_of("inferior"),
+    )
     assert all(0 < p < 1e-20 for p in ps), "no p is ever 0"
 
 
@@ -106,13 +132,22 @@ def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
 
 
 def test_the_number_of_seeds_needed_follows_from_the_power() -> None:
-    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of dz = 0.5.
-    for effect, pairs in ((0.5, 34), (1.0, 10), (2.0, 5)):  # few pairs tell degrees of freedom apart
+    # Two-sided at 0.05 with power 0.8: Cohen 1988; G*Power 3 has 34 for a matched-pairs t-test of
+    # dz = 0.5.
+    for effect, pairs in (
+        (0.5, 34),
+        (1.0, 10),
+        (2.0, 5),
+    ):  # few pairs tell degrees of freedom apart
         assert seeds_needed(PLAN, effect, kind="difference", sd=1.0) == pairs
-    assert seeds_needed(PLAN, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, "as large"
+    assert seeds_needed(PLAN, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, (
+        "as large"
+    )
     assert seeds_needed(PLAN, 6.05, kind="difference", sd=1.0) == 3, "scipy has no far tail of two"
     for kind in get_args(Kind):
-        assert not_none(seeds_looked_at(PLAN, 0.1, kind=kind, sd=1.0)) > 40, "more than the plan has"
+        assert not_none(seeds_looked_at(PLAN, 0.1, kind=kind, sd=1.0)) > 40, (
+            "more than the plan has"
+        )
         assert seeds_looked_at(PLAN, 0.3, kind=kind, sd=0.5, example_error=0.4) is None
         assert seeds_looked_at(PLAN, 0.0, kind=kind, sd=0.5) is None
     count = not_none(seeds_needed(PLAN, 1.0, kind="equivalence", sd=1.5, prior_df=8))
@@ -124,7 +159,9 @@ def test_the_number_of_seeds_needed_follows_from_the_power() -> None:
     assert answers.count("equivalent") / 4000 == pytest.approx(0.8, abs=0.03)
 
 
-@pytest.mark.parametrize(("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)])
+@pytest.mark.parametrize(
+    ("kind", "effect", "sd"), [("equivalence", 1.0, 1.1), ("difference", 1.0, 1.2)]
+)
 @pytest.mark.parametrize("example_error", [0.0, 0.15])
 def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     kind: Kind, effect: float, sd: float, example_error: float
@@ -134,7 +171,9 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     random = np.random.default_rng(7)
 
     def closes(gaps: np.ndarray) -> bool:
-        alone = of_gap(gaps.mean(), sd=gaps.std(ddof=1), df=len(gaps) - 1, seeds=len(gaps), margin=effect)
+        alone = of_gap(
+            gaps.mean(), sd=gaps.std(ddof=1), df=len(gaps) - 1, seeds=len(gaps), margin=effect
+        )
         look = replace(alone, levels=PLAN.levels(len(gaps)), example_error=example_error)
         return look.size == "within the margin" if kind == "equivalence" else look.interval.low > 0
 
@@ -153,7 +192,9 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     for level in (0.05, 0.2):
         comparison = not_none(compare(SECOND, FIRST, 1.0, level=level))
         assert comparison.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
-    assert not_none(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
+    assert (
+        not_none(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
+    )
     assert compare([1.0], [2.0], 1.0) is None, "one seed"
     assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
     with pytest.raises(ValueError, match="2 and 1 scores: name seeds"):
@@ -174,4 +215,6 @@ def test_a_corrected_p_and_a_lead_beyond_the_margin_decide_the_sign_where_a_rule
     assert ahead.sign == "ahead"
     assert replace(ahead, family_p=0.05).sign == "not told apart"
     assert replace(ahead, family_p=0.049, beyond_margin=True).sign == "ahead"
-    assert replace(ahead, margin=0.5, beyond_margin=True).sign == "not told apart", "no more than the margin"
+    assert replace(ahead, margin=0.5, beyond_margin=True).sign == "not told apart", (
+        "no more than the margin"
+    )

@@ -24,9 +24,13 @@ def test_on_all_data_sets_the_largest_p_decides_and_on_one_or_more_it_is_fishers
     ps = [0.01, 0.04, 0.03]
     assert partial_conjunction(ps, 3) == pytest.approx(0.04)
     for at_least, largest in ((1, ps), (2, [0.03, 0.04])):
-        assert partial_conjunction(ps, at_least) == pytest.approx(stats.combine_pvalues(largest).pvalue)
+        assert partial_conjunction(ps, at_least) == pytest.approx(
+            stats.combine_pvalues(largest).pvalue
+        )
     ps = [0.001] * 7 + [1.0]
-    assert partial_conjunction(ps, 7) < 0.05 < partial_conjunction(ps, 8), "seven are not refuted by one"
+    assert partial_conjunction(ps, 7) < 0.05 < partial_conjunction(ps, 8), (
+        "seven are not refuted by one"
+    )
     assert [count_shown(some, 0.05) for some in (ps, [0.5, 0.6], [0.001, 0.9])] == [7, 0, 1]
 
 
@@ -37,7 +41,9 @@ def test_families_are_corrected_as_in_holms_paper() -> None:
 
 
 def test_a_sign_test_leaves_ties_out() -> None:
-    assert sign_test([0.2, 0.1, 0.2, 0.0, 0.29, 1.31, 0.22, 0.11]) == pytest.approx((7, 0, 2 * 0.5**7))
+    assert sign_test([0.2, 0.1, 0.2, 0.0, 0.29, 1.31, 0.22, 0.11]) == pytest.approx(
+        (7, 0, 2 * 0.5**7)
+    )
     assert sign_test([0.0]) == (0, 0, 1.0)
     assert sign_test([0.1, 0.2, 0.3, -0.1]) == pytest.approx((3, 1, 2 * (1 + 4) / 2**4))
 
@@ -56,8 +62,14 @@ def test_a_family_counts_comparisons_without_runs_and_its_correction_decides_the
     family = in_family([near, None, far])
     assert family[1] is None
     corrected_near, corrected_far = not_none(family[0]), not_none(family[2])
-    assert (corrected_near.family_p, corrected_far.family_p) == pytest.approx((2 * near.p, 3 * far.p))
-    assert (near.sign, corrected_near.sign, corrected_far.sign) == ("ahead", "not told apart", "ahead")
+    assert (corrected_near.family_p, corrected_far.family_p) == pytest.approx(
+        (2 * near.p, 3 * far.p)
+    )
+    assert (near.sign, corrected_near.sign, corrected_far.sign) == (
+        "ahead",
+        "not told apart",
+        "ahead",
+    )
 
 
 def test_one_estimate_over_tasks_is_their_mean_tested_as_welch_does() -> None:

@@ -26,7 +26,9 @@ ABOVE = tuple(-gap for gap in GAP)
 UNDECIDED = ((-1.0, 1.0, 0.1), "undecided")
 
 
-def recorded(folder: Path, name: str, gaps: tuple[float, ...]) -> tuple[Finding, Analysis, AnalysisGrid]:
+def recorded(
+    folder: Path, name: str, gaps: tuple[float, ...]
+) -> tuple[Finding, Analysis, AnalysisGrid]:
     """Record a finding whose second norm is above the first by these gaps, seed by seed."""
     (finding,) = [entry for entry in load_findings() if entry.id == name]
     analysis = load_analysis(finding.analysis)
@@ -42,9 +44,15 @@ def recorded(folder: Path, name: str, gaps: tuple[float, ...]) -> tuple[Finding,
 @pytest.mark.parametrize(
     ("name", "gaps", "verdict"),
     [
-        *(("noisy-batchnorm", *case) for case in ((ABOVE, "supported"), (GAP, "contradicted"), UNDECIDED)),
+        *(
+            ("noisy-batchnorm", *case)
+            for case in ((ABOVE, "supported"), (GAP, "contradicted"), UNDECIDED)
+        ),
         *(("landscape", *case) for case in ((GAP, "supported"), (ABOVE, "contradicted"))),
-        *(("covariate-shift", *case) for case in ((GAP, "contradicted"), (ABOVE, "supported"), UNDECIDED)),
+        *(
+            ("covariate-shift", *case)
+            for case in ((GAP, "contradicted"), (ABOVE, "supported"), UNDECIDED)
+        ),
     ],
 )
 def test_a_difference_is_judged_as_the_finding_expects_it_by_ps_corrected_over_its_rows(
@@ -108,7 +116,11 @@ def outcomes(page: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("without", "xu", "singhal"),
-    [(60.0, "borne out", "contradicted"), (90.0, "contradicted", "borne out"), (81.0, "open", "open")],
+    [
+        (60.0, "borne out", "contradicted"),
+        (90.0, "contradicted", "borne out"),
+        (81.0, "open", "open"),
+    ],
 )
 def test_fewer_wrong_labels_learned_at_the_end_are_for_the_one_paper_and_against_the_other(
     tmp_path: Path, without: float, xu: str, singhal: str
@@ -116,7 +128,9 @@ def test_fewer_wrong_labels_learned_at_the_end_are_for_the_one_paper_and_against
     grid = study_grid(load_study("label-noise"), runs=str(tmp_path))
     for norm, share in (("LayerNorm", 80.0), ("LayerNorm-simple", without)):
         for seed, run in enumerate(grid[f"{norm} pre, 0.4", "rt"].runs):
-            at_the_end = share + seed * (0.01 if norm == "LayerNorm" else 0.02 if without != 81 else 30)
+            at_the_end = share + seed * (
+                0.01 if norm == "LayerNorm" else 0.02 if without != 81 else 30
+            )
             shares = [{"accuracy": 60.0, "memorized": learned} for learned in (50.0, at_the_end)]
             record(run, rows=({"valid_accuracy": 70.0}, {}), tests=shares, test={"accuracy": 60.0})
     page = predictions_markdown(str(tmp_path))
@@ -145,12 +159,15 @@ def test_a_page_says_why_runs_on_record_are_not_compared_and_how_many_wrong_labe
     grid = study_grid(study, runs=str(tmp_path))
     for position, accuracies in (("pre", (60.0,)), ("post", (40.0, 60.0, 60.0))):
         for norm in ("LayerNorm", "LayerNorm-simple"):
-            for run, accuracy in zip(grid[f"{norm} {position}, 0.4", "rt"].runs, accuracies, strict=False):
+            for run, accuracy in zip(
+                grid[f"{norm} {position}, 0.4", "rt"].runs, accuracies, strict=False
+            ):
                 test = {"accuracy": accuracy, "memorized": 75.0, "recovered": 25.0}
                 record(run, tests=[test], test=test)
     page = predictions_markdown(str(tmp_path))
     titles = (
-        f"## {where}, with 40 % wrong labels, fewer" for where in ("In front of a branch", "Behind the sum")
+        f"## {where}, with 40 % wrong labels, fewer"
+        for where in ("In front of a branch", "Behind the sum")
     )
     in_front, behind = (page.partition(title)[2].partition("##")[0] for title in titles)
     assert "| too little to compare (1 shared run) |" in in_front

@@ -30,7 +30,11 @@ def of_the_guide() -> Iterator[tuple[Pair, str]]:
 def of_the_readme() -> Iterator[tuple[Pair, str]]:
     """Its table has the sign and the size by the deciding plans, like the claims at scale small."""
     signs = {"ahead": "better", "behind": "worse", "not told apart": "open"}
-    name, any_three, sign = r"\| ([^|(]+) \([^|]*\) \|(?!.*, first plan)", r"(?:[^|]*\|){3}", "|".join(signs)
+    name, any_three, sign = (
+        r"\| ([^|(]+) \([^|]*\) \|(?!.*, first plan)",
+        r"(?:[^|]*\|){3}",
+        "|".join(signs),
+    )
     line = rf"^{name}{any_three} ({sign}) \| ((?:not shown )?within the margin)"
     for task, lead, size in re.findall(line, text("README.md"), re.MULTILINE):
         word = "equivalent" if size == "within the margin" else signs[lead]
@@ -57,7 +61,9 @@ def of_rules() -> Iterator[tuple[Pair, str]]:
         if study.rule is None or "norm-guide" not in study.roles:
             continue
         for comparisons in family.findall(text(f"results/tables/{name}.md")):
-            for norm, other, answers in re.findall(r"(\S[^:;]*) over ([^:;]+): ([^;]+)", comparisons):
+            for norm, other, answers in re.findall(
+                r"(\S[^:;]*) over ([^:;]+): ([^;]+)", comparisons
+            ):
                 for task, word in answer.findall(answers):
                     yield (task, study.scale, norm, other), word
 

@@ -21,5 +21,7 @@ def test_comparing_scores_imports_neither_torch_nor_configuration() -> None:
         "import sys; from adanorm.verdicts import compare; compare([1.0, 2.0], [0.0, 1.5], 0.1).answer;"
         f" print([name for name in {heavy} if name in sys.modules])"
     )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.strip() == "[]"

@@ -17,7 +17,9 @@ from tests.verdicts import not_none
 
 
 def claim(*tasks: str) -> Claim:
-    return Claim(id="a", text="a", source="a", better="adanorm", worse="layernorm", tasks=list(tasks))
+    return Claim(
+        id="a", text="a", source="a", better="adanorm", worse="layernorm", tasks=list(tasks)
+    )
 
 
 def pair_with_top3(
@@ -38,7 +40,9 @@ def answer(folder: Path, task: str) -> TaskAnswer:
     return one
 
 
-def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(tmp_path: Path) -> None:
+def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(
+    tmp_path: Path,
+) -> None:
     gaps = np.random.default_rng(0).normal(0.2, 0.3, 12).tolist()
     for seed, gap in enumerate(gaps, 41):
         pair_with_top3(tmp_path, seed, 70.0, 70.0 + gap)
@@ -53,7 +57,9 @@ def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(tm
     assert comparison.margin == 0.5
 
 
-def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_seeds(tmp_path: Path) -> None:
+def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_seeds(
+    tmp_path: Path,
+) -> None:
     for seed in range(1, 4):
         pair_with_top3(tmp_path, seed, 70.0 + 0.1 * seed, 72.0 + 0.1 * seed**2)
     before = answer(tmp_path, "rt")
@@ -62,15 +68,24 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
         pair_with_top3(tmp_path, seed, 70.0, 20.0 + seed)
     assert answer(tmp_path, "rt") == before
     beside, _ = task_answers(claim("rt", "sst5"), runs=str(tmp_path))
-    assert beside.family_p == pytest.approx(min(1.0, 2 * before.family_p)), "corrected over the claim's tasks"
+    assert beside.family_p == pytest.approx(min(1.0, 2 * before.family_p)), (
+        "corrected over the claim's tasks"
+    )
     pair_with_top3(tmp_path, 50, 70.0, 70.0)
     after = answer(tmp_path, "rt")
-    assert (after.plan, not_none(after.before).comparison) == ("fresh", before.comparison), "it stays decided"
+    assert (after.plan, not_none(after.before).comparison) == ("fresh", before.comparison), (
+        "it stays decided"
+    )
     now, then = answer_rows([after])
-    assert (now[1:3], then[1:3]) == (["the paper's size", "10"], ["the paper's size, first plan", "3"])
+    assert (now[1:3], then[1:3]) == (
+        ["the paper's size", "10"],
+        ["the paper's size, first plan", "3"],
+    )
 
 
-def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(tmp_path: Path) -> None:
+def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
+    tmp_path: Path,
+) -> None:
     leads = {fold: 0.1 * fold for fold in range(1, 6)}
     for fold, seed in product(leads, (1, 2, 3)):
         adanorm = 80.0 + seed + leads[fold] + 0.01 * seed

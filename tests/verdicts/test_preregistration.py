@@ -17,7 +17,9 @@ def test_every_task_of_the_paper_has_a_margin_with_its_reason_and_claims_name_no
     for claim in preregistration().claims:
         for task in claim.tasks:
             assert task in published_tasks()
-            assert set(claim.norms(task)) <= {*preregistration().norms}, "they share the task's variance"
+            assert set(claim.norms(task)) <= {*preregistration().norms}, (
+                "they share the task's variance"
+            )
 
 
 def test_the_digest_covers_what_was_registered_and_the_page_names_it() -> None:
@@ -42,10 +44,15 @@ def test_a_comparison_without_a_margin_is_refused() -> None:
         ({"at_least": 9}, "at_least 9, of 3 tasks"),
         ({"at_least": 2}, "at_least 2, of 1 tasks"),
         ({"at": {"small": {"tasks": ["rt"]}}}, "rt at small, of enwik8, de-en, ptb"),
-        ({"at": {"small": {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}}}, "rt at small, of enwik8"),
+        (
+            {"at": {"small": {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}}},
+            "rt at small, of enwik8",
+        ),
     ],
 )
-def test_a_claim_needs_and_shows_no_more_than_its_tasks(changes: dict[str, Any], message: str) -> None:
+def test_a_claim_needs_and_shows_no_more_than_its_tasks(
+    changes: dict[str, Any], message: str
+) -> None:
     claim = next(claim for claim in preregistration().claims if claim.id == "over-fitting-train")
     assert (claim.needed("paper"), claim.needed("small")) == (3, 1)
     with pytest.raises(ValidationError, match=message):

@@ -62,7 +62,12 @@ def test_a_single_seed_on_record_can_show_nothing_but_equality(tmp_path: Path) -
 
 def test_environments_differ_in_what_either_says() -> None:
     before = {"device": "A", "packages": {"torch": "2", "numpy": "1"}, "threads": 1}
-    after = {"device": "B", "packages": {"torch": "3", "numpy": "1"}, "threads": 1, "numerics_version": 2}
+    after = {
+        "device": "B",
+        "packages": {"torch": "3", "numpy": "1"},
+        "threads": 1,
+        "numerics_version": 2,
+    }
     assert differences(before, after) == [
         "processor: A on record, B here",
         "torch: 2 on record, 3 here",
@@ -71,6 +76,8 @@ def test_environments_differ_in_what_either_says() -> None:
     assert differences({"packages": {"torch": "2", "numpy": "1"}}, {}) == [
         "packages: torch 2, numpy 1 on record, not said here"
     ]
-    eager, other = ({"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked"))
+    eager, other = (
+        {"norm_backend": f"eager: {why}"} for why in ("numba is not installed", "as asked")
+    )
     assert differences(eager, other) == [], "the reason is no difference"
     assert differences({"norm_backend": "fused: numba"}, eager) != []

@@ -11,7 +11,13 @@ import pytest
 from scipy import stats
 
 from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
-from adanorm.verdicts.reproducibility import agreement, agreements, orders_upheld, own_upheld, variation
+from adanorm.verdicts.reproducibility import (
+    agreement,
+    agreements,
+    orders_upheld,
+    own_upheld,
+    variation,
+)
 from tests.reporting.records import record, rows_of, run_in
 from tests.verdicts import not_none
 
@@ -22,11 +28,15 @@ def test_orders_upheld_are_counted_among_those_that_the_paper_has() -> None:
     assert (result.upheld, result.ordered) == (4, 5)
     assert result.spearman == pytest.approx(stats.spearmanr(ours, paper).statistic)
     assert result.pearson == pytest.approx(stats.pearsonr(ours, paper).statistic)
-    assert result.p_upheld == pytest.approx(stats.kendalltau(ours, paper, alternative="greater").pvalue)
+    assert result.p_upheld == pytest.approx(
+        stats.kendalltau(ours, paper, alternative="greater").pvalue
+    )
     column = [1.0, 2.0, 3.0, 4.0, 5.0]
     for other in ([5.0, 1.0, 2.0, 4.0, 3.0], [4.0, 5.0, 1.0, 2.0, 3.0]):
         untied = not_none(agreement(column, other))
-        as_many = [orders_upheld(order, other)[0] >= untied.upheld for order in permutations(column)]
+        as_many = [
+            orders_upheld(order, other)[0] >= untied.upheld for order in permutations(column)
+        ]
         assert untied.p_upheld == pytest.approx(fmean(as_many)), "the chance of as many"
     assert agreement(ours[:2], paper[:2]) is None
     for pair in ((ours, [1.0] * 4), ([1.0] * 4, paper)):

@@ -45,7 +45,9 @@ def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:
 def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
     near = [column(margin=0.5, a=0.45)]
     assert decide(Rule(families=FAMILY), {"test": near})["all"][0].answer == "better"
-    assert decide(Rule(families=FAMILY, beyond_margin=True), {"test": near})["all"][0].answer == "open"
+    assert (
+        decide(Rule(families=FAMILY, beyond_margin=True), {"test": near})["all"][0].answer == "open"
+    )
     rule = Rule(families={"all": (("a", "b", "c", "base"),)})
     of_leads = not_none(decide(rule, {"test": [column(a=3.0, b=1.0, c=0.5)]})["all"][0].comparison)
     assert of_leads.gap == pytest.approx(1.5 - sum(NOISE) / 5)
@@ -53,12 +55,16 @@ def test_the_difference_of_two_leads_is_paired_by_seed() -> None:
 
 def test_a_column_is_read_over_the_seeds_of_its_last_look_at_the_level_of_that_look() -> None:
     rule = Rule(families=FAMILY)
-    of_look = not_none(decide(rule, {"test": [column(looks=(2, 4, 9), a=0.5)]})["all"][0].comparison)
+    of_look = not_none(
+        decide(rule, {"test": [column(looks=(2, 4, 9), a=0.5)]})["all"][0].comparison
+    )
     first = [ahead(0.5)[seed] - BASE[seed] for seed in range(4)]
     assert of_look.seeds == 4
     assert of_look.gap == pytest.approx(fmean(first))
     assert of_look.levels.difference == Looks((2, 4, 9), 1.5).levels(4).difference
-    assert decide(rule, {"test": [column(looks=(6,), a=0.5)]})["all"][0].comparison is None, "no look yet"
+    assert decide(rule, {"test": [column(looks=(6,), a=0.5)]})["all"][0].comparison is None, (
+        "no look yet"
+    )
 
 
 def test_an_improvement_is_better_often_enough_and_worse_nowhere() -> None:
@@ -93,7 +99,9 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
     leads = {("adanorm", "rt"): ahead(3), ("adanorm", "sst5"): ahead(0)}
     table = scored(study, tmp_path / "runs", {**scores, **leads})
     notes = rule_notes(table)
-    assert notes[-1].endswith("“the paper is right”: borne out on RT; not shown on SST5; not run on MNIST.")
+    assert notes[-1].endswith(
+        "“the paper is right”: borne out on RT; not shown on SST5; not run on MNIST."
+    )
     for row, accuracy in (("adanorm", 60.0), ("layernorm", 80.0)):
         record(table.grid[row, "rt"].runs[0].model_copy(update={"seed": 4}), **score(accuracy))
     record(table.grid["adanorm", "sst5"].runs[0].model_copy(update={"seed": 4}), **score(5.0))
@@ -102,7 +110,9 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
     assert rule_notes(after) == notes
 
 
-def test_a_row_with_a_run_that_diverged_or_learned_nothing_is_left_out(tmp_path: Path, study: Study) -> None:
+def test_a_row_with_a_run_that_diverged_or_learned_nothing_is_left_out(
+    tmp_path: Path, study: Study
+) -> None:
     rows = {(row, task): ahead(0) for row in ("adanorm", "layernorm") for task in ("rt", "sst5")}
     grid = scored(study, tmp_path / "runs", {**rows, ("adanorm", "sst5"): [70, 70.2, 5]}).grid
     record(grid["layernorm", "rt"].runs[1], status="diverged", valid=None, test=None)
@@ -121,12 +131,17 @@ def test_a_rule_brings_the_margins_that_the_plan_lacks(tmp_path: Path) -> None:
         | {"seeds": [1, 2, 3], "rule": {"families": families, "margins": {"cifar10": margin}}}
     )
     check_margins(study)
-    scores = {("adanorm", "cifar10"): (81.11, 82.12, 83.13), ("layernorm", "cifar10"): (81.0, 82.0, 83.0)}
+    scores = {
+        ("adanorm", "cifar10"): (81.11, 82.12, 83.13),
+        ("layernorm", "cifar10"): (81.0, 82.0, 83.0),
+    }
     lead, decided = rule_notes(scored(study, tmp_path, scores))
     assert "margins CIFAR-10 0.3." in lead
     assert "+0.12 [+0.10, +0.14] p 0.002 *equivalent*" in decided
     scores["adanorm", "cifar10"] = (81.12, 82.121, 83.119)
-    assert "p < .001 *equivalent*" in rule_notes(scored(study, tmp_path / "less", scores))[1], "no p is 0"
+    assert "p < .001 *equivalent*" in rule_notes(scored(study, tmp_path / "less", scores))[1], (
+        "no p is 0"
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,12 +178,16 @@ def test_a_family_may_compare_losses_of_which_the_lower_leads(tmp_path: Path) ->
     gaps = [b - a for a, b in zip(losses["adanorm"], losses["layernorm"], strict=True)]
     p = ttest_rel(losses["layernorm"], losses["adanorm"]).pvalue
     assert f"AdaNorm over LayerNorm: De-En {fmean(gaps):+.3f} [" in of_losses
-    assert f"p {1 - (1 - p) ** 2:.3f} *better*" in of_losses, "of two comparisons, the other without runs"
+    assert f"p {1 - (1 - p) ** 2:.3f} *better*" in of_losses, (
+        "of two comparisons, the other without runs"
+    )
     assert "LayerNorm-simple over LayerNorm: De-En no scores to compare" in of_losses
     assert "AdaNorm over LayerNorm: De-En too little to compare" in of_scores, "all gaps are alike"
 
 
-def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_data(tmp_path: Path) -> None:
+def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_data(
+    tmp_path: Path,
+) -> None:
     study = load_study("ptb-folds").model_copy(update={"seeds": [1, 2]})
     folds = {"adanorm": (86.1, 87.0, 85.2, 86.6, 86.9), "layernorm": (85.9, 86.2, 85.3, 86.0, 86.6)}
     scores = {}
@@ -181,13 +200,19 @@ def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_dat
     _, notes = rule_notes(table)
     gaps = [a - b for a, b in zip(*folds.values(), strict=True)]
     comparison = not_none(compare_gaps(gaps, overlap=0.288))
-    assert comparison.seed_error**2 == pytest.approx(variance(gaps) * (1 / 5 + 0.288))  # their equation 9
+    assert comparison.seed_error**2 == pytest.approx(
+        variance(gaps) * (1 / 5 + 0.288)
+    )  # their equation 9
     low, high = comparison.interval
     assert f"AdaNorm over LayerNorm: PTB {fmean(gaps):+.2f} [{low:+.2f}, {high:+.2f}]" in notes
     assert "LayerNorm: PTB no scores to compare" in notes
     more = Table(study.model_copy(update={"seeds": [1, 2, 3]}), table.grid)
-    assert "There are too few runs yet" in rule_notes(more)[0], "a fold's mean is read with all its seeds"
-    of_a_fold = next(cell for (row, _), cell in table.grid.items() if study.rows[row].norm == "adanorm")
+    assert "There are too few runs yet" in rule_notes(more)[0], (
+        "a fold's mean is read with all its seeds"
+    )
+    of_a_fold = next(
+        cell for (row, _), cell in table.grid.items() if study.rows[row].norm == "adanorm"
+    )
     record(of_a_fold.runs[0], status="diverged", valid=None, test=None)
     _, notes = rule_notes(Table(study, table.grid))
     assert "AdaNorm over LayerNorm: PTB not compared (AdaNorm diverged 1/2)" in notes

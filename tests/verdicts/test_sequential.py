@@ -16,7 +16,9 @@ PLAN = preregistration().looks_of(None)
 
 def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
     assert nominal_levels((40,), 0.05, 1.5) == pytest.approx((0.05,))
-    assert Looks((40,), 1.5).levels(40) == pytest.approx((0.05, 0.1)), "equivalence is two one-sided tests"
+    assert Looks((40,), 1.5).levels(40) == pytest.approx((0.05, 0.1)), (
+        "equivalence is two one-sided tests"
+    )
     assert PLAN.levels(4).difference < 0.01
     for seeds in (2, 41):
         with pytest.raises(ValueError, match=f"{seeds} seeds: the plan has looks after 3, 4, "):
@@ -29,19 +31,25 @@ def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
 @pytest.mark.parametrize(
     "plan", [*map(preregistration().looks_of, (None, "fresh", "small")), Looks((2, 3, 5), 0.5)]
 )
-def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(plan: Looks) -> None:
+def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(
+    plan: Looks,
+) -> None:
     """Between two looks no bound stops a comparison."""
     draws = 1_600_000 // plan.after[-1]
     gaps = np.random.default_rng(1).standard_normal((draws, plan.after[-1]))
     goes_on, spent = np.full(draws, True), 0.0
-    for seeds, level in zip(plan.after, nominal_levels(plan.after, 0.05, plan.spending), strict=True):
+    for seeds, level in zip(
+        plan.after, nominal_levels(plan.after, 0.05, plan.spending), strict=True
+    ):
         goes_on &= stats.ttest_1samp(gaps[:, :seeds], 0, axis=1).pvalue >= level
         spent = 0.05 * (seeds / plan.after[-1]) ** plan.spending
         assert 1 - goes_on.mean() == pytest.approx(spent, abs=4 * (spent / draws) ** 0.5)
     assert spent == 0.05
 
 
-@pytest.mark.parametrize(("noise", "gap"), [("normal", 0.0), ("unequal, of the two noisiest", WIDE)])
+@pytest.mark.parametrize(
+    ("noise", "gap"), [("normal", 0.0), ("unequal, of the two noisiest", WIDE)]
+)
 def test_looking_after_every_seed_errs_no_more_often_than_the_level(noise: str, gap: float) -> None:
     """This also holds where norms differ in spread: a look borrows no variance from the calmer ones."""
     unit = float(LOOKED_AT[noise].spreads[:2].mean())
@@ -60,7 +68,9 @@ def test_the_simulated_looks_are_those_that_tables_read() -> None:
     paired = np.stack([np.zeros_like(gaps), gaps], axis=1)
     simulated = looks(paired, margin=0.5, plan=plans()["first"])
     for n in range(4, 41):
-        variance = TaskVariance({norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8)
+        variance = TaskVariance(
+            {norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8
+        )
         comparison = not_none(compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5))
         differs = not comparison.interval.low <= 0 <= comparison.interval.high
         assert differs == simulated.different[0, n - 3]

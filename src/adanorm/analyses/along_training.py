@@ -75,7 +75,9 @@ def updates(
             state.diverged = f"loss not finite at update {state.update}"
             return
         finite = {
-            place: {name: value if math.isfinite(value) else None for name, value in by_name.items()}
+            place: {
+                name: value if math.isfinite(value) else None for name, value in by_name.items()
+            }
             for place, by_name in values.items()
         }
         yield {"update": state.update, "epoch": state.epoch, "loss": loss, "values": finite}
@@ -87,7 +89,9 @@ def _result(
     """Return the result of the observations; raises ValueError if there are none."""
     state, analysis = trainer.state, record.analysis
     if not rows and state.diverged is None:
-        raise ValueError(f"every={analysis.every}: the run ends after {state.update} updates, none observed")
+        raise ValueError(
+            f"every={analysis.every}: the run ends after {state.update} updates, none observed"
+        )
     summary, places = averages(rows)
     facts: dict[str, Any] = {"status": "done", "norm_sites": sites, "data": trainer.task.checksums}
     if state.diverged:
@@ -95,4 +99,6 @@ def _result(
     elif analysis.evaluate:
         facts["valid"] = trainer.measure("valid").metrics
         summary["score"] = facts["valid"][record.experiment.task.selection_metric]
-    return record.result(**facts, steps=state.update, observations=len(rows), summary=summary, places=places)
+    return record.result(
+        **facts, steps=state.update, observations=len(rows), summary=summary, places=places
+    )

@@ -43,7 +43,9 @@ class Analysis(Config):
     title: str
     caption: str
     tasks: Annotated[list[str], EachOnce]  # empty: nothing is trained
-    norms: Annotated[list[str], Field(min_length=1), EachOnce]  # `all` in YAML: every norm not named there
+    norms: Annotated[
+        list[str], Field(min_length=1), EachOnce
+    ]  # `all` in YAML: every norm not named there
     scale: Scale = "mini"
     seeds: Seeds = Field(default=[1])
     steps: Positive | None = None
@@ -74,7 +76,9 @@ class Analysis(Config):
             return self
         if self.every > self.steps:
             raise ValueError(f"every={self.every}: nothing is observed in steps={self.steps}")
-        probes, smallest, largest = (self.options.get(key) for key in ("probes", "smallest", "largest"))
+        probes, smallest, largest = (
+            self.options.get(key) for key in ("probes", "smallest", "largest")
+        )
         if isinstance(probes, int) and not 1 < probes <= self.steps:
             reason = "a range needs two" if probes == 1 else f"more than steps={self.steps}"
             raise ValueError(f"probes={probes}: {reason}")
@@ -105,7 +109,9 @@ def load_analysis(name: str, values: Mapping[str, str] | None = None) -> Analysi
     analysis = Analysis.checked(fields, f"analysis {name}: ")
     if find_spec(module := observers_module(name)) is None:
         raise ValueError(f"analysis {name}: has no module {module}")
-    norms = [norm for norm in analysis.norms if ":" not in norm]  # package.module:Class is imported later
+    norms = [
+        norm for norm in analysis.norms if ":" not in norm
+    ]  # package.module:Class is imported later
     check_known("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
     check_known("norm", norms, [*choices("norm"), *outside_norms()])
     return analysis
@@ -176,7 +182,9 @@ def analysis_grid(
         check_fixed(changes)
         base = f"task={task}" if task else UNTUNED
         for norm in analysis.norms:
-            run = cached_experiment([base, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs)
+            run = cached_experiment(
+                [base, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs
+            )
             by_seed = (run.model_copy(update={"seed": seed}) for seed in analysis.seeds)
             grid[norm, task] = [AnalysisRecord(analysis, seed_run) for seed_run in by_seed]
     return grid
@@ -195,7 +203,11 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
         return "diverges"
     summaries = [result.summary for result in ended]
     if quantity.geometric:
-        rows = (reader.record(one.folder()).rows("rows.jsonl") for one in cell if analysis_results([one]))
+        rows = (
+            reader.record(one.folder()).rows("rows.jsonl")
+            for one in cell
+            if analysis_results([one])
+        )
         summaries = [averages(of_run, geometric_mean, only=quantity.name)[0] for of_run in rows]
     numbers = [summary[quantity.name] for summary in summaries if quantity.name in summary]
     if not numbers:
@@ -229,7 +241,12 @@ def averages(
             for name, value in values.items():
                 if value is not None and only in (None, name):
                     numbers.setdefault(place, {}).setdefault(name, []).append(value)
-    places = {place: {name: mean(of) for name, of in by_name.items()} for place, by_name in numbers.items()}
+    places = {
+        place: {name: mean(of) for name, of in by_name.items()}
+        for place, by_name in numbers.items()
+    }
     names = dict.fromkeys(name for means in places.values() for name in means)
-    summary = {name: mean(means[name] for means in places.values() if name in means) for name in names}
+    summary = {
+        name: mean(means[name] for means in places.values() if name in means) for name in names
+    }
     return summary, places

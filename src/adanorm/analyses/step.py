@@ -22,11 +22,13 @@ Tensors = dict[str, Tensor]  # by parameter name
 class Step:
     """An update that an observer makes: it calls `update` exactly once.
 
-    It makes other changes to weights, gradients or buffers only inside `preserved_state`. `sites` are the
-    norms under study, by their names in the model.
+    It makes other changes to weights, gradients or buffers only inside `preserved_state`. `sites`
+    are the norms under study, by their names in the model.
     """
 
-    def __init__(self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]) -> None:
+    def __init__(
+        self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]
+    ) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task
         self.loss: Loss | None = None
@@ -42,9 +44,12 @@ class Step:
     def update_and_gradient(self) -> tuple[Tensors, Tensors]:
         """Make the update; return the weights before it and the gradient of the mean loss there, unclipped.
 
-        The gradient has only the parameters that it reaches. If the update clips, it costs one more pass.
+        The gradient has only the parameters that it reaches. If the update clips, it costs one more
+        pass.
         """
-        weights = {name: parameter.detach().clone() for name, parameter in self.model.named_parameters()}
+        weights = {
+            name: parameter.detach().clone() for name, parameter in self.model.named_parameters()
+        }
         if self.trainer.settings.clip_norm is None:
             self.update()
             return weights, self._gradients()
@@ -61,15 +66,17 @@ class Step:
         """Return the batches' mean loss at the current weights, and its gradient; only in `preserved_state`.
 
         Dropout, memory and running statistics are those that `update` starts from, so the loss is a
-        function of the weights alone. `names` limits the gradient to these parameters: then the layers
-        before them need no backward pass.
+        function of the weights alone. `names` limits the gradient to these parameters: then the
+        layers before them need no backward pass.
         """
         set_rng_state(self._random, self.trainer.context.device)
         self.trainer.carried = self._carried
         _copy_into(dict(self.model.named_buffers()), self._buffers)
         self.model.zero_grad()
         parameters = dict(self.model.named_parameters())
-        left_out = [p for n, p in parameters.items() if p.requires_grad and n not in (names or parameters)]
+        left_out = [
+            p for n, p in parameters.items() if p.requires_grad and n not in (names or parameters)
+        ]
         try:
             for parameter in left_out:
                 parameter.requires_grad_(False)
@@ -111,7 +118,12 @@ def _copy_into(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None
 
 def l2_norm(tensors: Mapping[str, Tensor]) -> float:
     """Return the Euclidean norm of all tensors together."""
-    return torch.stack([tensor.double().square().sum() for tensor in tensors.values()]).sum().sqrt().item()
+    return (
+        torch.stack([tensor.double().square().sum() for tensor in tensors.values()])
+        .sum()
+        .sqrt()
+        .item()
+    )
 
 
 def difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> Tensors:
@@ -151,11 +163,14 @@ OnCall = Callable[[str, Call], None]
 
 
 @contextmanager
-def record_norm_calls(sites: Mapping[str, nn.Module], on_call: OnCall, *, gradients: bool) -> Iterator[None]:
+def record_norm_calls(
+    sites: Mapping[str, nn.Module], on_call: OnCall, *, gradients: bool
+) -> Iterator[None]:
     """Pass every call of the norms in a block to `on_call(site, call)`; the block computes the same numbers.
 
-    `on_call` runs as soon as z is known, or with `gradients` when dx is, in the backward pass. dx is only the
-    gradient through the norm: that of a residual connection from the same x does not count.
+    `on_call` runs as soon as z is known, or with `gradients` when dx is, in the backward pass. dx
+    is only the gradient through the norm: that of a residual connection from the same x does not
+    count.
     """
     with ExitStack() as hooks:
         for site, norm in sites.items():
@@ -201,8 +216,8 @@ def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> t
 def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple[int, Values]:
     """Make the step's update; return its units, and each site's means over rows.
 
-    `measure` returns numbers (N,) for a call's N rows, with gradients of the summed loss of all units; means
-    are over all calls in the update. A site that no gradient reaches is left out.
+    `measure` returns numbers (N,) for a call's N rows, with gradients of the summed loss of all
+    units; means are over all calls in the update. A site that no gradient reaches is left out.
     """
     sums: dict[str, dict[str, Any]] = {site: {} for site in step.sites}
     counts = dict.fromkeys(step.sites, 0)
@@ -217,4 +232,6 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
     with record_norm_calls(step.sites, on_call, gradients=True):
         units = step.update().units
     reached = {site: count for site, count in counts.items() if count}
-    return units, {s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached.items()}
+    return units, {
+        s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached.items()
+    }

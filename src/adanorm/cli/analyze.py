@@ -1,7 +1,7 @@
 """Observe what a norm does while runs train, or without a run; write a table and figures.
 
-Each analysis is a file in conf/analysis. It says what is observed, on which tasks and norms, and how
-often. Completed records are skipped.
+Each analysis is a file in conf/analysis. It says what is observed, on which tasks and norms, and
+how often. Completed records are skipped.
 """
 
 import time
@@ -83,16 +83,22 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
             time.sleep(1)
 
 
-def _analysis_settings(analysis: Analysis, arguments: Arguments) -> tuple[dict[str, str], list[str]]:
+def _analysis_settings(
+    analysis: Analysis, arguments: Arguments
+) -> tuple[dict[str, str], list[str]]:
     """Return the settings of the analysis itself, as on the command line, and the overrides of its runs."""
     keys, option_names = arguments.keys, (*analysis.options, "steps", "every")
     pairs = [setting.partition("=")[::2] for setting in arguments.settings]
     settings = {key: value for key, value in pairs if key in option_names}
-    overrides = [setting for setting in arguments.settings if setting.partition("=")[0] not in option_names]
+    overrides = [
+        setting for setting in arguments.settings if setting.partition("=")[0] not in option_names
+    ]
     foreign = [setting for setting in overrides if not setting.lstrip("+~").startswith("norm.")]
     if not analysis.tasks and (keys["task"] or foreign):
         first = "task=" if keys["task"] else foreign[0]
-        raise ValueError(f"{first}: {analysis.name} trains nothing; it has no task, and no run's settings")
+        raise ValueError(
+            f"{first}: {analysis.name} trains nothing; it has no task, and no run's settings"
+        )
     lists = {"tasks": keys["task"], "norms": keys["norm"], "seeds": keys["seeds"]}
     settings |= {key: f"[{value}]" for key, value in lists.items() if value}
     return settings | ({"scale": keys["scale"]} if keys["scale"] else {}), overrides

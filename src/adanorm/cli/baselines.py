@@ -1,7 +1,8 @@
 """Score trivial baselines on the data of a task, and record them in results/baselines.json.
 
-They need no training: the majority class, frequencies of bytes and 5-grams, the neighboring word as head, the
-source as its own translation. Tables mark a run that is no better than the best of them: it did not learn.
+They need no training: the majority class, frequencies of bytes and 5-grams, the neighboring word as
+head, the source as its own translation. Tables mark a run that is no better than the best of them:
+it did not learn.
 """
 
 from adanorm.cli.command import Arguments, Usage

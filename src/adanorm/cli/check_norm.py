@@ -1,7 +1,7 @@
 """Test whether a module keeps the contract of a norm, one line per check; exit code 1 if a check fails.
 
-Name a norm of the suite, such as norm=adanorm, or your own, norm=my_norms:MyNorm. The last lines name the
-tasks in which the norm is not defined.
+Name a norm of the suite, such as norm=adanorm, or your own, norm=my_norms:MyNorm. The last lines
+name the tasks in which the norm is not defined.
 """
 
 import textwrap
@@ -13,14 +13,18 @@ from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.norms.check import check_contract
 
-USAGE = Usage(settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7"))
+USAGE = Usage(
+    settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7")
+)
 
 
 def main(arguments: Arguments) -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
     norm = compose_experiment(arguments.settings).norm
     if norm.placement != "all":
-        raise ValueError(f"norm.placement={norm.placement}: the norm is checked alone; leave it out")
+        raise ValueError(
+            f"norm.placement={norm.placement}: the norm is checked alone; leave it out"
+        )
     make_norm = norm_factory(norm.choice)
     problems = []
     for claim, problem in check_contract(make_norm):
@@ -34,5 +38,9 @@ def main(arguments: Arguments) -> int:
         if reason := why_unsupported(make_norm.trial, sites):
             tasks.setdefault(reason, []).append(task)
     for reason, names in tasks.items():
-        print(textwrap.fill(f"not defined in {', '.join(names)}: {reason}", WIDTH, subsequent_indent="  "))
+        print(
+            textwrap.fill(
+                f"not defined in {', '.join(names)}: {reason}", WIDTH, subsequent_indent="  "
+            )
+        )
     return int(any(problems))

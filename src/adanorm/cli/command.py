@@ -86,7 +86,9 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         key, equals, value = argument.partition("=")
         if argument.startswith("-"):
             hint = f": write {key.lstrip('-')}=VALUE" if key.lstrip("-") in spellings else ""
-            raise ValueError(f"{command} has no flag {key!r}{hint}; `adanorm {command} --help` has its keys")
+            raise ValueError(
+                f"{command} has no flag {key!r}{hint}; `adanorm {command} --help` has its keys"
+            )
         if equals and key in spellings:
             if spellings[key] in values:  # in another spelling
                 raise ValueError(f"{key} is given twice")
@@ -103,13 +105,23 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     count = len(usage.name.split())
     if len(names) > count and "..." not in usage.name:
         limit, extra = {0: "no name", 1: "one name"}.get(count, f"{count} names"), names[count]
-        is_norm = (usage.settings or "norm" in usage.keys) and (":" in extra or extra in choices("norm"))
-        hint = f": write norm={extra}" if is_norm else ": write settings as key=value" * bool(usage.settings)
+        is_norm = (usage.settings or "norm" in usage.keys) and (
+            ":" in extra or extra in choices("norm")
+        )
+        hint = (
+            f": write norm={extra}"
+            if is_norm
+            else ": write settings as key=value" * bool(usage.settings)
+        )
         raise ValueError(f"{command} takes {limit}, not {extra!r}{hint}")
     if len([*filter(None, names)]) < count and not usage.name.startswith("["):
         options = ", ".join(usage.choices())
-        raise ValueError(f"{command} needs {usage.name}" + (f": choose from {options}" if options else ""))
-    return Arguments(names, {key: entry.default for key, entry in usage.keys.items()} | values, settings)
+        raise ValueError(
+            f"{command} needs {usage.name}" + (f": choose from {options}" if options else "")
+        )
+    return Arguments(
+        names, {key: entry.default for key, entry in usage.keys.items()} | values, settings
+    )
 
 
 def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
@@ -140,7 +152,9 @@ def seed_list(text: str) -> list[int]:
 def folder_of(text: str) -> str | None:
     """Return the absolute path of a `runs=` folder, None if it is empty or results/runs; refuses `${`."""
     if "${" in text:
-        raise ValueError(f"runs={text}: a folder's name cannot hold ${{, which stands for another setting")
+        raise ValueError(
+            f"runs={text}: a folder's name cannot hold ${{, which stands for another setting"
+        )
     path = os.path.abspath(text) if text else None
     return None if path is None or os.path.realpath(path) == os.path.realpath(RUNS) else path
 
@@ -182,14 +196,19 @@ def help_text(command: str, usage: Usage, about: str) -> str:
         text = f"Any other key=value is a setting {usage.settings}; {hint}."
         lines += [*textwrap.wrap(text, WIDTH), ""]
     if usage.examples:
-        lines += ["Examples", *(f"  adanorm {command} {example}".rstrip() for example in usage.examples)]
+        lines += [
+            "Examples",
+            *(f"  adanorm {command} {example}".rstrip() for example in usage.examples),
+        ]
     return "\n".join(lines)
 
 
 def hanging(start: str, text: str) -> list[str]:
     """Return a text in lines of at most 80 columns: `start` begins the first and indents the others."""
     indent = " " * len(start)
-    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def command_name(text: str) -> str:
@@ -208,7 +227,9 @@ def dispatch(arguments: Sequence[str]) -> int:
         return 0
     command, rest = command_name(arguments[0]), list(arguments[1:])
     if command not in QUICK and sys.stderr.isatty():
-        print(f"adanorm {command}: loading", file=sys.stderr, flush=True)  # its imports may take seconds
+        print(
+            f"adanorm {command}: loading", file=sys.stderr, flush=True
+        )  # its imports may take seconds
     module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     if command == "run":  # takes Hydra's own flags
         return int(module.main(rest) or 0)

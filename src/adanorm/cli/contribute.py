@@ -1,8 +1,8 @@
 """Write runs made here into one file that others can merge, with the golden losses of this machine.
 
-Golden losses show whether two machines compute the same. Name a run as for `open`, a folder of runs by its
-path. The file has their records, test outputs and environments, with checksums. Runs that are no evidence for
-others, such as failed ones, are left out.
+Golden losses show whether two machines compute the same. Name a run as for `open`, a folder of runs
+by its path. The file has their records, test outputs and environments, with checksums. Runs that
+are no evidence for others, such as failed ones, are left out.
 """
 
 import sys
@@ -33,11 +33,15 @@ def main(arguments: Arguments) -> None:
         try:
             contribution.read_contribution(path)
         except ValueError:
-            line = f"output={output}: exists and is not a contribution; remove it or name another file"
+            line = (
+                f"output={output}: exists and is not a contribution; remove it or name another file"
+            )
             raise ValueError(line) from None
     records, refusals = [], []
     for stored, _ in named_runs(arguments.names):
-        ran_here = (stored.folder / "result.json").exists()  # the store's line may be of another run of it
+        ran_here = (
+            stored.folder / "result.json"
+        ).exists()  # the store's line may be of another run of it
         record = Record(stored.folder) if ran_here else stored
         try:
             records.append(contribution.check_contributable(record))
@@ -52,7 +56,9 @@ def main(arguments: Arguments) -> None:
     from adanorm.runs.golden import golden_losses
 
     machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
-    content = contribution.packed_runs(records, machine, golden_losses(contribution.golden_pairs(records)))
+    content = contribution.packed_runs(
+        records, machine, golden_losses(contribution.golden_pairs(records))
+    )
     contribution.parse_contribution(content)  # refuses here what a merge would refuse
     write_whole(path, content)
     print(f"{path_text(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

@@ -7,7 +7,11 @@ from adanorm.data.fetch import ask_all, editions_of
 from adanorm.runs.auto_scale import experiment_of
 
 USAGE = Usage(
-    keys={"check": Key("true: ask if each address answers (the task's, or all); download nothing", "false")},
+    keys={
+        "check": Key(
+            "true: ask if each address answers (the task's, or all); download nothing", "false"
+        )
+    },
     settings="of a run",
     examples=("task=rt", "task=de-en scale=mini", "check=true", "task=en-de check=true"),
 )
@@ -32,7 +36,9 @@ def _check(settings: list[str]) -> int:
     """Print which addresses answer; return 1 if a file has no address that answers, else 0."""
     sources = list(SOURCES.values())
     if settings:
-        source = compose_experiment([setting for setting in settings if setting != "scale=auto"]).data.source
+        source = compose_experiment(
+            [setting for setting in settings if setting != "scale=auto"]
+        ).data.source
         if source not in SOURCES:
             print(f"data.source={source}: nothing is downloaded for it")
             return 0
@@ -42,7 +48,9 @@ def _check(settings: list[str]) -> int:
         print(path)
         for address, problem in problems.items():
             print(f"  ok    {address}" if problem is None else f"  FAIL  {address}: {problem}")
-    if missing := [path for path, problems in answers.items() if problems and None not in problems.values()]:
+    if missing := [
+        path for path, problems in answers.items() if problems and None not in problems.values()
+    ]:
         print("no address answers for these: put them into a mirror folder (ADANORM_MIRROR) as")
         print("\n".join(f"  {path}" for path in missing))
     return int(bool(missing))

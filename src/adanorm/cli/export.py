@@ -1,7 +1,8 @@
 """Write test scores for other tools: Every Eval Ever's JSON, or model cards of the Hugging Face Hub.
 
-Runs that differ only in their seed become one model, with its mean, its uncertainty over seeds, and the runs'
-origin. Name a run as for `open`, a table's cell as for `trace`. Runs of scale smoke are left out.
+Runs that differ only in their seed become one model, with its mean, its uncertainty over seeds, and
+the runs' origin. Name a run as for `open`, a table's cell as for `trace`. Runs of scale smoke are
+left out.
 """
 
 from pathlib import Path

@@ -7,7 +7,9 @@ from adanorm.records.folder import path_text
 
 
 def _names() -> list[str]:
-    from adanorm.reporting.figures.catalogue import figures  # imports matplotlib, which takes a second
+    from adanorm.reporting.figures.catalogue import (
+        figures,
+    )  # imports matplotlib, which takes a second
 
     return [*figures()]
 

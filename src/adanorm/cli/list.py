@@ -21,10 +21,20 @@ def main(arguments: Arguments) -> None:
     for group in ("task", "norm"):
         texts = {name: description(CONF / group / f"{name}.yaml") for name in choices(group)}
         outside = outside_norms() if group == "norm" else []
-        _show(f"{group}s ({group}=NAME)", texts | dict.fromkeys(outside, "from another installed package"))
+        _show(
+            f"{group}s ({group}=NAME)",
+            texts | dict.fromkeys(outside, "from another installed package"),
+        )
     studies = {name: read_yaml_file(CONF / "study" / f"{name}.yaml") for name in choices("study")}
-    _show("studies (adanorm study NAME)", {name: str(study.get("title")) for name, study in studies.items()})
-    others = {"scales": [*choices("scale"), "auto"], "launchers": choices("launcher"), "positions": POSITIONS}
+    _show(
+        "studies (adanorm study NAME)",
+        {name: str(study.get("title")) for name, study in studies.items()},
+    )
+    others = {
+        "scales": [*choices("scale"), "auto"],
+        "launchers": choices("launcher"),
+        "positions": POSITIONS,
+    }
     for kind, names in others.items():
         print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
     print("runs on record (done, diverged or failed, over seeds)", flush=True)
@@ -40,7 +50,9 @@ def _show(heading: str, descriptions: dict[str, str]) -> None:
         clauses = text
         while len(clauses) > room and ", " in clauses:
             clauses = clauses.rpartition(", ")[0]
-        print(f"  {name:<{width}} {textwrap.shorten(clauses, room, placeholder=' ...')}", flush=True)
+        print(
+            f"  {name:<{width}} {textwrap.shorten(clauses, room, placeholder=' ...')}", flush=True
+        )
 
 
 def description(path: Path) -> str:

@@ -19,7 +19,10 @@ USAGE = Usage(
         "logger.mode": Key("for wandb: offline or online", "offline"),
         "output": Key("folder that the logs go to", "outputs"),
     },
-    examples=("rt/adanorm/paper-seed1-09951176 logger=wandb", "table4/AdaNorm/RT logger=tensorboard"),
+    examples=(
+        "rt/adanorm/paper-seed1-09951176 logger=wandb",
+        "table4/AdaNorm/RT logger=tensorboard",
+    ),
 )
 
 
@@ -27,10 +30,17 @@ def main(arguments: Arguments) -> None:
     """Log the runs that the command line names."""
     keys = arguments.keys
     check_known("logger", [keys["logger"]], ("wandb", "tensorboard"))
-    settings = {"name": keys["logger"], "project": keys["logger.project"], "mode": keys["logger.mode"]}
+    settings = {
+        "name": keys["logger"],
+        "project": keys["logger.project"],
+        "mode": keys["logger.mode"],
+    }
     loggers.check(logger := LoggerConfig.checked(settings, "logger."))
     base = Path(keys["output"]).resolve()
-    runs = {base.joinpath(*run[0].folder.parts[-3:], logger.name): run for run in named_runs(arguments.names)}
+    runs = {
+        base.joinpath(*run[0].folder.parts[-3:], logger.name): run
+        for run in named_runs(arguments.names)
+    }
     if existing := next((folder for folder in runs if folder.exists()), None):
         raise ValueError(f"{existing}: already exists; name another folder with output=")
     for folder, (record, result) in runs.items():

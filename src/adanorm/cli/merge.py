@@ -1,8 +1,9 @@
 """Add the runs of a contribution, a file of `adanorm contribute`, to the records.
 
-The file is checked first: digests, checksums, and scores, which are computed again from the counts per
-example. Nothing in it is executed. Each run is shown beside the runs here. Golden losses show whether both
-machines compute the same. The runs go to results/runs-contributed, and tables mark them.
+The file is checked first: digests, checksums, and scores, which are computed again from the counts
+per example. Nothing in it is executed. Each run is shown beside the runs here. Golden losses show
+whether both machines compute the same. The runs go to results/runs-contributed, and tables mark
+them.
 """
 
 import textwrap
@@ -31,7 +32,10 @@ def main(arguments: Arguments) -> None:
     runs, is_added = folder_of(arguments.keys["runs"]), true_or_false("add", arguments.keys["add"])
     heading, records = contribution.read_contribution(Path(arguments.names[0]), runs)
     machine, count = heading["environment"], counted(len(records), "run")
-    lines = [f"{count}, {machine['device']}, commit {machine['commit']}", _golden(heading["golden"])]
+    lines = [
+        f"{count}, {machine['device']}, commit {machine['commit']}",
+        _golden(heading["golden"]),
+    ]
     for line in (*lines, *map(_beside, records)):
         print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
     folder = contribution.add(heading, records, runs) if is_added else None
@@ -46,7 +50,9 @@ def _golden(theirs: dict[str, list[float]]) -> str:
     for pair, losses in theirs.items():
         paired = [*zip(losses, ours.get(pair, ()), strict=False)]
         gap = max((abs(other - own) / abs(own) for other, own in paired), default=0.0)
-        kind = "to the bit" if not gap else "within rounding" if gap <= ROUNDING else "beyond rounding"
+        kind = (
+            "to the bit" if not gap else "within rounding" if gap <= ROUNDING else "beyond rounding"
+        )
         kind = kind if len(paired) == len(losses) else "not computed here"
         pairs_by_kind.setdefault(kind, []).append(f"{pair} ({gap:.0e})" if gap else pair)
     texts = [f"{', '.join(pairs)} {kind}" for kind, pairs in pairs_by_kind.items()]
@@ -54,7 +60,11 @@ def _golden(theirs: dict[str, list[float]]) -> str:
 
 
 def _beside(other: Record) -> str:
-    name, ours, score = "/".join(other.folder.parts[-3:]), reader.record(other.folder), score_of(other)
+    name, ours, score = (
+        "/".join(other.folder.parts[-3:]),
+        reader.record(other.folder),
+        score_of(other),
+    )
     if contribution.is_here(other):
         return f"{name}: here already"
     if reader.is_complete(other.folder):

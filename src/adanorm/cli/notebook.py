@@ -1,7 +1,8 @@
 """Write a notebook that trains a task with a norm on a borrowed GPU, such as a free one in the cloud.
 
-The notebook clones and installs this commit, and estimates the hours. It keeps checkpoints in a folder that
-survives the session, and resumes when it is started again. Its last cell runs `adanorm contribute`.
+The notebook clones and installs this commit, and estimates the hours. It keeps checkpoints in a
+folder that survives the session, and resumes when it is started again. Its last cell runs `adanorm
+contribute`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,10 @@ USAGE = Usage(
         "output": Key("file to write (default: in outputs/)"),
     },
     settings="of a run (scale is paper by default)",
-    examples=("task=de-en norm=adanorm seeds=1,2", "task=en-vi norm=layernorm repo=https://forge/adanorm"),
+    examples=(
+        "task=de-en norm=adanorm seeds=1,2",
+        "task=en-vi norm=layernorm repo=https://forge/adanorm",
+    ),
 )
 CELLS = PACKAGE / "launch" / "notebook_cells.py"
 # Colab starts with a GPU.
@@ -48,22 +52,31 @@ def main(arguments: Arguments) -> None:
         settings = [*settings, "device=cuda"]
     repo, sha = keys["repo"] or address() or str(PROJECT), commit()
     if sha is None:
-        raise ValueError("a notebook clones a commit of the suite: write it from a checkout with git")
+        raise ValueError(
+            "a notebook clones a commit of the suite: write it from a checkout with git"
+        )
     if Path(repo).is_dir():
         repo = str(Path(repo).resolve())
     name = f"adanorm-{run.task.name}-{run.norm.name}-{run.scale}"
     constants = {"REPO": repo, "COMMIT": sha, "NAME": name, "RUN": settings, "SEEDS": seeds}
     seed_words = f"{'seeds' if seeds[1:] else 'seed'} {', '.join(map(str, seeds))}"
-    words = {"title": f"{title(run.norm.name)} on {title(run.task.name)}, {seed_words}", "scale": run.scale}
+    words = {
+        "title": f"{title(run.norm.name)} on {title(run.task.name)}, {seed_words}",
+        "scale": run.scale,
+    }
     cells = [*_cells(constants, words | {"runs": counted(len(seeds), "run")})]
     path = Path(keys["output"] or PROJECT / "outputs" / f"{name}.ipynb")
     notebook = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
     write_files(path.parent, {path.name: as_json(notebook)})
     print(f"{path_text(path)}: {words['title']}; clones {repo} at {sha[:8]}")
     if "://" not in repo:
-        print(f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone")
+        print(
+            f"note: {repo} is a folder of this machine; repo=ADDRESS names what another machine can clone"
+        )
     elif is_dirty() or not is_published():
-        print(f"note: the notebook clones what is pushed; {sha[:8]} or changes since are not pushed")
+        print(
+            f"note: the notebook clones what is pushed; {sha[:8]} or changes since are not pushed"
+        )
 
 
 def _checked(overrides: Sequence[str]) -> Experiment:
@@ -71,13 +84,19 @@ def _checked(overrides: Sequence[str]) -> Experiment:
     local = [text for text in overrides if text.partition("=")[0].lstrip("+") in LOCATIONS]
     experiment = compose_experiment(overrides)
     if experiment.updates is not None:
-        raise ValueError(f"updates={experiment.updates}: a dry run leaves no file to send back; leave it out")
+        raise ValueError(
+            f"updates={experiment.updates}: a dry run leaves no file to send back; leave it out"
+        )
     if experiment.data.lacks():
-        raise ValueError(f"task={experiment.task.name}: its data are licensed: no notebook can get them")
+        raise ValueError(
+            f"task={experiment.task.name}: its data are licensed: no notebook can get them"
+        )
     if experiment.norm.name not in choices("norm"):
         local = [f"norm={experiment.norm.path or experiment.norm.name}"]
     if local:
-        raise ValueError(f"{local[0]}: is on this machine alone; the notebook clones the suite elsewhere")
+        raise ValueError(
+            f"{local[0]}: is on this machine alone; the notebook clones the suite elsewhere"
+        )
     from adanorm.models.norm_sites import compatible_norm
 
     compatible_norm(experiment)
@@ -91,8 +110,18 @@ def _cells(constants: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[d
         common = {"id": f"cell-{number}", "metadata": {}}
         if kind.strip() == "[markdown]":
             lines = (line.removeprefix("#").removeprefix(" ") for line in text.splitlines())
-            yield {"cell_type": "markdown", **common, "source": Template("\n".join(lines)).substitute(words)}
+            yield {
+                "cell_type": "markdown",
+                **common,
+                "source": Template("\n".join(lines)).substitute(words),
+            }
             continue
         if kind.strip() == "settings":
             text = "\n".join(f"{name} = {value!r}" for name, value in constants.items())
-        yield {"cell_type": "code", **common, "source": text, "execution_count": None, "outputs": []}
+        yield {
+            "cell_type": "code",
+            **common,
+            "source": text,
+            "execution_count": None,
+            "outputs": [],
+        }

@@ -1,7 +1,8 @@
 """Write a kept record out as the folder that it was, byte for byte.
 
-RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adanorm trace` prints the names.
-The files go to FOLDER/<task>/<norm>/<name>. Commands with runs=FOLDER read the record if it has a checksum.
+RUN is named as in results/runs, such as rt/adanorm/paper-seed1-09951176; `adanorm trace` prints the
+names. The files go to FOLDER/<task>/<norm>/<name>. Commands with runs=FOLDER read the record if it
+has a checksum.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Parse sentences in CoNLL-U (or CoNLL-X) with the weights of a run that was trained here.
 
 Words and tags are read from their columns; heads and labels are written. Enhanced dependencies are
-removed, since they would belong to another parse. All else stays as it is, to the byte. On a terminal
-each sentence is parsed as soon as an empty line ends it.
+removed, since they would belong to another parse. All else stays as it is, to the byte. On a
+terminal each sentence is parsed as soon as an empty line ends it.
 """
 
 from collections.abc import Sequence
@@ -69,10 +69,18 @@ def fill(task: Parsing, model: nn.Module, sentences: Sequence[Sentence]) -> None
     sentences = [sentence for sentence in sentences if sentence.rows]
     words = [conll.words_of(sentence.rows.values()) for sentence in sentences]
     unparsed = [
-        Tree(tuple(row[FORM] for row in rows), sentence.tags, (0,) * len(rows), None, (False,) * len(rows))
+        Tree(
+            tuple(row[FORM] for row in rows),
+            sentence.tags,
+            (0,) * len(rows),
+            None,
+            (False,) * len(rows),
+        )
         for sentence, rows in zip(sentences, words, strict=True)
     ]
-    for sentence, rows, (heads, labels) in zip(sentences, words, task.parse(model, unparsed), strict=True):
+    for sentence, rows, (heads, labels) in zip(
+        sentences, words, task.parse(model, unparsed), strict=True
+    ):
         for row in sentence.rows.values():
             row[DEPS] = "_"  # these belong to another parse
         for row, head, label in zip(rows, heads, labels, strict=True):

@@ -1,7 +1,7 @@
 """Print what a run would need: downloads, preparation, disk, memory and hours.
 
-It times one update of the whole model on this machine's device, with synthetic data of the same shape. It
-counts the updates per epoch in the run's own data, if they are here.
+It times one update of the whole model on this machine's device, with synthetic data of the same
+shape. It counts the updates per epoch in the run's own data, if they are here.
 """
 
 import textwrap
@@ -23,7 +23,9 @@ def main(arguments: Arguments) -> None:
     experiment = compose_experiment(settings)
     from adanorm.runs.plan import measure, plan
 
-    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
+    name = (
+        f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
+    )
     print(f"{name}: {experiment.folder().name}", flush=True)
     probe = measure(compose_experiment([*settings, "updates=1"])) if is_timed else None
     for line in plan(experiment, probe):

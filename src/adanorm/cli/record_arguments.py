@@ -21,7 +21,9 @@ def named_runs(names: Sequence[str]) -> reader.Runs:
     A run or a folder of runs is named by its path, or by its path below results/runs.
     """
     records = {one.folder: one for name in names for one in _records(name)}
-    if not (runs := [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]):
+    if not (
+        runs := [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]
+    ):
         raise ValueError(f"{', '.join(names)}: no run there has ended")
     return sorted(runs, key=lambda run: run[1].seed)
 
@@ -34,7 +36,9 @@ def _records(name: str) -> list[reader.Record]:
         if complete := [one for one in records or reader.records(folder) if one.has("result.json")]:
             return complete
     if name.count("/") < 2 or name.startswith(("/", ".")) or NAME.fullmatch(Path(name).name):
-        raise ValueError(f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176")
+        raise ValueError(
+            f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
+        )
     return [reader.record(folder) for folder in table_cell(name)[1].folders]
 
 

@@ -1,7 +1,7 @@
 """Train one task with one norm and score it; a completed run is skipped.
 
-Hydra composes the configuration. Its flags work, such as -m (a sweep), --cfg job (print the configuration)
-and --hydra-help.
+Hydra composes the configuration. Its flags work, such as -m (a sweep), --cfg job (print the
+configuration) and --hydra-help.
 """
 
 import argparse
@@ -16,7 +16,12 @@ from unittest.mock import patch
 import yaml
 
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
-from adanorm.config.compose import compose_experiment, compose_values, papers_sources, parse_experiment
+from adanorm.config.compose import (
+    compose_experiment,
+    compose_values,
+    papers_sources,
+    parse_experiment,
+)
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_each_once, differences, parse_override, prepare_overrides
 from adanorm.config.paths import CONF, choices
@@ -102,7 +107,9 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
         raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
 
     sys.argv = ["adanorm run", *arguments]
-    with patch.object(argparse.ArgumentParser, "error", refuse):  # argparse would print Hydra's usage
+    with patch.object(
+        argparse.ArgumentParser, "error", refuse
+    ):  # argparse would print Hydra's usage
         job()
 
 
@@ -146,7 +153,9 @@ def _show_if_completed(experiment: Experiment) -> bool:
     if not reader.is_complete(folder):
         return False
     if is_first_process():
-        print(f"already completed: {location(folder)}\n  (another runs=FOLDER repeats it in that folder)")
+        print(
+            f"already completed: {location(folder)}\n  (another runs=FOLDER repeats it in that folder)"
+        )
         print(run_summary(experiment), flush=True)
     return True
 
@@ -154,30 +163,39 @@ def _show_if_completed(experiment: Experiment) -> bool:
 def run_summary(experiment: Experiment) -> str:
     """Return a run's outcome, the mean over its series' seeds on record, and the paper's number, in lines.
 
-    For a dry run, return its updates, memory and seconds. Raises ValueError for a record that is not counted.
+    For a dry run, return its updates, memory and seconds. Raises ValueError for a record that is
+    not counted.
     """
     from adanorm.verdicts.cell import cell, departures_from_paper, evidence  # imports numpy
 
     name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
     result = reader.result(experiment.folder(), dry_run=experiment.updates is not None)
     if result is None:
-        raise ValueError(f"{location(experiment.folder())}: the run has ended, but its record is not counted")
+        raise ValueError(
+            f"{location(experiment.folder())}: the run has ended, but its record is not counted"
+        )
     if result.dry_run is not None:
         return (
             f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
             f" {result.dry_run['peak_memory'] / 1e9:.1f} GB, {result.seconds:.0f} s; no table reads it"
             f"\nrecord: {path_text(experiment.folder())}"
         )
-    runs = [run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None]
+    runs = [
+        run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None
+    ]
     seeds, summary = ", ".join(str(run.seed) for run in runs), cell(runs)
     lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
     mean = f"over seeds {seeds}: {summary.text} (test {summary.metric})"
     lines += textwrap.wrap(mean, WIDTH, subsequent_indent="  ")
-    if not experiment.own_data and experiment.data.source not in papers_sources(experiment.task.name):
+    if not experiment.own_data and experiment.data.source not in papers_sources(
+        experiment.task.name
+    ):
         lines.append(f"data: {experiment.data.source}, not the paper's")
     if summary.paper is not None:
         records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
-        lines.append(f"the paper has {summary.paper.text}: {summary.verdict(records.variance.within)}")
+        lines.append(
+            f"the paper has {summary.paper.text}: {summary.verdict(records.variance.within)}"
+        )
     elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
         lines.append(f"not compared with the paper's number: {departures_from_paper(experiment)}")
     return "\n".join([*lines, f"record: {location(experiment.folder())}"])
@@ -188,7 +206,9 @@ def _run(experiment: Experiment) -> None:
         name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
         if OF_A_STUDY not in os.environ:  # a study has said what it runs
             print(f"{name}: loading PyTorch and the data", flush=True)
-        if experiment.updates is None and needs_gpu(experiment):  # before days of work, print what they need
+        if experiment.updates is None and needs_gpu(
+            experiment
+        ):  # before days of work, print what they need
             from adanorm.runs.plan import plan
 
             for line in plan(experiment, None):

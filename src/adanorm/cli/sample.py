@@ -33,13 +33,18 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Print the prompt with its continuation."""
     keys = arguments.keys
-    length, draw = whole_number("length", keys["length"]), whole_number("draw", keys["draw"], at_least=0)
+    length, draw = (
+        whole_number("length", keys["length"]),
+        whole_number("draw", keys["draw"], at_least=0),
+    )
     top_k = whole_number("top_k", keys["top_k"], at_least=0)
     number = re.fullmatch(r"\d*\.?\d+", keys["temperature"], re.ASCII)
     if not number or not 0.001 <= float(keys["temperature"]) <= 1000:
         raise ValueError(f"temperature={keys['temperature']}: must be a number from 0.001 to 1000")
     with redirect_stdout(sys.stderr):  # progress must not mix with the sample
-        experiment = experiment_of(arguments.settings, kind="char_lm", otherwise="is not a language model")
+        experiment = experiment_of(
+            arguments.settings, kind="char_lm", otherwise="is not a language model"
+        )
         _, model = trained_model(experiment, CharLm)
         assert experiment.segments is not None, "a language model has segments"
         text = continued(

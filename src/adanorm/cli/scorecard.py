@@ -1,9 +1,10 @@
 """Put a norm on trial: its contract, what it computes and costs, and how it scores beside others.
 
-Name a norm of the suite, such as norm=rmsnorm, or your own, norm=my_norms:MyNorm. All norms run with the
-same seeds. A pair is judged as in the studies: better, worse, equivalent within the margin, or open; for an
-open pair the scorecard says what would decide it. The command writes a page (HTML) and a summary (Markdown),
-and prints the summary. A second start goes on where the first stopped; a larger budget adds runs.
+Name a norm of the suite, such as norm=rmsnorm, or your own, norm=my_norms:MyNorm. All norms run
+with the same seeds. A pair is judged as in the studies: better, worse, equivalent within the
+margin, or open; for an open pair the scorecard says what would decide it. The command writes a page
+(HTML) and a summary (Markdown), and prints the summary. A second start goes on where the first
+stopped; a larger budget adds runs.
 """
 
 from dataclasses import replace
@@ -35,7 +36,9 @@ def main(arguments: Arguments) -> int:
     """Conduct a scorecard; the exit code is 1 if the norm breaks the contract or a run failed."""
     keys, norm = arguments.keys, arguments.keys["norm"]
     if not norm:
-        raise ValueError("norm= is missing: name one of the suite's or your own, norm=my_norms:MyNorm")
+        raise ValueError(
+            "norm= is missing: name one of the suite's or your own, norm=my_norms:MyNorm"
+        )
     against = name_list("against", keys["against"] or ",".join(n for n in AGAINST if n != norm))
     if "," in norm:
         raise ValueError(f"norm={norm}: a scorecard is of one norm; name others in against=")
@@ -43,23 +46,34 @@ def main(arguments: Arguments) -> int:
         raise ValueError(f"against={keys['against']}: {norm} cannot be compared with itself")
     runs = folder_of(keys["runs"])
     if runs is None:
-        raise ValueError(f"runs={keys['runs']}: a scorecard's runs are kept out of the repository's records")
+        raise ValueError(
+            f"runs={keys['runs']}: a scorecard's runs are kept out of the repository's records"
+        )
     from adanorm.scorecards.columns import budget_seconds
     from adanorm.scorecards.page import card_page, summary
     from adanorm.scorecards.trial import conduct, path_of, prepare
 
     budget = budget_seconds(keys["budget"])
-    launch = choose_launch("local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False)
-    quiet = launch.facts.model_copy(update={"aloud": False})  # the scorecard reports on its runs itself
+    launch = choose_launch(
+        "local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False
+    )
+    quiet = launch.facts.model_copy(
+        update={"aloud": False}
+    )  # the scorecard reports on its runs itself
     trial = prepare(norm, tuple(against), budget, runs, replace(launch, facts=quiet))
     checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm.choice))]
-    if failing := [f"FAIL {claim}\n     {problem}" for claim, problem in checks if problem is not None]:
+    if failing := [
+        f"FAIL {claim}\n     {problem}" for claim, problem in checks if problem is not None
+    ]:
         count = f"{len(failing)} of {len(checks)} checks of the contract fail"
         print("\n".join([*failing, f"{norm}: {count}; no scorecard"]))
         return 1
     card = conduct(trial, [claim for claim, _ in checks])
     print(summary(card))
-    pages = {path_of(norm, runs, ".html"): card_page(card), path_of(norm, runs, ".md"): summary(card)}
+    pages = {
+        path_of(norm, runs, ".html"): card_page(card),
+        path_of(norm, runs, ".md"): summary(card),
+    }
     for path, page in pages.items():
         write_whole(path, page.encode())  # its folder has the trial's own file
         print(path)

@@ -63,15 +63,21 @@ def main(arguments: Arguments) -> None:
 def _show_all(arguments: Arguments, workers: int) -> None:
     """Print one line per study, sorted by name, and the time left for all runs together."""
     if keys := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
-        raise ValueError(f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}")
+        raise ValueError(
+            f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}"
+        )
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
     unit_seconds, all_runs = cache(seconds_per_unit), dict[Path, RunProgress]()
     for name in study_names():
-        runs = _progress(study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), unit_seconds)
+        runs = _progress(
+            study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), unit_seconds
+        )
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []
-        print(f"{name:<{NAME}}{_fields(runs.values())}{' + '.join(words) or '-':>{HOURS}}", flush=True)
+        print(
+            f"{name:<{NAME}}{_fields(runs.values())}{' + '.join(words) or '-':>{HOURS}}", flush=True
+        )
         all_runs |= runs
     text = f"all: {len(all_runs)} runs, those of several studies once: {_counts(all_runs.values())}"
     print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
@@ -82,14 +88,18 @@ def _progress(grid: StudyGrid, unit_seconds: SecondsPerUnit) -> dict[Path, RunPr
     """Return the progress of each run by its folder."""
     runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
     return {
-        run.folder(): RunProgress(run.task.name, now, seconds_left(run, now, unit_seconds), needs_gpu(run))
+        run.folder(): RunProgress(
+            run.task.name, now, seconds_left(run, now, unit_seconds), needs_gpu(run)
+        )
         for run, now in runs
     }
 
 
 def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:
     if seconds := sum(run.left for run in runs if not run.on_gpu):
-        print(f"time left: about {in_words(seconds / 3600 / workers)} with {counted(workers, 'worker')}")
+        print(
+            f"time left: about {in_words(seconds / 3600 / workers)} with {counted(workers, 'worker')}"
+        )
     if on_gpu := [run for run in runs if run.on_gpu and run.left]:
         counts = Counter(title(run.task) for run in on_gpu)
         by_task = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -105,7 +115,9 @@ def state(run: Experiment) -> str:
     running if its checkpoint is younger than two intervals between checkpoints.
     """
     folder = run.folder()
-    locked = is_locked(folder)  # read before the result, which is written while the folder is locked
+    locked = is_locked(
+        folder
+    )  # read before the result, which is written while the folder is locked
     result = reader.result(folder)
     if result is not None and (result.is_complete or not locked):
         return result.status

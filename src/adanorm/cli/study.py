@@ -3,10 +3,10 @@
 A study is a grid of runs, conf/study/NAME.yaml or a file of your own. Completed runs are skipped.
 If a run fails, the others go on, and the exit code is 1.
 
-With until=decided the study then adds seeds until every comparison of a claim is decided or its plan ends.
-Each time it takes the comparison that is likely to be decided in the fewest core-hours, and runs its seeds up
-to its next look. The plan for the task and scale in conf/claims/paper.yaml says which seeds are read, and
-after how many.
+With until=decided the study then adds seeds until every comparison of a claim is decided or its
+plan ends. Each time it takes the comparison that is likely to be decided in the fewest core-hours,
+and runs its seeds up to its next look. The plan for the task and scale in conf/claims/paper.yaml
+says which seeds are read, and after how many.
 """
 
 import sys
@@ -58,7 +58,10 @@ def main(arguments: Arguments) -> int:
     comparisons = claimed(study, grid, runs_folder) if most else []
     of_launcher = [entry for entry in arguments.settings if entry.startswith("launcher.")]
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
-    workers, gpus = workers_of(arguments), whole_number("gpus", arguments.keys["gpus"], at_most=1024)
+    workers, gpus = (
+        workers_of(arguments),
+        whole_number("gpus", arguments.keys["gpus"], at_most=1024),
+    )
     load_facts(arguments.keys["launcher"])  # refuses an unknown one even if no run is missing
     runs = _planned(study, grid, settings)
     missing = [run for run in runs if not reader.is_complete(run.experiment.folder())]
@@ -83,7 +86,9 @@ def main(arguments: Arguments) -> int:
             print(_duration([run.experiment for run in missing], launch), flush=True)
             failed = run_all(missing, launch, name, runs_folder)
         if most and not failed:
-            planned = partial(until.as_it_comes, scale=study.scale, runs=runs_folder, settings=settings)
+            planned = partial(
+                until.as_it_comes, scale=study.scale, runs=runs_folder, settings=settings
+            )
             scales = dict.fromkeys(study.columns, study.scale)
             failed, _ = until.run_until_decided(
                 comparisons,
@@ -110,7 +115,9 @@ def most_seeds(arguments: Arguments) -> int | None:
     if aim not in ("", "decided"):
         raise ValueError(f"until={aim}: must be decided")
     if aim and seeds:
-        raise ValueError(f"seeds={seeds}: until=decided chooses the seeds; leave out one of the two")
+        raise ValueError(
+            f"seeds={seeds}: until=decided chooses the seeds; leave out one of the two"
+        )
     count = whole_number("most", most or str(plan.most))
     if not plan.planned < count <= plan.most:
         looks = f"{plan.planned + 1} to {plan.most}, as conf/claims/paper.yaml plans its looks"
@@ -127,7 +134,9 @@ def claimed(study: Study, grid: StudyGrid, runs: str | None) -> list[until.Follo
             own = until.as_it_comes(run, study.scale, runs).experiment
             cells += [(task, run.norm)] if own.folder() == plan.runs[0].folder() else []
     if not (comparisons := until.followed(cells, study.scale)):
-        raise ValueError("until=decided: no claim compares two of the study's rows in their usual settings")
+        raise ValueError(
+            "until=decided: no claim compares two of the study's rows in their usual settings"
+        )
     return comparisons
 
 
@@ -161,9 +170,13 @@ def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned
     if not settings:
         return runs
     check_fixed(settings)
-    changed = plan_runs(study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings)
+    changed = plan_runs(
+        study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings
+    )
     for run, unchanged in zip(changed, runs, strict=True):
         if run.experiment.folder() != unchanged.experiment.folder():
-            raise ValueError(f"{' '.join(settings)}: changes the study's runs; write a study of your own")
+            raise ValueError(
+                f"{' '.join(settings)}: changes the study's runs; write a study of your own"
+            )
         loggers.check(run.experiment.logger)
     return changed

@@ -23,9 +23,10 @@ study_names = partial(choices, "study")
 def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
     """Return the name, the study and the name of its table for a command line.
 
-    With other tasks, scale, seeds or file the table has another name, so that no committed one is replaced.
-    With fewer tasks the study has no rule, as a rule is for all of them. Raises ValueError for an unknown
-    study, scale or task, for invalid seeds, and for a rule without a margin.
+    With other tasks, scale, seeds or file the table has another name, so that no committed one is
+    replaced. With fewer tasks the study has no rule, as a rule is for all of them. Raises
+    ValueError for an unknown study, scale or task, for invalid seeds, and for a rule without a
+    margin.
     """
     keys = arguments.keys
     study = load_study(arguments.names[0])
@@ -56,12 +57,16 @@ def _of_tasks(study: Study, tasks: list[str]) -> Study:
     """Return the study with only the named tasks, in its own order, and only the rows with runs on these."""
     columns = study.columns
     if unknown := [task for task in tasks if task not in columns]:
-        raise ValueError(f"task={unknown[0]}: not a column of the study: choose from {', '.join(columns)}")
+        raise ValueError(
+            f"task={unknown[0]}: not a column of the study: choose from {', '.join(columns)}"
+        )
     rows = {label: row for label, row in study.rows.items() if {*tasks} & {*(row.only or tasks)}}
     changes = {
         "columns": [task for task in columns if task in tasks],
         "rows": rows,
-        "column_overrides": {task: own for task, own in study.column_overrides.items() if task in tasks},
+        "column_overrides": {
+            task: own for task, own in study.column_overrides.items() if task in tasks
+        },
         "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
         "rule": None,
     }

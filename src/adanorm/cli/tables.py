@@ -24,7 +24,9 @@ USAGE = Usage(
     choices=study_names,
     keys={
         "metric": Key("print the tables with this metric, such as sacrebleu, and write nothing"),
-        "formats": Key("what to write, such as tex (default: md,csv, and tex of the paper's four tables)"),
+        "formats": Key(
+            "what to write, such as tex (default: md,csv, and tex of the paper's four tables)"
+        ),
     },
     examples=("", "table4 mini-all", "mini-all metric=sacrebleu", "mini-all formats=tex"),
 )
@@ -36,7 +38,9 @@ def main(arguments: Arguments) -> None:
     formats = list(filter(None, arguments.keys["formats"].split(",")))
     studies = study_names()
     check_known("format", formats, FORMATS)
-    check_known("study", arguments.names, studies, "; `adanorm study` writes the table of one of your own")
+    check_known(
+        "study", arguments.names, studies, "; `adanorm study` writes the table of one of your own"
+    )
     for name in arguments.names or studies:
         study = load_study(name)
         table = Table(study, study_grid(study), metric=metric)
@@ -44,7 +48,11 @@ def main(arguments: Arguments) -> None:
             print(table_text(table))
             continue
         paths = write_table(table, name, formats=formats)
-        print(" and ".join([path_text(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]))
+        print(
+            " and ".join(
+                [path_text(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]
+            )
+        )
     if arguments.names or metric or formats:
         return
     columns, leagues = agreements(), task_leagues()  # tables of no single study come last

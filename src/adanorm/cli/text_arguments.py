@@ -45,9 +45,10 @@ def check_output(output: str) -> None:
 def text_streams(arguments: Arguments, *, keeps_mark: bool = False) -> Iterator[TextStreams]:
     """Open the input and the output that a command line names; an output file is written whole or not.
 
-    The lines come without the input's byte order mark; with `keeps_mark` the output begins with it. What is
-    printed meanwhile goes to stderr; a bar shows the progress, if a person can see it. Raises ValueError if
-    there is no input or no folder for the output; reading raises ValueError at a line that is not UTF-8.
+    The lines come without the input's byte order mark; with `keeps_mark` the output begins with it.
+    What is printed meanwhile goes to stderr; a bar shows the progress, if a person can see it.
+    Raises ValueError if there is no input or no folder for the output; reading raises ValueError at
+    a line that is not UTF-8.
     """
     source, output = arguments.keys["input"], arguments.keys["output"]
     if source and (not Path(source).exists() or Path(source).is_dir()):  # a pipe is an input too

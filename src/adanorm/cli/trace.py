@@ -1,7 +1,7 @@
 """Print the runs behind a cell of a table, and the command that repeats each.
 
-Write NORM and TASK as the table or the configuration does. The printed commands put a repeated run into
-a folder of its own (runs=repeated), so that it can be compared with the record.
+Write NORM and TASK as the table or the configuration does. The printed commands put a repeated run
+into a folder of its own (runs=repeated), so that it can be compared with the record.
 """
 
 import shlex
@@ -35,11 +35,19 @@ def trace(address: str, runs: str | None = None) -> list[str]:
     number = table.published(row, task)
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
     lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
-    results = {run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)}
+    results = {
+        run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)
+    }
     for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
-        not_run = [f"seed {seed}: not run", f"  {command}" + (f" runs={shlex.quote(runs)}" if runs else "")]
-        lines += ["", *(_lines(*results[seed], cell.metric, command) if seed in results else not_run)]
+        not_run = [
+            f"seed {seed}: not run",
+            f"  {command}" + (f" runs={shlex.quote(runs)}" if runs else ""),
+        ]
+        lines += [
+            "",
+            *(_lines(*results[seed], cell.metric, command) if seed in results else not_run),
+        ]
     return lines
 
 

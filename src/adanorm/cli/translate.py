@@ -27,10 +27,13 @@ USAGE = Usage(keys=TEXT_KEYS, settings="of a run", examples=(EXAMPLE,))
 def main(arguments: Arguments) -> None:
     """Read source sentences, write their translations as running text."""
     with text_streams(arguments) as text:
-        experiment = experiment_of(arguments.settings, kind="translation", otherwise="does not translate")
+        experiment = experiment_of(
+            arguments.settings, kind="translation", otherwise="does not translate"
+        )
         assert isinstance(experiment.data, ParallelConfig), "a translation task reads pairs"
         assert experiment.decoding is not None, "translation has settings of decoding"
-        # Time and memory grow with the square of the length: lines longer than those of training are cut.
+        # Time and memory grow with the square of the length: lines longer than those of training
+        # are cut.
         longest = min(experiment.data.longest, experiment.decoding.batch_tokens)
         parts = text.parts(line.removesuffix("\n") for line in text.lines)
         task, model = trained_model(experiment, Translation)
@@ -51,7 +54,9 @@ def _pieces(task: Translation, line: str, longest: int) -> list[Tensor]:
     return [torch.cat([piece, ids[-1:]]) for piece in torch.split(ids[:-1], longest)]
 
 
-def _words_of(task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int) -> list[str]:
+def _words_of(
+    task: Translation, model: nn.Module, sources: Sequence[Tensor], tokens: int
+) -> list[str]:
     """Return the words of each source's translation; sources of similar length are translated together."""
     words = [""] * len(sources)
     lengths = np.array([len(row) for row in sources], dtype=np.int64)

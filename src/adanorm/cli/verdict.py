@@ -1,8 +1,9 @@
 """Compare scores of any origin, from a CSV file with the columns name, seed, score and optionally task.
 
-Every two names of a task are compared over the seeds that both have: the difference with its interval, its
-sign, and whether it lies within the margin. p is corrected over all pairs of the task (Holm). Names that
-share a letter are not told apart. Commas, semicolons or tabs separate fields; other columns are ignored.
+Every two names of a task are compared over the seeds that both have: the difference with its
+interval, its sign, and whether it lies within the margin. p is corrected over all pairs of the task
+(Holm). Names that share a letter are not told apart. Commas, semicolons or tabs separate fields;
+other columns are ignored.
 """
 
 import csv
@@ -24,18 +25,29 @@ from adanorm.verdicts.task_league import league_by_plan, plan_names
 from adanorm.verdicts.variance import Scores
 
 NEEDED = ("name", "seed", "score")
-LARGEST, MOST_NAMES, LONGEST, MOST = 1 << 21, 50, 40, 1e9  # bytes, names, characters of one, a score
+LARGEST, MOST_NAMES, LONGEST, MOST = (
+    1 << 21,
+    50,
+    40,
+    1e9,
+)  # bytes, names, characters of one, a score
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-Rows: TypeAlias = dict[tuple[str, str, int], int]  # the row of each task, name and seed; the header is row 1
+Rows: TypeAlias = dict[
+    tuple[str, str, int], int
+]  # the row of each task, name and seed; the header is row 1
 
 USAGE = Usage(
     name="FILE",
     keys={
         "margin": Key("required: the smallest difference that matters, in the unit of the scores"),
         "better": Key("higher or lower", default="higher"),
-        "against": Key("the name that the others are compared with (default: the first of the file)"),
+        "against": Key(
+            "the name that the others are compared with (default: the first of the file)"
+        ),
         "task": Key("one task of the file (default: all)"),
-        "plan": Key("first, fresh or small: a plan of this suite with looks (default: read all scores once)"),
+        "plan": Key(
+            "first, fresh or small: a plan of this suite with looks (default: read all scores once)"
+        ),
     },
     examples=("scores.csv margin=0.5", "losses.csv margin=0.01 better=lower against=layernorm"),
 )
@@ -46,7 +58,9 @@ def main(arguments: Arguments) -> None:
     keys, (file,) = arguments.keys, arguments.names
     margin, task = keys["margin"], keys["task"]
     if not NUMBER.fullmatch(margin) or not 0 < float(margin) < MOST:
-        raise ValueError(f"margin={margin}: must be a number above 0, the smallest difference that matters")
+        raise ValueError(
+            f"margin={margin}: must be a number above 0, the smallest difference that matters"
+        )
     check_known("better", [keys["better"]], ("higher", "lower"))
     check_known("plan", filter(None, [keys["plan"]]), plan_names())
     by_task, rows = read_scores(Path(file))
@@ -54,7 +68,9 @@ def main(arguments: Arguments) -> None:
         raise ValueError(f"task={task}: {file} has no column task")
     check_known("task", filter(None, [task]), by_task)
     tasks = [name for name in by_task if task in ("", name)]
-    for lines in [_lines(file, name, by_task[name], rows, keys) for name in tasks]:  # all are checked first
+    for lines in [
+        _lines(file, name, by_task[name], rows, keys) for name in tasks
+    ]:  # all are checked first
         print("\n".join(lines))
 
 
@@ -63,17 +79,24 @@ def read_scores(path: Path) -> tuple[dict[str, dict[str, dict[int, float]]], Row
     by_task: dict[str, dict[str, dict[int, float]]] = {}
     rows: Rows = {}
     for row, fields in _rows(path):
-        field, (name, seed, score) = f"{path}, row {row}, column", (fields[column] for column in NEEDED)
+        field, (name, seed, score) = (
+            f"{path}, row {row}, column",
+            (fields[column] for column in NEEDED),
+        )
         for column, text in fields.items():
             if column in ("task", "name") and not (text.isprintable() and 0 < len(text) <= LONGEST):
-                raise ValueError(f"{field} {column}: {text[:40]!r} must have 1 to {LONGEST} characters")
+                raise ValueError(
+                    f"{field} {column}: {text[:40]!r} must have 1 to {LONGEST} characters"
+                )
         if not (seed.isascii() and seed.isdecimal() and len(seed) <= 20):
             raise ValueError(f"{field} seed: {seed[:40]!r} is not a whole number")
         if not NUMBER.fullmatch(score) or abs(float(score)) > MOST:
             raise ValueError(f"{field} score: {score[:40]!r} is not a number such as 75.8")
         task = fields.get("task", "")
         if (first_row := rows.setdefault((task, name, int(seed)), row)) != row:
-            raise ValueError(f"{field} seed: {seed} of {name} occurs twice, first in row {first_row}")
+            raise ValueError(
+                f"{field} seed: {seed} of {name} occurs twice, first in row {first_row}"
+            )
         by_task.setdefault(task, {}).setdefault(name, {})[int(seed)] = float(score)
     if not by_task:
         raise ValueError(f"{path}: has no row of scores")
@@ -97,10 +120,14 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         columns = reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or []]
         for name in NEEDED:
             if columns.count(name) != 1:
-                raise ValueError(f"{path}, row 1: needs one column {name!r}, has {','.join(columns)[:80]!r}")
+                raise ValueError(
+                    f"{path}, row 1: needs one column {name!r}, has {','.join(columns)[:80]!r}"
+                )
         for fields in reader:
             if None in fields or None in fields.values():
-                raise ValueError(f"{path}, row {reader.line_num}: not the {len(columns)} fields of row 1")
+                raise ValueError(
+                    f"{path}, row {reader.line_num}: not the {len(columns)} fields of row 1"
+                )
             yield reader.line_num, {column: field.strip() for column, field in fields.items()}
     except csv.Error as error:
         raise ValueError(f"{path}, row {reader.line_num + 1}: {error}") from None
@@ -115,12 +142,16 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, 
     base = keys["against"] or next(iter(scores))
     check_known(f"name of {task or file}", [base], scores)
     sign, better = (1 if keys["better"] == "higher" else -1), keys["better"]
-    signed = {name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()}
+    signed = {
+        name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()
+    }
     margin, plan = float(keys["margin"]), keys["plan"]
     table = league_by_plan(signed, margin, plan=plan) if plan else league(signed, margin)
     for names, pair in table.pairs.items():
         if pair is None:
-            raise ValueError(f"{file}, row {max(first[n] for n in names)}, column {_lacking(table, *names)}")
+            raise ValueError(
+                f"{file}, row {max(first[n] for n in names)}, column {_lacking(table, *names)}"
+            )
     corrected = f"p corrected for {counted(len(table.pairs), 'pair')} (Holm)"
     lines = hanging("", f"{task or file}: {better} is better, margin {keys['margin']}, {corrected}")
     digits = max(pair.digits for pair in table.pairs.values() if pair)
@@ -137,7 +168,11 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, 
         lines += _answer(table, name, base) if name != base else []
     all_seeds = set[int]().union(*scores.values())
     missing = {name: all_seeds - {*of} for name, of in scores.items()}
-    notes = [f"{name} lacks {seeds([of])}, which its pairs leave out." for name, of in missing.items() if of]
+    notes = [
+        f"{name} lacks {seeds([of])}, which its pairs leave out."
+        for name, of in missing.items()
+        if of
+    ]
     return [*lines, *(line for note in [outlook(table), *notes] for line in hanging("", note))]
 
 
@@ -158,7 +193,10 @@ def _answer(table: League, name: str, base: str) -> list[str]:
     chance = f"P({name} > {base}) = {table.chance(name, base):.2f}"
     return [
         *hanging("", f"{name} over {base}: {counted(pair.seeds, 'seed')}, {chance}"),
-        *hanging("  sign: ", f"{pair.sign}, {pair.gap:+.{digits}f}, 95 % {pair.interval.text(digits)}, {ps}"),
+        *hanging(
+            "  sign: ",
+            f"{pair.sign}, {pair.gap:+.{digits}f}, 95 % {pair.interval.text(digits)}, {ps}",
+        ),
         *hanging("  size: ", f"{pair.size}, 90 % {pair.margin_interval.text(digits)}"),
         f"  answer: {pair.answer}",
     ]

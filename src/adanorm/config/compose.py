@@ -20,7 +20,10 @@ UNTUNED = "task=gaussian"  # on this task no norm has settings of its own: each 
 MOST_UPDATES = 2  # the most updates of a dry run
 MOST_VALID = 256  # the most images that a dry run validates on
 LONGEST = 20  # the most subwords of a dry run's translation: an untrained model never ends one
-IN_SECTIONS = ("norm", "logger")  # a file in these groups is one section; other files name their sections
+IN_SECTIONS = (
+    "norm",
+    "logger",
+)  # a file in these groups is one section; other files name their sections
 
 
 def compose_experiment(overrides: Sequence[str]) -> Experiment:
@@ -66,8 +69,9 @@ def papers_sources(task: str) -> frozenset[str]:
 def compose_values(overrides: Sequence[str]) -> Values:
     """Return the configuration of overrides, not yet checked; a mistake raises ValueError, in one line.
 
-    Choices and plain settings are merged here, in the order of conf/run.yaml's defaults list, because Hydra
-    takes a tenth of a second. Hydra composes all else: references to other settings, and every mistake.
+    Choices and plain settings are merged here, in the order of conf/run.yaml's defaults list,
+    because Hydra takes a tenth of a second. Hydra composes all else: references to other settings,
+    and every mistake.
     """
     prepared = prepare_overrides(overrides)  # changes nothing if they are prepared already
     with suppress(LookupError):
@@ -78,7 +82,11 @@ def compose_values(overrides: Sequence[str]) -> Values:
 def _chosen_names(overrides: Sequence[str]) -> dict[str, str]:
     """Return the name chosen in each group, `[]` for no file; the last override of a group counts."""
     pairs = [override.partition("=") for override in overrides]
-    return {group: name for group, _, name in pairs if group in GROUPS and name in ("[]", *choices(group))}
+    return {
+        group: name
+        for group, _, name in pairs
+        if group in GROUPS and name in ("[]", *choices(group))
+    }
 
 
 def _composed_here(overrides: Sequence[str]) -> Values:
@@ -90,7 +98,9 @@ def _composed_here(overrides: Sequence[str]) -> Values:
         for name in parents:
             if not isinstance(section := section[name], dict):
                 raise LookupError(key)
-        if isinstance(section.get(last), dict) or (last not in section and not key.startswith("++")):
+        if isinstance(section.get(last), dict) or (
+            last not in section and not key.startswith("++")
+        ):
             raise LookupError(key)
         section[last] = deepcopy(value)  # plain_value caches its values
     return values
@@ -101,19 +111,34 @@ def _from_files(selection: Mapping[str, str]) -> Values:
     run = _read_once(CONF / "run.yaml")
     values = {key: value for key, value in run.items() if key not in ("defaults", "hydra")}
     names: dict[str, str] = {}
-    defaults = [entry for entry in run["defaults"] if entry != "_self_" and "hydra" not in str(entry)]
+    defaults = [
+        entry for entry in run["defaults"] if entry != "_self_" and "hydra" not in str(entry)
+    ]
     for ((entry, name),) in map(dict.items, defaults):
         _, optional, group = entry.rpartition("optional ")
         names[group] = selection.get(group) or Template(name).substitute(names)
         if names[group] in choices(group) or not (optional or names[group] == "[]"):
             values = _merged(values, _values_in(f"{group}/{names[group]}"))
     for group, key in (("task", "task.name"), ("norm", "norm.name"), ("scale", "scale")):
-        if (name := setting(values, key)) not in (None, names[group]):  # a copied file names its original
-            raise ValueError(f"conf/{group}/{names[group]}.yaml: its name is {name!r}, not the file's")
+        if (name := setting(values, key)) not in (
+            None,
+            names[group],
+        ):  # a copied file names its original
+            raise ValueError(
+                f"conf/{group}/{names[group]}.yaml: its name is {name!r}, not the file's"
+            )
     task, scale = names["task"], names["scale"]
-    scales = [one for one in choices("scale") if one == "paper" or f"{task}_{one}" in choices("task_scale")]
-    if names["task_scale"] != "[]" and scale not in scales:  # it would be scale=paper under another name
-        raise ValueError(f"scale={scale}: {task} has no such scale: choose from {', '.join(scales)}")
+    scales = [
+        one
+        for one in choices("scale")
+        if one == "paper" or f"{task}_{one}" in choices("task_scale")
+    ]
+    if (
+        names["task_scale"] != "[]" and scale not in scales
+    ):  # it would be scale=paper under another name
+        raise ValueError(
+            f"scale={scale}: {task} has no such scale: choose from {', '.join(scales)}"
+        )
     return values
 
 
@@ -129,7 +154,10 @@ def _values_in(name: str) -> Values:
 
 def _merged(values: Values, others: Values) -> Values:
     """Return a copy of `values` in which `others` override them, section by section."""
-    merged = {key: _merged(value, {}) if isinstance(value, dict) else value for key, value in values.items()}
+    merged = {
+        key: _merged(value, {}) if isinstance(value, dict) else value
+        for key, value in values.items()
+    }
     for key, value in others.items():
         section = merged[key] if isinstance(merged.get(key), dict) else {}
         merged[key] = _merged(section, value) if isinstance(value, dict) else value
@@ -155,16 +183,22 @@ def _composed_by_hydra(overrides: Sequence[str]) -> Values:
         line = one_line(error, [*files, *dict(dotted(files))])
         unknown = line.split("'")[1] + "." if line.startswith("unknown key") else "."
         keys = {task: dotted(_values_in(f"task/{task}")) for task in choices("task")}
-        tasks = [task for task, own in keys.items() if any(f"{key}.".startswith(unknown) for key, _ in own)]
-        raise ValueError(f"{line}; it is a key of task={', '.join(tasks)}" if tasks else line) from None
+        tasks = [
+            task
+            for task, own in keys.items()
+            if any(f"{key}.".startswith(unknown) for key, _ in own)
+        ]
+        raise ValueError(
+            f"{line}; it is a key of task={', '.join(tasks)}" if tasks else line
+        ) from None
     return dict(values)
 
 
 def parse_experiment(values: Values, file_values: Values | None = None) -> Experiment:
     """Return the experiment that a composed configuration describes; changes `values` in place.
 
-    Raises ValueError naming the key and what it takes. With `file_values`, the settings of the chosen files,
-    a setting that nothing reads is an error too, unless it is as in those files.
+    Raises ValueError naming the key and what it takes. With `file_values`, the settings of the
+    chosen files, a setting that nothing reads is an error too, unless it is as in those files.
     """
     for section in ("norm", "task"):
         if not isinstance(values.get(section), dict):
@@ -172,7 +206,9 @@ def parse_experiment(values: Values, file_values: Values | None = None) -> Exper
         values[section].pop("title", None)  # for tables; it does not identify a run
     norm = values["norm"]
     if isinstance(path := norm.get("path"), str) and path:
-        norm["name"] = path.rpartition(":")[2] or "unnamed"  # a path that ends in a colon is refused later
+        norm["name"] = (
+            path.rpartition(":")[2] or "unnamed"
+        )  # a path that ends in a colon is refused later
     is_ours = not path and norm.get("name") in choices("norm")
     with_defaults(values, _values_in(f"norm/{norm['name']}")["norm"] if is_ours else {})
     composed = deepcopy(values)
@@ -192,7 +228,13 @@ def as_dry_run(values: Values) -> None:
     reader = data["reader"]
     if reader == "parallel":
         data["dictionary_size"] = data["dictionary_size"] or data["bpe_merges"]
-        data |= {"bpe_merges": None, "valid_every": None, "clean": "words", "longest": 175, "ratio": 100}
+        data |= {
+            "bpe_merges": None,
+            "valid_every": None,
+            "clean": "words",
+            "longest": 175,
+            "ratio": 100,
+        }
         data |= dict.fromkeys(("tokenize", "normalize", "lowercase"), False)
         values["decoding"] |= {"max_ratio": 0.0, "max_extra": LONGEST}
     if reader in ("parallel", "text", "bytes", "trees"):
@@ -201,4 +243,8 @@ def as_dry_run(values: Values) -> None:
         data["source"] = "synthetic"  # synthetic images have their full size
         data["valid_size"] = min(data["valid_size"], MOST_VALID)
     # Accumulating more than two batches costs time and shows nothing new.
-    training |= {"max_updates": updates, "evaluate_every": None, "accumulate": min(training["accumulate"], 2)}
+    training |= {
+        "max_updates": updates,
+        "evaluate_every": None,
+        "accumulate": min(training["accumulate"], 2),
+    }

@@ -11,7 +11,9 @@ from pydantic import Field, model_validator
 from adanorm.config.sections import Config, EachOnce, Fraction, Positive
 
 SPLITS = ("train", "valid", "test")
-IDX_NAMES = tuple(f"{of}-{end}-ubyte" for of in ("train", "t10k") for end in ("images-idx3", "labels-idx1"))
+IDX_NAMES = tuple(
+    f"{of}-{end}-ubyte" for of in ("train", "t10k") for end in ("images-idx3", "labels-idx1")
+)
 FULL_SIZE = "full-size"  # the `source` of a dry run's made-up data
 PositiveFloat = Annotated[float, Field(gt=0)]
 
@@ -36,7 +38,9 @@ def _plain_or_packed(key: str, prefix: str, ending: str) -> Path:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{packed}: not a whole gzip file ({error})") from None
     if not is_same:
-        raise ValueError(f"{packed}: has other data than {path.name} beside it; remove one of the two")
+        raise ValueError(
+            f"{packed}: has other data than {path.name} beside it; remove one of the two"
+        )
     return packed
 
 
@@ -51,7 +55,9 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
     names = [f"{split}.{end}" for split in SPLITS for end in ends]
     files = {name: _existing(folder / name) for name in names}
-    return {name: _existing(folder / name) for name in (f"dict.{code}.txt" for code in languages)} | files
+    return {
+        name: _existing(folder / name) for name in (f"dict.{code}.txt" for code in languages)
+    } | files
 
 
 def _existing(path: Path) -> Path:
@@ -65,7 +71,10 @@ def penn_files(folder: Path) -> dict[str, list[Path]]:
     """Return the Penn Treebank's sorted files wsj_SSNN.* by split, as in the paper: sections 2-21, 22, 23."""
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
     sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
-    files = {split: [p for p in paths if int(p.name[4:6]) in numbers] for split, numbers in sections.items()}
+    files = {
+        split: [p for p in paths if int(p.name[4:6]) in numbers]
+        for split, numbers in sections.items()
+    }
     for split, split_files in files.items():
         names = [path.name[:8] for path in split_files]
         if duplicate := next((name for name in names if names.count(name) > 1), None):
@@ -141,7 +150,9 @@ class ColorImagesConfig(LabelledImagesConfig):
         if self.path is None:
             return {}
         folder = Path(self.path)
-        batches = sorted(folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name))
+        batches = sorted(
+            folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name)
+        )
         files = [*(batches or [folder / "data_batch_1.bin"]), folder / "test_batch.bin"]
         return {path.stem: _existing(path) for path in files}
 
@@ -221,7 +232,10 @@ class ParallelConfig(ThreeFilesConfig):
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
             return data_bin_files(Path(self.path), self.languages)
         texts = product(self.named().items(), self.languages)
-        return {f"{split}.{code}": _plain_or_packed(split, path, f".{code}") for (split, path), code in texts}
+        return {
+            f"{split}.{code}": _plain_or_packed(split, path, f".{code}")
+            for (split, path), code in texts
+        }
 
 
 class ByteTextConfig(DataConfig):
@@ -237,7 +251,9 @@ class ByteTextConfig(DataConfig):
     @model_validator(mode="after")
     def _fractions_add_up_to_one(self) -> Self:
         if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
-            raise ValueError(f"fractions {list(self.fractions)}: three parts above 0 that add up to 1")
+            raise ValueError(
+                f"fractions {list(self.fractions)}: three parts above 0 that add up to 1"
+            )
         return self
 
     def own_files(self) -> dict[str, Path]:
@@ -265,7 +281,9 @@ class TreebankConfig(ThreeFilesConfig):
     def _trees_have_one_source(self) -> Self:
         settings = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
         if len(keys := [key for key, value in settings.items() if value is not None]) > 1:
-            raise ValueError(f"{' and '.join(keys)} exclude each other: each says which trees are read")
+            raise ValueError(
+                f"{' and '.join(keys)} exclude each other: each says which trees are read"
+            )
         if self.path is not None and not self.conversion:
             raise ValueError(
                 "data.conversion: name the program that converted the Penn Treebank to dependencies, such as"

@@ -16,7 +16,9 @@ def one_line(error: Exception, keys: Iterable[str] = ()) -> str:
     cause = (is_of_hydra(error) and error.__cause__) or error
     text = str(cause if str(cause) else error)
     if unknown := re.search(r"Key '([^']+)' (?:is )?not in \S+\s+full_key: (\S+)", text):
-        similar = get_close_matches(key := unknown[2], [other for other in keys if other != key], n=3)
+        similar = get_close_matches(
+            key := unknown[2], [other for other in keys if other != key], n=3
+        )
         hint = f"did you mean {', '.join(similar)}? " if similar else ""
         return f"unknown key {key!r}: {hint}`adanorm run --cfg job` shows every key"
     if isinstance(cause, OSError) and cause.strerror:
@@ -44,25 +46,35 @@ def mistake(error: Exception) -> str | None:
     """Return one line on a mistake, full disk or lack of memory, which the user can mend; None for a bug."""
     if is_out_of_memory(error):
         return f"out of memory: {' '.join(str(error).split())[:200]}"
-    return one_line(error) if isinstance(error, ValueError | OSError) or is_of_hydra(error) else None
+    return (
+        one_line(error) if isinstance(error, ValueError | OSError) or is_of_hydra(error) else None
+    )
 
 
 def is_of_hydra(error: BaseException) -> bool:
     """Return whether an error is Hydra's or OmegaConf's, without importing either."""
-    return any(kind.__module__.partition(".")[0] in ("hydra", "omegaconf") for kind in type(error).__mro__)
+    return any(
+        kind.__module__.partition(".")[0] in ("hydra", "omegaconf") for kind in type(error).__mro__
+    )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out; torch has an exception of its own only for its caching allocator."""
     message = re.search(r"can't allocate memory|out of memory|STATUS_ALLOC_FAILED", str(error))
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and message is not None)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and message is not None
+    )
 
 
 def first_problem(error: ValidationError) -> str:
     """Return pydantic's first error as one line that names the key and its value."""
     problem, *others = error.errors()
-    if problem["type"] == "missing" and len(problem["loc"]) == 1:  # an unknown key may be this one misspelled
-        unknown = (one for one in others if one["type"] == "extra_forbidden" and len(one["loc"]) == 1)
+    if (
+        problem["type"] == "missing" and len(problem["loc"]) == 1
+    ):  # an unknown key may be this one misspelled
+        unknown = (
+            one for one in others if one["type"] == "extra_forbidden" and len(one["loc"]) == 1
+        )
         problem = next(unknown, problem)
     parts = [str(part) for part in problem["loc"]]
     if parts[:1] in (["data"], ["model"]):
@@ -76,7 +88,11 @@ def first_problem(error: ValidationError) -> str:
         return f"{key}: {message}" if key else message
     if problem["type"] == "missing":
         return f"{key}: is missing"
-    tries = [other for other in error.errors() if len(parts) > 1 and other["loc"][:-1] == problem["loc"][:-1]]
+    tries = [
+        other
+        for other in error.errors()
+        if len(parts) > 1 and other["loc"][:-1] == problem["loc"][:-1]
+    ]
     if tries and parts[-1] in ("bool", "int", "float", "str"):  # each type of a union was tried
         kinds = dict.fromkeys(other["msg"].removeprefix("Input should be ") for other in tries)
         return f"{'.'.join(parts[:-1])}={problem['input']!r}: input should be {' or '.join(kinds)}"

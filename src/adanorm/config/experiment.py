@@ -17,7 +17,16 @@ from adanorm.files import digest_of, sha256
 from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: it is the same run with other values of them.
-LEFT_OUT = ("device", "compile", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost")
+LEFT_OUT = (
+    "device",
+    "compile",
+    "threads",
+    "checkpoint_minutes",
+    "track_test",
+    "runs",
+    "logger",
+    "cost",
+)
 
 
 class Experiment(Config):
@@ -48,7 +57,9 @@ class Experiment(Config):
         task, data, model = self.task, self.data, self.model
         check_target(task.kind, metric=task.metric, selected_by=task.selected_by, goal=task.goal)
         if not isinstance(data, model.reads):
-            reads = " or ".join(get_args(s.model_fields["reader"].annotation)[0] for s in model.reads)
+            reads = " or ".join(
+                get_args(s.model_fields["reader"].annotation)[0] for s in model.reads
+            )
             raise ValueError(f"model.name={model.name} reads {reads}, not {data.reader}")
         if misfit := model.misfit(data):
             raise ValueError(misfit)
@@ -56,18 +67,32 @@ class Experiment(Config):
             raise ValueError(f"task.kind={task.kind}: data.reader={data.reader} is for {data.kind}")
         for split, segments in self.segments or ():
             if model.carries == "positions" and segments.memory is None:
-                raise ValueError(f"segments.{split}.memory: must be set, the number of positions remembered")
+                raise ValueError(
+                    f"segments.{split}.memory: must be set, the number of positions remembered"
+                )
         return self
 
     @cached_property
     def identity(self) -> dict[str, Any]:
         """The settings that identify this run, as plain values; do not change them.
 
-        Device, the norms' backend and the places of files are left out. So is every null: a setting added
-        later keeps older digests. The user's files and code count by content; ValueError if one is missing.
+        Device, the norms' backend and the places of files are left out. So is every null: a setting
+        added later keeps older digests. The user's files and code count by content; ValueError if
+        one is missing.
         """
-        places = {"cache", "mirror", "mirrors", "path", "vectors", *(SPLITS if self.own_data else ())}
-        excluded: dict[str, Any] = {**dict.fromkeys(LEFT_OUT, True), "norm": {"backend"}, "data": places}
+        places = {
+            "cache",
+            "mirror",
+            "mirrors",
+            "path",
+            "vectors",
+            *(SPLITS if self.own_data else ()),
+        }
+        excluded: dict[str, Any] = {
+            **dict.fromkeys(LEFT_OUT, True),
+            "norm": {"backend"},
+            "data": places,
+        }
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.own_data:
             identity["data"]["source"] = "own"
@@ -100,4 +125,9 @@ class Experiment(Config):
         """Return the run's folder; it need not exist."""
         dry = "" if self.updates is None else "dry-"  # no table reads such folders
         runs = DRY_RUNS if dry and not self.runs else runs_folder(self.runs)
-        return runs / self.task.name / self.norm.name / f"{dry}{self.scale}-seed{self.seed}-{self.digest}"
+        return (
+            runs
+            / self.task.name
+            / self.norm.name
+            / f"{dry}{self.scale}-seed{self.seed}-{self.digest}"
+        )

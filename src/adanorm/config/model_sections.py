@@ -26,7 +26,9 @@ class ModelConfig(Config):
     """Settings of a model, with what it requires of its data and its norms."""
 
     reads: ClassVar[tuple[type[DataConfig], ...]]  # the data sections that suit
-    carries: ClassVar[Literal["positions", "state"] | None] = None  # what passes on to a text's next segment
+    carries: ClassVar[Literal["positions", "state"] | None] = (
+        None  # what passes on to a text's next segment
+    )
     norm_sites: ClassVar[Sites] = Sites()
 
     name: str
@@ -44,7 +46,9 @@ class TransformerConfig(ModelConfig):
     """Sizes and dropout of a Transformer."""
 
     heads_divide_dim: ClassVar[bool] = True
-    has_sines: ClassVar[bool] = True  # it encodes positions by sines and cosines, which need an even width
+    has_sines: ClassVar[bool] = (
+        True  # it encodes positions by sines and cosines, which need an even width
+    )
 
     layers: Positive
     dim: Positive
@@ -83,7 +87,11 @@ class ResidualConfig(TransformerConfig):
         if position in ("pre", "post"):
             values |= {"norm_position": None, "pre_norm": position == "pre"}
         layers = values.get("layers")
-        if position == "mix" and isinstance(layers, int) and values.get("post_layers") == quarter(layers):
+        if (
+            position == "mix"
+            and isinstance(layers, int)
+            and values.get("post_layers") == quarter(layers)
+        ):
             values["post_layers"] = None
         if POSITIONS[position].in_heads and values.get("qk_norm") == "head":
             values["qk_norm"] = None
@@ -108,7 +116,9 @@ class AttentionNormsConfig(ResidualConfig):
 
     def stack(self) -> list[Placement]:
         """Return the placement of each layer."""
-        return placements(self.position, self.layers, post_layers=self.post_layers, qk_norm=self.qk_norm)
+        return placements(
+            self.position, self.layers, post_layers=self.post_layers, qk_norm=self.qk_norm
+        )
 
 
 class SentenceEncoderConfig(AttentionNormsConfig):
@@ -119,7 +129,9 @@ class SentenceEncoderConfig(AttentionNormsConfig):
     name: Literal["sentence_encoder"]
     pooling: Literal["mean", "max", "first"]
     attention_dropout: Fraction | None = None
-    init: Literal["xavier"] | None = None  # null: PyTorch's for linear layers, N(0, 1/d) for embeddings
+    init: Literal["xavier"] | None = (
+        None  # null: PyTorch's for linear layers, N(0, 1/d) for embeddings
+    )
 
 
 class FairseqTransformerConfig(ResidualConfig):
@@ -130,7 +142,9 @@ class FairseqTransformerConfig(ResidualConfig):
     positions = ("pre", "post", "mix", "deepnorm")  # those that fairseq's layers offer
 
     name: Literal["fairseq_transformer"]
-    architecture: Literal["transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"]
+    architecture: Literal[
+        "transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"
+    ]
     layers: Positive | None  # type: ignore[assignment]
     dim: Positive | None  # type: ignore[assignment]
     ffn_dim: Positive | None  # type: ignore[assignment]
@@ -176,14 +190,18 @@ class VisionTransformerConfig(TransformerConfig):
     @model_validator(mode="after")
     def _patches_fill_the_image(self) -> Self:
         if self.image_size % self.patch_size:
-            raise ValueError(f"patch_size {self.patch_size}: must divide image_size ({self.image_size})")
+            raise ValueError(
+                f"patch_size {self.patch_size}: must divide image_size ({self.image_size})"
+            )
         return self
 
     def misfit(self, data: DataConfig) -> str | None:
         """Return a message if the images are of another size than the model's, else None."""
         assert isinstance(data, data_sections.LabelledImagesConfig)
         hint = f"the images are of {data.side} x {data.side} pixels"
-        return None if data.side == self.image_size else f"model.image_size={self.image_size}: {hint}"
+        return (
+            None if data.side == self.image_size else f"model.image_size={self.image_size}: {hint}"
+        )
 
 
 # Null puts the norm in front of the activation, as the paper does.
@@ -209,7 +227,9 @@ class MnistCnnConfig(ImageModelConfig):
     norm_axes: Literal["all", "channels", "width"]  # type: ignore[assignment]
     channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
     kernel_size: Annotated[int, Field(ge=1, le=9)]
-    hidden: Positive | None = None  # units of a hidden layer with a norm before its ReLU; null: no such layer
+    hidden: Positive | None = (
+        None  # units of a hidden layer with a norm before its ReLU; null: no such layer
+    )
     norm_position: AroundActivation = None
 
 

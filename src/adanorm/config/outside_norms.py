@@ -28,14 +28,17 @@ def outside_norms() -> list[str]:
 def find_outside(name: str, path: str | None) -> Any:
     """Return the class at `path`, package.module:Class, or else of the entry point `name`, or else None.
 
-    A norm of the suite goes before an entry point of its name. ValueError if the class cannot be imported.
+    A norm of the suite goes before an entry point of its name. ValueError if the class cannot be
+    imported.
     """
     if (location := _module_and_class(name, path)) is None:
         return None
     module, attribute = location
     try:
         root, files = source_of(module)
-        _OutsideFinder.hashed |= {os.path.realpath(root / name): content for name, content in files.items()}
+        _OutsideFinder.hashed |= {
+            os.path.realpath(root / name): content for name, content in files.items()
+        }
         _OutsideFinder.tops |= {name.partition("/")[0].removesuffix(".py") for name in files}
         if _OutsideFinder not in sys.meta_path:
             sys.meta_path.insert(0, _OutsideFinder)
@@ -49,14 +52,16 @@ def find_outside(name: str, path: str | None) -> Any:
 class _FromSource(importlib.machinery.SourceFileLoader):
     """Compiles a module from the bytes that were hashed, and ignores cached bytecode.
 
-    Python trusts bytecode if the source has the same size and the same second of change. A module whose name
-    is made up at run time is not hashed; it is compiled from its source too.
+    Python trusts bytecode if the source has the same size and the same second of change. A module
+    whose name is made up at run time is not hashed; it is compiled from its source too.
     """
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the module's code."""
         content = _OutsideFinder.hashed.get(os.path.realpath(self.path))
-        return self.source_to_code(self.get_data(self.path) if content is None else content, self.path)
+        return self.source_to_code(
+            self.get_data(self.path) if content is None else content, self.path
+        )
 
 
 class _OutsideFinder:
@@ -66,7 +71,9 @@ class _OutsideFinder:
     tops: ClassVar[set[str]] = set()  # top-level packages and modules
 
     @classmethod
-    def find_spec(cls, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None, target: object = None
+    ) -> ModuleSpec | None:
         """Return the spec of a module within `tops`, None for any other module."""
         if name.partition(".")[0] not in cls.tops:
             return None
@@ -93,7 +100,9 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
         points = () if name in choices("norm") else entry_points(group=GROUP, name=name)
         return next(((point.module, point.attr) for point in points), None)
     if "" not in sys.path:
-        sys.path.append("")  # the norm may be a file of the current folder; last, it shadows no package
+        sys.path.append(
+            ""
+        )  # the norm may be a file of the current folder; last, it shadows no package
     module, _, attribute = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise ValueError(f"norm.path={path!r}: write it as package.module:Class")
@@ -104,9 +113,10 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
 def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
     """Return the folder that holds a module's package, and contents by path: the module and its imports.
 
-    Only imports from its own package count; for a module in no package, those from its folder. Imports are
-    read from the source, not run: one by a name made up at run time is missed. Files are read once per
-    process, as Python does. Raises ValueError if the module is not found, has no file, or imports too many.
+    Only imports from its own package count; for a module in no package, those from its folder.
+    Imports are read from the source, not run: one by a name made up at run time is missed. Files
+    are read once per process, as Python does. Raises ValueError if the module is not found, has no
+    file, or imports too many.
     """
     importlib.invalidate_caches()  # Python may have listed the folder before the file was written
     top = module.partition(".")[0]
@@ -116,8 +126,12 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
     if spec and not origin:
         raise ValueError(f"module {module!r} has no source file")
     root = Path(origin or "").resolve().parent
-    if not origin or (_file_of(root, module) is None and not root.joinpath(*module.split(".")).is_dir()):
-        raise ValueError(f"no module named {module!r} in the current folder, in PYTHONPATH, or installed")
+    if not origin or (
+        _file_of(root, module) is None and not root.joinpath(*module.split(".")).is_dir()
+    ):
+        raise ValueError(
+            f"no module named {module!r} in the current folder, in PYTHONPATH, or installed"
+        )
     # Installed modules that lie side by side may be of different authors.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
     prefix = f"{top}." if folders or is_installed else ""
@@ -131,7 +145,9 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         queue += [name.rpartition(".")[0]] if "." in name else []  # importing a.b runs a
         if path := _file_of(root, name):
             if len(files) == MOST_FILES:
-                raise ValueError(f"it imports over {MOST_FILES} modules of {top}: put the norm into its own")
+                raise ValueError(
+                    f"it imports over {MOST_FILES} modules of {top}: put the norm into its own"
+                )
             files[path.relative_to(root).as_posix()] = content = path.read_bytes()
             queue += _imports(path, name, content)
     return root, dict(sorted(files.items()))

@@ -11,13 +11,27 @@ from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_yaml_file
 
-COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale")  # groups with one file per combination
+COMBINATIONS = (
+    "task_norm",
+    "task_scale",
+    "task_norm_scale",
+)  # groups with one file per combination
 GROUPS = ("task", "norm", "scale", *COMBINATIONS, "preset", "logger")
 REQUIRED = ("task", "norm", "scale")  # groups in which every run has a choice
 LOCATIONS = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
-# Settings that no override of a grid may change: it would turn a cell into another, or give it numbers
-# that no table explains.
-FIXED = ("task", "norm", "seed", "scale", "runs", *COMBINATIONS, "updates", "norm.name", "norm.path")
+# Settings that no override of a grid may change: it would turn a cell into another, or give it
+# numbers that no table explains.
+FIXED = (
+    "task",
+    "norm",
+    "seed",
+    "scale",
+    "runs",
+    *COMBINATIONS,
+    "updates",
+    "norm.name",
+    "norm.path",
+)
 FIXED_WITHIN = ("task", "hydra")  # sections in which a grid allows no override
 # Overrides that leave a grid's cells as they are, in a spelling that needs no parsing.
 SETTING = r"((data|model|training|decoding|segments|norm\.(params|placement|numerics))[\w.]*|preset)=[\w.-]+"
@@ -28,14 +42,17 @@ _SCALARS = {"true": True, "false": False, "null": None}
 def quoted(text: str) -> str:
     """Return a text in quotes, such that Hydra's grammar and OmegaConf read back exactly this text."""
     text = re.sub(r"(\\*)\$\{", lambda match: 2 * match[1] + r"\${", text)
-    # Backslashes escape only in front of a quote. Each is doubled there, and at the end of the text.
+    # Backslashes escape only in front of a quote. Each is doubled there, and at the end of the
+    # text.
     escaped = re.sub(r"(\\*)('|$)", lambda match: 2 * match[1] + match[2].replace("'", r"\'"), text)
     return f"'{escaped}'"
 
 
 def check_each_once(overrides: Overrides) -> Overrides:
     """Return the overrides unchanged; raises ValueError if a key is given twice."""
-    keys = [key.lstrip("+") for key, equals, _ in (text.partition("=") for text in overrides) if equals]
+    keys = [
+        key.lstrip("+") for key, equals, _ in (text.partition("=") for text in overrides) if equals
+    ]
     if duplicate := next((key for key in keys if keys.count(key) > 1), None):
         raise ValueError(f"{duplicate} is given twice")
     return overrides
@@ -50,14 +67,17 @@ def differences(lines: Sequence[Sequence[str]]) -> list[str]:
 def prepare_overrides(overrides: Sequence[str]) -> list[str]:
     """Return the overrides in a spelling that Hydra can compose.
 
-    A norm of another package is named by entry point (norm=name) or by path (norm=package.module:Class or
-    norm.path=...); a path replaces a norm named beside it. Paths get quotes. Parameters that a norm's YAML
-    does not list get a `++`. Raises ValueError, naming the choices, for a name that does not exist.
+    A norm of another package is named by entry point (norm=name) or by path
+    (norm=package.module:Class or norm.path=...); a path replaces a norm named beside it. Paths get
+    quotes. Parameters that a norm's YAML does not list get a `++`. Raises ValueError, naming the
+    choices, for a name that does not exist.
     """
     norms = [text.partition("=")[2] for text in overrides if text.startswith("norm=")][-1:]
     norms = norms[0].split(",") if norms else ["layernorm"]
     if 0 < sum(":" in norm for norm in norms) < len(norms):
-        raise ValueError(f"norm={','.join(norms)}: sweep norms of the suite and norms of your own separately")
+        raise ValueError(
+            f"norm={','.join(norms)}: sweep norms of the suite and norms of your own separately"
+        )
     by_path = any(text.startswith("norm.path=") and text != "norm.path=null" for text in overrides)
     is_sweep = bool({"-m", "--multirun"} & {*overrides})
     # What an outside norm is set on: norm=none, without the files that have settings for one norm.
@@ -77,7 +97,9 @@ def prepare_overrides(overrides: Sequence[str]) -> list[str]:
                 _check_choice(key, name)
             prepared.append(override)
         elif key.startswith("norm.params.") and value:
-            prepared.append(override if not by_path and _is_listed(override, norms) else f"++{override}")
+            prepared.append(
+                override if not by_path and _is_listed(override, norms) else f"++{override}"
+            )
         else:
             prepared.append(_with_quotes(override, is_sweep=is_sweep))
     return prepared
@@ -91,7 +113,9 @@ def _check_named(override: str) -> None:
         names = [*choices(group), *_further_choices(group)]
         raise ValueError(f"{override}: names no {group}; choose from {', '.join(names)}")
     if name == "name" and group in ("task", "norm") and value not in _further_choices(group):
-        raise ValueError(f"{override}: choose with {group}=NAME; a new one is a file in conf/{group}")
+        raise ValueError(
+            f"{override}: choose with {group}=NAME; a new one is a file in conf/{group}"
+        )
 
 
 def _further_choices(group: str) -> list[str]:
@@ -101,7 +125,9 @@ def _further_choices(group: str) -> list[str]:
 def _check_choice(group: str, name: str) -> None:
     if name not in choices(group):  # checked first: listing installed packages is slow
         module, dot, attribute = name.rpartition(".")
-        hint = f"; a norm of your own is norm={module}:{attribute}" if group == "norm" and dot else ""
+        hint = (
+            f"; a norm of your own is norm={module}:{attribute}" if group == "norm" and dot else ""
+        )
         check_known(group, [name], [*choices(group), *_further_choices(group)], hint)
 
 
@@ -110,7 +136,10 @@ def _is_listed(override: str, norms: Sequence[str]) -> bool:
     if any(norm not in choices("norm") for norm in norms):
         return False
     key, _, value = override.removeprefix("norm.params.").partition("=")
-    if any(key in (read_yaml_file(CONF / "norm" / f"{norm}.yaml").get("params") or {}) for norm in norms):
+    if any(
+        key in (read_yaml_file(CONF / "norm" / f"{norm}.yaml").get("params") or {})
+        for norm in norms
+    ):
         return True
     from adanorm.norms.registry import NORMS, parameters_of
 

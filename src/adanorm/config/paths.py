@@ -8,9 +8,11 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IS_CHECKOUT = (PACKAGE.parents[1] / "conf" / "run.yaml").is_file()
-# The folder of files that come with the code: the checkout, or a folder within an installed package.
+# The folder of files that come with the code: the checkout, or a folder within an installed
+# package.
 SHIPPED = PACKAGE.parents[1] if IS_CHECKOUT else PACKAGE / "shipped"
-# The folder of records, tables and downloads: the checkout, or the folder that a command is started in.
+# The folder of records, tables and downloads: the checkout, or the folder that a command is started
+# in.
 PROJECT = PACKAGE.parents[1] if IS_CHECKOUT else Path.cwd()
 CONF = SHIPPED / "conf"
 RUNS = PROJECT / "results" / "runs"

@@ -44,8 +44,8 @@ POSITIONS: dict[str, Position] = {
     # DeepNorm, Wang et al. 2022, arXiv 2203.00555: N(a x + F(x))
     "deepnorm": Position(POST, POST, deepnorm=True),
     # HybridNorm, Zhuo et al. 2025, arXiv 2503.04598: y = x + A(x) with normalized queries, keys and
-    # values, then N(y) + F(N(y)). So its norm N is on attention's sum, as in the code of its authors
-    # (attn_norm: false, ffn_norm: true, ffn_residual_after_norm: true).
+    # values, then N(y) + F(N(y)). So its norm N is on attention's sum, as in the code of its
+    # authors (attn_norm: false, ffn_norm: true, ffn_residual_after_norm: true).
     "hybrid": Position(POST, BARE, in_heads=("query", "key", "value")),
 }
 
@@ -67,13 +67,15 @@ def placements(
 ) -> list[Placement]:
     """Return the placement of each layer of a stack, which is an encoder or a decoder alone.
 
-    `post_layers` is the number of post layers in `mix`. `qk_norm` normalizes queries and keys too, over
-    each head or over all heads. Raises ValueError if `mix` has no layer that is pre.
+    `post_layers` is the number of post layers in `mix`. `qk_norm` normalizes queries and keys too,
+    over each head or over all heads. Raises ValueError if `mix` has no layer that is pre.
     """
     sites = POSITIONS[position]
     first = (post_layers or quarter(layers)) if sites.first else 0
     if sites.first and first >= layers:
-        raise ValueError(f"norm_position={position}: {first} post layers of {layers} leave no pre-norm layer")
+        raise ValueError(
+            f"norm_position={position}: {first} post layers of {layers} leave no pre-norm layer"
+        )
     skip_scale, init_gain = deepnorm(layers) if sites.deepnorm else (1.0, None)
     in_heads = sites.in_heads or (("query", "key") if qk_norm else ())
     stack = []
@@ -81,7 +83,9 @@ def placements(
         early = sites.first if index < first else None
         branches = (early or sites.attention, early or sites.ffn)
         norm_scale = (index + 1) ** -0.5 if sites.by_depth else 1.0
-        stack.append(Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, qk_norm or "head"))
+        stack.append(
+            Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, qk_norm or "head")
+        )
     return stack
 
 

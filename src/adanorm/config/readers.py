@@ -17,7 +17,8 @@ DEFAULTS = {
     "eps": 1e-5, "gain": True, "bias": True, "zero_centered": False, "phi_gradient": False, "learn_C": False,
     "over": "rows", "positions": 256,
 }  # fmt: skip
-# The value of a setting that means the same as null; where OF_MODELS has the setting, in these models only.
+# The value of a setting that means the same as null; where OF_MODELS has the setting, in these
+# models only.
 NULLS: dict[str, Any] = {
     "data.label_noise": 0,
     "training.label_smoothing": 0,
@@ -46,7 +47,8 @@ def _position(run: Experiment) -> str | None:
     return run.model.norm_position if isinstance(run.model, ResidualConfig) else None
 
 
-# Settings (dotted keys or sections) that not every run reads, what reads them, and whether a run does.
+# Settings (dotted keys or sections) that not every run reads, what reads them, and whether a run
+# does.
 READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
     ("training.label_smoothing", "classification and translation",
      lambda run: run.task.kind in ("classification", "translation")),
@@ -92,13 +94,17 @@ READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
 def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
     """Change values in place so that equal runs have equal values: a value that means null becomes null.
 
-    `norm_file` is the YAML of a norm of the suite, {} for a norm from outside. A parameter of null becomes
-    the value that this file gives it.
+    `norm_file` is the YAML of a norm of the suite, {} for a norm from outside. A parameter of null
+    becomes the value that this file gives it.
     """
     for key, value in NULLS.items():
         section, name = key.split(".")
         setting_value, model = setting(values, key), setting(values, "model.name")
-        if setting_value == value and setting_value is not False and model in OF_MODELS.get(key, (model,)):
+        if (
+            setting_value == value
+            and setting_value is not False
+            and model in OF_MODELS.get(key, (model,))
+        ):
             values[section][name] = None
     if values["norm"].get("placement") == ["*"]:
         values["norm"]["placement"] = "all"
@@ -111,11 +117,13 @@ def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
             params[name] = file_value
 
 
-def check_readers(run: Experiment, values: Mapping[str, Any], file_values: Mapping[str, Any]) -> None:
+def check_readers(
+    run: Experiment, values: Mapping[str, Any], file_values: Mapping[str, Any]
+) -> None:
     """Raise ValueError for a setting that the run does not read; its one line names what reads it.
 
-    `values` are the run's settings. `file_values` are those of its task, norm, scale and preset files, which
-    may set more than the run reads.
+    `values` are the run's settings. `file_values` are those of its task, norm, scale and preset
+    files, which may set more than the run reads.
     """
     for settings, readers, is_read in READERS:
         for key in () if is_read(run) else settings.split():

@@ -78,7 +78,9 @@ class TaskConfig(Config):
 def _without_nulls(params: Any) -> Any:
     """Return params without nulls: null means the norm's own default and does not identify a run."""
     is_mapping = isinstance(params, dict)
-    return {key: value for key, value in params.items() if value is not None} if is_mapping else params
+    return (
+        {key: value for key, value in params.items() if value is not None} if is_mapping else params
+    )
 
 
 class NormConfig(Config):
@@ -107,9 +109,13 @@ class NormConfig(Config):
     @model_validator(mode="after")
     def _placement_is_known(self) -> Self:
         if not self.placement:
-            raise ValueError("placement []: names no site; with norm=layernorm every site keeps LayerNorm")
+            raise ValueError(
+                "placement []: names no site; with norm=layernorm every site keeps LayerNorm"
+            )
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
-            raise ValueError(f"placement {self.placement!r}: choose all, final or a list of globs over sites")
+            raise ValueError(
+                f"placement {self.placement!r}: choose all, final or a list of globs over sites"
+            )
         return self
 
 
@@ -117,7 +123,9 @@ class SegmentConfig(Config):
     """How a text is cut into segments; only models with attention have more than `length`."""
 
     length: Positive  # positions per segment
-    memory: Positive | None = None  # positions kept from before the segment, which attention sees too
+    memory: Positive | None = (
+        None  # positions kept from before the segment, which attention sees too
+    )
     clamp: Positive | None = None  # the largest distance; greater ones count as this
     same_length: bool = False
 
@@ -160,7 +168,9 @@ class TrainingConfig(Config):
 
     lr: Annotated[float, Field(gt=0, le=1e30)]  # single precision's largest number: 3e38
     betas: tuple[Fraction, Fraction]
-    eps: Annotated[float, Field(ge=1e-37, le=1e30)]  # single precision's smallest normal number: 1.2e-38
+    eps: Annotated[
+        float, Field(ge=1e-37, le=1e30)
+    ]  # single precision's smallest normal number: 1.2e-38
     weight_decay: Annotated[float, Field(ge=0, le=1e6)]
     warmup_updates: Annotated[int, Field(ge=0, lt=2**31)]
     clip_norm: Annotated[float, Field(gt=0, le=1e30)] | None

@@ -12,7 +12,11 @@ try:  # ten times as fast, where PyYAML was built with libyaml
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
-LARGEST, DEEPEST, MOST = 250_000, 50, 20_000  # characters, levels, and values with all aliases expanded
+LARGEST, DEEPEST, MOST = (
+    250_000,
+    50,
+    20_000,
+)  # characters, levels, and values with all aliases expanded
 
 
 class _Loader(SafeLoader):
@@ -29,9 +33,13 @@ class _Loader(SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue
             is_merge = key.tag == "tag:yaml.org,2002:merge"  # the key <<, which has no value
-            value = key.value if is_merge else self.construct_object(key)  # 0.1 and 0.10 are one key
+            value = (
+                key.value if is_merge else self.construct_object(key)
+            )  # 0.1 and 0.10 are one key
             if value in seen:
-                raise ValueError(f"{key.value!r} is given twice, again in line {key.start_mark.line + 1}")
+                raise ValueError(
+                    f"{key.value!r} is given twice, again in line {key.start_mark.line + 1}"
+                )
             seen.add(value)
         return super().construct_mapping(node, deep)
 
@@ -39,7 +47,9 @@ class _Loader(SafeLoader):
 def read_yaml(text: str) -> Any:
     """Return a YAML text's plain values; ValueError, in one line, if it is invalid, too large or too deep."""
     if len(text) > LARGEST or _deepest_bracket(text) > DEEPEST:
-        raise ValueError(f"has more than {LARGEST:,} characters, or brackets more than {DEEPEST} deep")
+        raise ValueError(
+            f"has more than {LARGEST:,} characters, or brackets more than {DEEPEST} deep"
+        )
     try:
         value = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:

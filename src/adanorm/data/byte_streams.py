@@ -58,7 +58,9 @@ class Segments:
         longest = math.ceil(len(self.text) / self.streams)
         padding = torch.full((self.streams * longest - len(self.text),), IGNORED)
         target = torch.cat([self.text.long(), padding])
-        context = torch.cat([torch.tensor([self.before]), target[:-1]]).clamp(min=0)  # padding is read as 0
+        context = torch.cat([torch.tensor([self.before]), target[:-1]]).clamp(
+            min=0
+        )  # padding is read as 0
         return context.view(self.streams, longest), target.view(self.streams, longest)
 
 
@@ -74,11 +76,17 @@ class Corpus:
         """What is in two splits or repeated: lines of `LINE` bytes or more, and whole splits."""
         parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
         lines = {
-            name: [line for line in part.split(b"\n") if len(line) >= LINE] for name, part in parts.items()
+            name: [line for line in part.split(b"\n") if len(line) >= LINE]
+            for name, part in parts.items()
         }
-        counts = {**count_overlaps(lines), "lines": {split: len(part) for split, part in lines.items()}}
+        counts = {
+            **count_overlaps(lines),
+            "lines": {split: len(part) for split, part in lines.items()},
+        }
         contained = [split for split in ("valid", "test") if parts[split] in parts["train"]]
-        warnings = [f"{split}: the whole of it also stands in the training part" for split in contained]
+        warnings = [
+            f"{split}: the whole of it also stands in the training part" for split in contained
+        ]
         return Inspection(counts, (*warnings, *overlap_warnings(counts, lines)))
 
     def before(self, split: str) -> int:
@@ -89,7 +97,9 @@ class Corpus:
 
 def load_streams(data: ByteTextConfig) -> Corpus:
     """Return the text in splits; ValueError if it is missing, a split is empty, or train repeats one byte."""
-    digest = hashlib.sha256()  # of the user's file, perhaps packed; for a source, of the unpacked text
+    digest = (
+        hashlib.sha256()
+    )  # of the user's file, perhaps packed; for a source, of the unpacked text
     if own := data.own_files():
         path = own["text"]
         content, name = packed.content(path, digest.update), path.name
@@ -102,9 +112,13 @@ def load_streams(data: ByteTextConfig) -> Corpus:
     splits = dict(zip(SPLITS, parts, strict=True))
     for split, part in splits.items():
         if len(part) == 0:
-            raise ValueError(f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} empty")
+            raise ValueError(
+                f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} empty"
+            )
     if bool((splits["train"] == splits["train"][0]).all()):
-        raise ValueError(f"{name}: the training part has one byte, {splits['train'][0]}: nothing to learn")
+        raise ValueError(
+            f"{name}: the training part has one byte, {splits['train'][0]}: nothing to learn"
+        )
     return Corpus(splits, {name: digest.hexdigest()})
 
 

@@ -12,7 +12,9 @@ class File(NamedTuple):
 
     name: str
     size: int | None  # bytes; None: not published
-    checksum: str | None  # "sha256:...", "md5:..." or "git:..." (the blob's id); None: not published
+    checksum: (
+        str | None
+    )  # "sha256:...", "md5:..." or "git:..." (the blob's id); None: not published
     addresses: tuple[str, ...]  # `https://...tgz#name` means member `name` of an archive
 
 
@@ -22,7 +24,9 @@ class Source(NamedTuple):
     folder: str
     license: str
     files: tuple[File, ...]
-    counts: Sequence[int] | None = None  # published numbers of prepared train, valid and test examples
+    counts: Sequence[int] | None = (
+        None  # published numbers of prepared train, valid and test examples
+    )
     tolerance: float = 0.005  # a larger relative difference from `counts` means another corpus
     instead: str | None = None  # another source with the same content
     edition_of: str | None = None  # the default source of the same corpus
@@ -35,7 +39,9 @@ DIGESTS = {32: "md5", 40: "git", 64: "sha256"}  # by number of hexadecimal digit
 def _file(line: str, addresses: Iterable[str]) -> File:
     """Return the file of a line `name size checksum`, with complete addresses."""
     name, size, checksum = line.split()
-    complete = (address.replace("(s)", letter).format(name) for address in addresses for letter in ("s", ""))
+    complete = (
+        address.replace("(s)", letter).format(name) for address in addresses for letter in ("s", "")
+    )
     return File(
         name,
         None if size == "-" else int(size),
@@ -45,7 +51,11 @@ def _file(line: str, addresses: Iterable[str]) -> File:
 
 
 def _source(name: str, parts: list[dict[str, Any]], **entry: Any) -> Source:
-    files = [_file(line, part.get("addresses", ())) for part in parts for line in part["files"].splitlines()]
+    files = [
+        _file(line, part.get("addresses", ()))
+        for part in parts
+        for line in part["files"].splitlines()
+    ]
     return Source(**{"folder": name, **entry}, files=tuple(files))
 
 

@@ -16,7 +16,9 @@ from tqdm import tqdm
 from urllib3.exceptions import HTTPError, MaxRetryError
 
 FIRST_BYTES = 64
-CHUNK = 1 << 16  # bytes that must arrive within `Patience.read` seconds: about a kilobyte per second
+CHUNK = (
+    1 << 16
+)  # bytes that must arrive within `Patience.read` seconds: about a kilobyte per second
 LARGEST = 4 << 30  # bytes of a file of unpublished size, at most: four times our largest file
 LONGEST_WAIT = 60  # seconds: a server that asks for a longer wait is given up
 PASSING = (codes.too_many_requests, *range(500, 600))  # temporary: the same address is tried again
@@ -38,8 +40,9 @@ PATIENCE = Patience()
 def download(address: str, part: Path, size: int | None) -> None:
     """Download an address into `part`, after the bytes that it already holds, in a bounded time.
 
-    Raises OSError or ValueError, which say what answered, unless a whole file of `size` bytes arrives (of at
-    most `LARGEST` if `size` is None). After an interruption `part` keeps its bytes for the next call.
+    Raises OSError or ValueError, which say what answered, unless a whole file of `size` bytes
+    arrives (of at most `LARGEST` if `size` is None). After an interruption `part` keeps its bytes
+    for the next call.
     """
     with requests.Session() as session:
         for attempt in range(PATIENCE.attempts):
@@ -49,8 +52,13 @@ def download(address: str, part: Path, size: int | None) -> None:
             start = 0 if size is not None and start > size else start
             seconds = 0
             try:
-                with _answer(session, address, f"{start}-" if start else "", PATIENCE.read) as answer:
-                    problem, wait = _resume(answer, part, start, size), answer.headers.get("Retry-After", "")
+                with _answer(
+                    session, address, f"{start}-" if start else "", PATIENCE.read
+                ) as answer:
+                    problem, wait = (
+                        _resume(answer, part, start, size),
+                        answer.headers.get("Retry-After", ""),
+                    )
                     seconds = int(wait) if re.fullmatch("[0-9]{1,12}", wait) else 0
             except (requests.ReadTimeout, TimeoutError, requests.ConnectionError) as error:
                 if isinstance((*error.args, None)[0], MaxRetryError):
@@ -71,7 +79,9 @@ def ask(address: str, size: int | None, seconds: float) -> str | None:
         with requests.Session() as session:
             answer = _answer(session, address, f"0-{FIRST_BYTES - 1}", seconds)
             first = _within(seconds, lambda: answer.raw.read1(FIRST_BYTES))
-            return _refusal(answer, size) or (_page(answer.headers, first) if first else "an empty file")
+            return _refusal(answer, size) or (
+                _page(answer.headers, first) if first else "an empty file"
+            )
     except (OSError, HTTPError) as error:
         return reason(error)
 
@@ -103,12 +113,16 @@ def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
     return future.result(seconds)
 
 
-def _answer(session: requests.Session, address: str, span: str, seconds: float) -> requests.Response:
+def _answer(
+    session: requests.Session, address: str, span: str, seconds: float
+) -> requests.Response:
     """Return the answer, content unread, to a request for the bytes `span` (all if it is empty)."""
     # The encoding is that of the file's own bytes, which size and checksum are about.
     headers = {"Accept-Encoding": "identity", "Range": f"bytes={span}" if span else None}
     limits = PATIENCE.connect, seconds
-    return _within(sum(limits), lambda: session.get(address, headers=headers, stream=True, timeout=limits))
+    return _within(
+        sum(limits), lambda: session.get(address, headers=headers, stream=True, timeout=limits)
+    )
 
 
 def _resume(answer: requests.Response, part: Path, length: int, size: int | None) -> str | None:
@@ -118,7 +132,9 @@ def _resume(answer: requests.Response, part: Path, length: int, size: int | None
         return None  # the file is complete
     is_partial = answer.status_code == codes.partial_content
     content_range = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-    if length and (is_refused or (is_partial and content_range and int(content_range[1]) != length)):
+    if length and (
+        is_refused or (is_partial and content_range and int(content_range[1]) != length)
+    ):
         part.unlink()
         return "does not go on where an earlier download broke off"
     if problem := _refusal(answer, size):
@@ -140,7 +156,9 @@ def _write(answer: requests.Response, part: Path, length: int, size: int | None)
     with part.open("ab" if length else "wb") as file, bar:
         try:
             # Not decoded: a Content-Encoding that is decoded would change size and checksum.
-            while chunk := _within(PATIENCE.read, lambda: answer.raw.read(CHUNK, decode_content=False)):
+            while chunk := _within(
+                PATIENCE.read, lambda: answer.raw.read(CHUNK, decode_content=False)
+            ):
                 length += len(chunk)
                 if length > limit:
                     part.unlink()
@@ -177,14 +195,18 @@ def _refusal(answer: requests.Response, size: int | None) -> str | None:
 def _page(headers: Mapping[str, str], first: bytes) -> str | None:
     """Return a problem if headers or first bytes are a web page's, else None: no file of ours is a page."""
     kind = headers.get("Content-Type", "")
-    if kind.startswith("text/html") or re.match(rb"\s*<(!doctype html|html)\b", first, re.IGNORECASE):
+    if kind.startswith("text/html") or re.match(
+        rb"\s*<(!doctype html|html)\b", first, re.IGNORECASE
+    ):
         return "a web page answers (a confirmation, a log-in, a notice), not the file"
     return None
 
 
 def _total(answer: requests.Response) -> int | None:
     """Return the size of the whole file in bytes, or None if the headers do not tell."""
-    content_range = re.fullmatch(r"bytes (?:\d+-\d+|\*)/(\d+)", answer.headers.get("Content-Range", ""))
+    content_range = re.fullmatch(
+        r"bytes (?:\d+-\d+|\*)/(\d+)", answer.headers.get("Content-Range", "")
+    )
     if content_range:
         return int(content_range[1])
     length = answer.headers.get("Content-Length", "")

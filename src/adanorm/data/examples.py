@@ -19,7 +19,9 @@ class Movable:
 
     def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
         """Return a copy with `move` applied to each tensor."""
-        tensors = {name: move(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        tensors = {
+            name: move(value) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **tensors)  # type: ignore[type-var]
 
     def to(self, device: torch.device) -> Self:
@@ -39,8 +41,8 @@ class Batch(Movable):
 class ArrayExamples:
     """Inputs of equal shape (N, ...), such as images, with targets (N,).
 
-    `moments` are a mean and a standard deviation, (C, 1, 1) or (1, 1, 1), for inputs kept as bytes, a quarter
-    of the memory: a batch has (pixel / 255 - mean) / deviation.
+    `moments` are a mean and a standard deviation, (C, 1, 1) or (1, 1, 1), for inputs kept as bytes,
+    a quarter of the memory: a batch has (pixel / 255 - mean) / deviation.
     """
 
     inputs: Tensor
@@ -54,7 +56,10 @@ class ArrayExamples:
     def order(self, random: np.random.Generator | None) -> list[Indices]:
         """Return the indices of each batch's examples, shuffled if a generator is given."""
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
-        return [indices[start : start + self.batch_size] for start in range(0, len(self), self.batch_size)]
+        return [
+            indices[start : start + self.batch_size]
+            for start in range(0, len(self), self.batch_size)
+        ]
 
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch."""
@@ -95,11 +100,13 @@ class TextExamples:
         return Batch(padded, self.targets[torch.from_numpy(indices)])
 
 
-def batches_within(indices: Indices, sizes: Indices, tokens: int, *, multiple: int = 1) -> list[Indices]:
+def batches_within(
+    indices: Indices, sizes: Indices, tokens: int, *, multiple: int = 1
+) -> list[Indices]:
     """Return `indices` cut into batches, as long as possible with count x largest size <= `tokens`.
 
-    An example whose size is over `tokens` is a batch alone. A full batch of more than `multiple` examples is
-    shortened to a multiple of that.
+    An example whose size is over `tokens` is a batch alone. A full batch of more than `multiple`
+    examples is shortened to a multiple of that.
     """
     batches: list[Indices] = []
     start = width = 0
@@ -171,14 +178,16 @@ class Splits:
 def with_label_noise(splits: Splits, share: float, seed: int) -> Splits:
     """Return splits in which a share of the training labels is wrong: another class, each equally likely.
 
-    The seed alone decides which labels; a larger share includes those of a smaller one. Raises ValueError
-    where the share rounds to no example.
+    The seed alone decides which labels; a larger share includes those of a smaller one. Raises
+    ValueError where the share rounds to no example.
     """
     train, classes = splits["train"], len(splits.labels)
     random = np.random.default_rng((seed, 0, 1))  # no stream of an epoch: those are (seed, epoch)
     chosen = random.permutation(len(train))[: round(share * len(train))]
     if not len(chosen):
-        raise ValueError(f"data.label_noise={share}: rounds to none of {len(train)} training examples")
+        raise ValueError(
+            f"data.label_noise={share}: rounds to none of {len(train)} training examples"
+        )
     steps = torch.from_numpy(random.integers(1, classes, len(train)))[chosen]
     targets = train.targets.clone()
     targets[chosen] = (targets[chosen] + steps) % classes

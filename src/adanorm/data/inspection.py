@@ -53,10 +53,14 @@ def inspect_labeled(
     """
     train_labels = set(labels["train"])
     if len(train_labels) < 2:
-        raise ValueError(f"the training {kind} have one label, {labels['train'][0]!r}: nothing to learn")
+        raise ValueError(
+            f"the training {kind} have one label, {labels['train'][0]!r}: nothing to learn"
+        )
     for split, part in labels.items():
         if unknown := sorted(set(part) - train_labels, key=str):
-            raise ValueError(f"{split}: label {unknown[0]!r} is not among those of the training {kind}")
+            raise ValueError(
+                f"{split}: label {unknown[0]!r} is not among those of the training {kind}"
+            )
     counts = count_overlaps(examples)
     one_label = [
         f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
@@ -70,7 +74,9 @@ def inspect_labeled(
 def _label_warnings(labels: Labels) -> list[str]:
     """Return warnings of labels that look alike, and of a label that may be a header."""
     names_by_look: dict[str, list[str]] = {}
-    for name in sorted({name for part in labels.values() for name in part if isinstance(name, str)}):
+    for name in sorted(
+        {name for part in labels.values() for name in part if isinstance(name, str)}
+    ):
         plain = [c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf"]
         names_by_look.setdefault("".join("".join(plain).casefold().split()), []).append(name)
     lines = [
@@ -103,7 +109,9 @@ def overlap_warnings(counts: Counts, splits: Mapping[str, Sized]) -> list[str]:
         if number
     ]
     if overlaps:
-        lines.append(f"examples in two splits: {', '.join(overlaps)}; a score on them measures memory")
+        lines.append(
+            f"examples in two splits: {', '.join(overlaps)}; a score on them measures memory"
+        )
     copies = [
         f"{number:,} of {len(splits[split]):,} in {split}"
         for split, number in counts["copies"].items()

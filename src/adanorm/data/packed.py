@@ -1,7 +1,7 @@
 """Untrusted packed files: read as bounded streams and checked to their last byte.
 
-Nothing is unpacked onto the disk, so paths inside an archive are harmless. A file is hashed while it is read,
-so the checksum that names a record or a folder is that of the bytes in use.
+Nothing is unpacked onto the disk, so paths inside an archive are harmless. A file is hashed while
+it is read, so the checksum that names a record or a folder is that of the bytes in use.
 """
 
 import gzip
@@ -21,7 +21,10 @@ RATIO, SMALL = 64, 1 << 26
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 PART = 1 << 20  # bytes read at once
 TAR = (".tgz", ".tar.gz", ".tar")
-PLAIN_ZIP = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others need memory and raise errors of their own
+PLAIN_ZIP = (
+    zipfile.ZIP_STORED,
+    zipfile.ZIP_DEFLATED,
+)  # others need memory and raise errors of their own
 
 Hashing = Callable[[bytes], object]  # receives the bytes of a file, such as a digest's `update`
 
@@ -36,9 +39,9 @@ def content(path: Path, hashing: Hashing | None = None) -> bytes:
 def open_unpacked(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
     """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
 
-    Reading raises ValueError, naming the file, where it is cut off, corrupted (gzip compares checksums at the
-    end) or unpacks to more than `most_bytes(path)`. `hashing` receives every byte of the file itself, at the
-    end of the block also those that it left unread.
+    Reading raises ValueError, naming the file, where it is cut off, corrupted (gzip compares
+    checksums at the end) or unpacks to more than `most_bytes(path)`. `hashing` receives every byte
+    of the file itself, at the end of the block also those that it left unread.
     """
     is_packed, remaining = path.suffix in (".gz", ".tgz"), most_bytes(path)
 
@@ -87,25 +90,30 @@ class _Tee(io.RawIOBase):
 def lines(path: Path, member: str | None = None, *, checksum: str | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, each with its line feed, unpacked if its name ends in .gz or .tgz.
 
-    With `member`, yield those of the first file in a tar archive whose path ends in it; the archive behind it
-    is not unpacked. Raises ValueError, naming file or archive, where it lacks the member, is cut off,
-    corrupted or a bomb, and where its SHA-256 is not `checksum`.
+    With `member`, yield those of the first file in a tar archive whose path ends in it; the archive
+    behind it is not unpacked. Raises ValueError, naming file or archive, where it lacks the member,
+    is cut off, corrupted or a bomb, and where its SHA-256 is not `checksum`.
     """
     digest = hashlib.sha256()
     with open_unpacked(path, digest.update if checksum else None) as stream:
-        for file in [stream] if member is None else (file for _, file in _members(path, stream, [member])):
+        for file in (
+            [stream] if member is None else (file for _, file in _members(path, stream, [member]))
+        ):
             yield from file
             break
         else:
             raise ValueError(f"{path.name}: holds no {member}")
     if checksum not in (None, digest.hexdigest()):
-        raise ValueError(f"{path.name}: was changed while it was read; start again with what is to be used")
+        raise ValueError(
+            f"{path.name}: was changed while it was read; start again with what is to be used"
+        )
 
 
 def text_lines(content: bytes, name: str, *, before: int = 0) -> list[str]:
     """Return the lines of a UTF-8 text, without a byte order mark; only a line feed ends a line.
 
-    `before` is the number of earlier lines in the file. Raises ValueError naming a line that is not UTF-8.
+    `before` is the number of earlier lines in the file. Raises ValueError naming a line that is not
+    UTF-8.
     """
     try:
         text = content.decode("utf-8" if before else "utf-8-sig")
@@ -121,10 +129,13 @@ def most_bytes(path: Path) -> int:
     return max(SMALL, RATIO * path.stat().st_size)
 
 
-def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
+def tar_members(
+    path: Path, suffixes: Sequence[str], hashing: Hashing | None = None
+) -> dict[str, bytes]:
     """Return by suffix the content of the file in a tar archive, gzipped or not, whose path ends in it.
 
-    Reads the archive to its end. Raises ValueError, naming it, where it lacks a file, is broken or a bomb.
+    Reads the archive to its end. Raises ValueError, naming it, where it lacks a file, is broken or
+    a bomb.
     """
     with open_unpacked(path, hashing) as stream:
         contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
@@ -134,19 +145,25 @@ def tar_members(path: Path, suffixes: Sequence[str], hashing: Hashing | None = N
     return {suffix: contents[suffix] for suffix in suffixes}
 
 
-def _members(path: Path, stream: BinaryIO, suffixes: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
+def _members(
+    path: Path, stream: BinaryIO, suffixes: Sequence[str]
+) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield suffix and file for each member of a tar archive whose path ends in one of the suffixes."""
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             suffix = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
             if suffix and member.isfile():
-                _check_size(path, member.name, member.size)  # a sparse member's zeros are not in the archive
+                _check_size(
+                    path, member.name, member.size
+                )  # a sparse member's zeros are not in the archive
                 file = archive.extractfile(member)
                 assert file is not None, "a file has content"
                 yield suffix, file
 
 
-def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None) -> dict[str, bytes]:
+def zip_members(
+    path: Path, names: Sequence[str], hashing: Hashing | None = None
+) -> dict[str, bytes]:
     """Return members of a zip archive by name; raises ValueError where it lacks one, is broken or a bomb."""
     packed = content(path, hashing)
     try:
@@ -154,7 +171,9 @@ def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None
             files = {member.filename: member for member in archive.infolist()}
             if lacking := next((name for name in names if name not in files), None):
                 raise ValueError(f"{path.name}: holds no {lacking}")
-            if other := next((name for name in names if files[name].compress_type not in PLAIN_ZIP), None):
+            if other := next(
+                (name for name in names if files[name].compress_type not in PLAIN_ZIP), None
+            ):
                 raise NotImplementedError(f"{other} is packed by a method other than deflate")
             contents, size = {}, 0
             for name in names:
@@ -162,13 +181,22 @@ def zip_members(path: Path, names: Sequence[str], hashing: Hashing | None = None
                 with archive.open(name) as file:  # bounded: a member may be longer than declared
                     contents[name] = file.read(files[name].file_size)
             return contents
-    except (*BROKEN, NotImplementedError, RuntimeError, OverflowError, UnicodeError, struct.error) as error:
+    except (
+        *BROKEN,
+        NotImplementedError,
+        RuntimeError,
+        OverflowError,
+        UnicodeError,
+        struct.error,
+    ) as error:
         raise ValueError(f"{path.name}: not a readable zip archive ({error})") from None
 
 
 def _check_size(path: Path, member: str, size: int) -> None:
     if size > most_bytes(path):
-        raise ValueError(f"{path.name}: {member} unpacks to {size:,} bytes, more than {most_bytes(path):,}")
+        raise ValueError(
+            f"{path.name}: {member} unpacks to {size:,} bytes, more than {most_bytes(path):,}"
+        )
 
 
 def check(path: Path) -> None:

@@ -25,10 +25,14 @@ def load_sentences(data: TextConfig) -> Splits:
         corpora, separator = {}, "\t" if own else " "
         for split, path in files.items():
             content = path.read_bytes()
-            checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(content).hexdigest()
+            checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(
+                content
+            ).hexdigest()
             corpora[split] = read_lines(content, str(path), separator)
     elif data.source in ("synthetic", FULL_SIZE):
-        corpora = synthetic.sentences() if data.source == "synthetic" else synthetic.full_size_sentences()
+        corpora = (
+            synthetic.sentences() if data.source == "synthetic" else synthetic.full_size_sentences()
+        )
     elif data.source == "sst5":
         (path,) = fetch("sst5", data).values()
         corpora, checksums = read_sst(path)
@@ -42,7 +46,9 @@ def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
     lines = packed.text_lines(content, name)
     if not lines:
         raise ValueError(f"{name}: holds no line")
-    return [_parse(line.rstrip("\r"), separator, f"{name}, line {n}") for n, line in enumerate(lines, 1)]
+    return [
+        _parse(line.rstrip("\r"), separator, f"{name}, line {n}") for n, line in enumerate(lines, 1)
+    ]
 
 
 def _parse(line: str, separator: str, name: str) -> Sentence:
@@ -78,7 +84,9 @@ def _plain(leaf: str) -> str:
     return leaf.replace("-LRB-", "(").replace("-RRB-", ")").replace("\\/", "/")
 
 
-def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]) -> Splits:
+def encode(
+    corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]
+) -> Splits:
     """Return sentences as token ids, with labels sorted and words by falling count; none becomes empty."""
 
     def clean(words: list[str]) -> list[str]:
@@ -86,7 +94,9 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
             words = re.findall(r"\w+", " ".join(words)) or words
         return [word.lower() for word in words] if data.lowercase else words
 
-    corpora = {split: [(label, clean(words)) for label, words in part] for split, part in corpora.items()}
+    corpora = {
+        split: [(label, clean(words)) for label, words in part] for split, part in corpora.items()
+    }
     fraction = data.train_fraction
     corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * fraction))]
     tokens = sum(len(words) for _, words in corpora["train"])
@@ -97,9 +107,13 @@ def encode(corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict
         others=batch_warnings(tokens, "data.batch_tokens", data.batch_tokens),
     )
     labels = tuple(sorted({label for label, _ in corpora["train"]}))
-    frequent_words = frequent((word for _, words in corpora["train"] for word in words), data.min_count)
+    frequent_words = frequent(
+        (word for _, words in corpora["train"] for word in words), data.min_count
+    )
     if not frequent_words:
-        raise ValueError(f"data.min_count={data.min_count}: no word of the training data is so frequent")
+        raise ValueError(
+            f"data.min_count={data.min_count}: no word of the training data is so frequent"
+        )
     vocabulary = (PADDING, UNKNOWN, *frequent_words)
     label_ids = {label: index for index, label in enumerate(labels)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}

@@ -1,6 +1,7 @@
 """Made-up data, equal on every machine: tiny and learnable, for scale=smoke and the tests.
 
-Functions `full_size_*` give a few batches without meaning, with vocabularies and lengths as in the paper.
+Functions `full_size_*` give a few batches without meaning, with vocabularies and lengths as in the
+paper.
 """
 
 import numpy as np
@@ -13,7 +14,9 @@ TAGS = 45
 Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 
 
-def images(*, train: int, test: int, shape: tuple[int, ...]) -> tuple[Pixels, Pixels, Pixels, Pixels]:
+def images(
+    *, train: int, test: int, shape: tuple[int, ...]
+) -> tuple[Pixels, Pixels, Pixels, Pixels]:
     """Return images (N, *shape) and labels (N,), train then test: noise and a bright square per class."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, train + test).astype(np.uint8)
@@ -115,22 +118,31 @@ def _lines(count: int, words: int, *, seed: int) -> list[str]:
     numbers = random.integers(0, words, int(lengths.sum()))
     order = random.permutation(words)[: len(numbers)]
     numbers[-len(order) :] = order
-    return [" ".join(f"w{word}" for word in part) for part in np.split(numbers, np.cumsum(lengths)[:-1])]
+    return [
+        " ".join(f"w{word}" for word in part) for part in np.split(numbers, np.cumsum(lengths)[:-1])
+    ]
 
 
 def _splits() -> dict[str, list[list[str]]]:
     sizes = enumerate({"train": 1_500, "valid": 32, "test": 32}.items())
-    return {split: [*map(str.split, _lines(size, WORDS, seed=seed))] for seed, (split, size) in sizes}
+    return {
+        split: [*map(str.split, _lines(size, WORDS, seed=seed))] for seed, (split, size) in sizes
+    }
 
 
 def full_size_sentences() -> dict[str, list[tuple[str, list[str]]]]:
     """Return labels (five classes) and words by split."""
-    return {split: [(str(n % 5), line) for n, line in enumerate(part)] for split, part in _splits().items()}
+    return {
+        split: [(str(n % 5), line) for n, line in enumerate(part)]
+        for split, part in _splits().items()
+    }
 
 
 def full_size_trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads by split: the head of each word is the word before it."""
     return {
-        split: [[(word, f"T{int(word[1:]) % TAGS}", n) for n, word in enumerate(line)] for line in part]
+        split: [
+            [(word, f"T{int(word[1:]) % TAGS}", n) for n, word in enumerate(line)] for line in part
+        ]
         for split, part in _splits().items()
     }

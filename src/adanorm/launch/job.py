@@ -21,7 +21,10 @@ from adanorm.config.paths import CONF
 from adanorm.files import write_whole
 from adanorm.records.folder import OF_A_STUDY
 
-STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)  # SLURM has ended the run, or has warned it with the second
+STOPPED = (
+    -signal.SIGTERM,
+    -signal.SIGUSR2,
+)  # SLURM has ended the run, or has warned it with the second
 LONGEST_STOP = 600  # seconds
 
 
@@ -36,7 +39,8 @@ def job(config: DictConfig) -> int:
     with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
         visible = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
         with (folder / f"{config.index}.log").open("a", encoding="utf-8") as log:
-            # Several progress bars at once are unreadable: only a run that is alone prints to the terminal.
+            # Several progress bars at once are unreadable: only a run that is alone prints to the
+            # terminal.
             output = None if plan["aloud"] else log
             environment = {**os.environ, **visible, OF_A_STUDY: "1"}
             code = subprocess.call(
@@ -50,7 +54,9 @@ def job(config: DictConfig) -> int:
 
 
 @contextmanager
-def reserved_devices(devices: Sequence[str], count: int, runs_per_device: int = 1) -> Iterator[list[str]]:
+def reserved_devices(
+    devices: Sequence[str], count: int, runs_per_device: int = 1
+) -> Iterator[list[str]]:
     """Wait for `count` devices and yield them, the least shared first; each takes `runs_per_device` jobs."""
     reserved: list[str] = []
     while devices:

@@ -52,8 +52,9 @@ class LauncherFacts(Config):
     aloud: bool = False  # with one worker a run prints on this terminal
     plugin: str | None = None  # a package that it needs, of the extra `cluster`
     requires: str | None = None  # a program that it needs
-    # Overrides in Hydra's syntax; each is left out if the user names the setting beside it. They may contain
-    # {workers}, and per run {cores}, {memory_gb} and {gpus}, which is 0 if this machine has none.
+    # Overrides in Hydra's syntax; each is left out if the user names the setting beside it. They
+    # may contain {workers}, and per run {cores}, {memory_gb} and {gpus}, which is 0 if this machine
+    # has none.
     overrides: dict[str, str | None] = Field(default={})
 
 
@@ -89,7 +90,10 @@ class Launch:
         choice = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
         gpus = self.gpus if self.on_gpus else 0  # per run
         numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
-        numbers |= {"cores": max(CORES_PER_GPU * gpus, 2), "memory_gb": max(MEMORY_GB_PER_GPU * gpus, 16)}
+        numbers |= {
+            "cores": max(CORES_PER_GPU * gpus, 2),
+            "memory_gb": max(MEMORY_GB_PER_GPU * gpus, 16),
+        }
         defaults = [x for x, other in self.facts.overrides.items() if other not in self.settings]
         settings = [f"hydra.launcher.{key}={value}" for key, value in self.settings.items()]
         return [*choice, *(default.format(**numbers) for default in defaults), *settings]
@@ -99,22 +103,33 @@ def load_facts(launcher: str) -> LauncherFacts:
     """Return the facts of conf/launcher/<launcher>.yaml; raises ValueError if they are invalid or missing."""
     check_known("launcher", [launcher], choices("launcher"))
     values = read_yaml_file(CONF / "launcher" / f"{launcher}.yaml")
-    return LauncherFacts.checked(values.get("launcher", {}), f"conf/launcher/{launcher}.yaml: launcher.")
+    return LauncherFacts.checked(
+        values.get("launcher", {}), f"conf/launcher/{launcher}.yaml: launcher."
+    )
 
 
 def choose_launch(
-    launcher: str, *, workers: int | None, gpus: int, settings: Sequence[str], on_cpu: bool, threads: int = 1
+    launcher: str,
+    *,
+    workers: int | None,
+    gpus: int,
+    settings: Sequence[str],
+    on_cpu: bool,
+    threads: int = 1,
 ) -> Launch:
     """Return where runs are made. None for `workers` means as many as this machine has GPUs or cores for.
 
-    Without GPUs each then has one core per thread: two runs with one thread each beat one run with two.
-    Raises ValueError if the launcher is not installed, lacks a setting, or this machine lacks GPUs.
+    Without GPUs each then has one core per thread: two runs with one thread each beat one run with
+    two. Raises ValueError if the launcher is not installed, lacks a setting, or this machine lacks
+    GPUs.
     """
     facts = load_facts(launcher)
     if facts.plugin is not None and importlib.util.find_spec(facts.plugin) is None:
         raise ValueError(f"launcher {launcher}: not installed: {install_command('cluster')}")
     if facts.requires is not None and shutil.which(facts.requires) is None:
-        raise ValueError(f"launcher {launcher}: no {facts.requires} here; submit from a machine that has it")
+        raise ValueError(
+            f"launcher {launcher}: no {facts.requires} here; submit from a machine that has it"
+        )
     devices = [] if on_cpu else [str(index) for index in range(usable_devices())]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         devices = visible.split(",")[: len(devices)]
@@ -128,7 +143,9 @@ def choose_launch(
     read_yaml_file(CONF / "job.yaml")  # Hydra reads it below; its own message would have many lines
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            compose("job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True)
+            compose(
+                "job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True
+            )
     except (HydraException, OmegaConfBaseException) as error:
         problem = one_line(error).replace("hydra.launcher.", "launcher.")
         problem = problem.partition(": ")[0] if problem.startswith("unknown key") else problem
@@ -136,16 +153,22 @@ def choose_launch(
     return launch
 
 
-def run_all(runs: Sequence[Planned], launch: Launch, name: str, runs_folder: str | None) -> list[Planned]:
+def run_all(
+    runs: Sequence[Planned], launch: Launch, name: str, runs_folder: str | None
+) -> list[Planned]:
     """Make all runs, print a line as each ends, and return those that failed.
 
-    A run that fails stops no other. The result of a run is read from its record. If another process is making
-    a run, it is waited for, and the run is made here if that process left it unfinished. The jobs' logs go
-    into a new folder, whose name begins with `name`, in studies/ of the folder of runs, or of outputs/.
+    A run that fails stops no other. The result of a run is read from its record. If another process
+    is making a run, it is waited for, and the run is made here if that process left it unfinished.
+    The jobs' logs go into a new folder, whose name begins with `name`, in studies/ of the folder of
+    runs, or of outputs/.
     """
     arguments = [[*run.arguments, *_of_logger(run, name)] for run in runs]
     plan = {"cwd": os.getcwd(), "aloud": launch.aloud, "runs": arguments}
-    plan |= {"devices": launch.devices if launch.facts.local else [], "runs_a_device": launch.runs_per_device}
+    plan |= {
+        "devices": launch.devices if launch.facts.local else [],
+        "runs_a_device": launch.runs_per_device,
+    }
     studies = (Path(runs_folder) if runs_folder else PROJECT / "outputs") / "studies"
     studies.mkdir(parents=True, exist_ok=True)
     folder = Path(mkdtemp(prefix=f"{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}-", dir=studies))
@@ -155,12 +178,16 @@ def run_all(runs: Sequence[Planned], launch: Launch, name: str, runs_folder: str
     remaining = list(range(len(runs)))
     while remaining:
         _launch(runs, remaining, launch, folder)
-        remaining = [index for index in remaining if _state(runs[index], _code(folder, index)) == "held"]
+        remaining = [
+            index for index in remaining if _state(runs[index], _code(folder, index)) == "held"
+        ]
         if remaining:
             print(f"{counted(len(remaining), 'run')} held by another process: waiting", flush=True)
         while any(is_locked(runs[index].experiment.folder()) for index in remaining):
             time.sleep(1)
-        remaining = [index for index in remaining if not reader.is_complete(runs[index].experiment.folder())]
+        remaining = [
+            index for index in remaining if not reader.is_complete(runs[index].experiment.folder())
+        ]
     return [run for run in runs if not reader.is_complete(run.experiment.folder())]
 
 
@@ -197,13 +224,24 @@ def _launch(runs: Sequence[Planned], indices: Sequence[int], launch: Launch, fol
     """Hand the runs of these indices to the launcher and wait until it has finished with them."""
     for index in indices:
         (folder / f"{index}.ended").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "adanorm.launch.job", "-m", f"index={','.join(map(str, indices))}"]
+    command = [
+        sys.executable,
+        "-m",
+        "adanorm.launch.job",
+        "-m",
+        f"index={','.join(map(str, indices))}",
+    ]
     command += [f"plan={quoted(str(folder.resolve()))}", *launch.overrides()]
     pending = list(indices)
     path = folder / "launcher.log"
-    with path.open("a", encoding="utf-8") as log, _group(command, None if launch.aloud else log) as process:
+    with (
+        path.open("a", encoding="utf-8") as log,
+        _group(command, None if launch.aloud else log) as process,
+    ):
         while pending:
-            is_over = process.poll() is not None  # checked before the jobs: the last may end in between
+            is_over = (
+                process.poll() is not None
+            )  # checked before the jobs: the last may end in between
             for index in [i for i in pending if is_over or (folder / f"{i}.ended").exists()]:
                 pending.remove(index)
                 _report(runs, index, folder)
@@ -249,7 +287,9 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
     print(f"[{index + 1}/{len(runs)}] {run.name}: {text}", flush=True)
     details: list[str] = []
-    if result is not None and (state == "made" or code == "1"):  # 1: an error in training, on record
+    if result is not None and (
+        state == "made" or code == "1"
+    ):  # 1: an error in training, on record
         details = [outcome(run.experiment.task, result)]
     elif state == "failed" and log.exists():
         details = log.read_text("utf-8", "replace").strip().splitlines()[-3:]

@@ -1,9 +1,8 @@
 """The cells of a notebook, each after a line `# %%`. `adanorm notebook` reads this file as text."""
 
-# %% [markdown]
-# # $title
-# This notebook trains $runs at scale $scale on a GPU that you have for some hours, such as a free one of
-# Google Colab or Kaggle. It ends in one file for you to send back; nothing is sent by itself.
+# %% [markdown] # $title This notebook trains $runs at scale $scale on a GPU that you have for some
+# hours, such as a free one of Google Colab or Kaggle. It ends in one file for you to send back;
+# nothing is sent by itself.
 #
 # 1. **Choose a GPU.** Colab: *Runtime > Change runtime type > T4 GPU*. Kaggle: *Settings > Accelerator > GPU
 #    T4 x2*; there also switch *Internet* on and set *Persistence* to *Files only*.
@@ -39,11 +38,9 @@ elif "device=cuda" in RUN:
     raise SystemExit("No GPU here: choose one as step 1 at the top says, and run all cells again.")
 else:
     print("No GPU here; these runs do without.")
-# %% [markdown]
-# ## A folder that survives the session
-# Checkpoints and records go to your Google Drive on Colab, to `/kaggle/working` on Kaggle, and beside this
-# notebook elsewhere. If a full Drive stops a run, empty its trash: old checkpoints go there.
-# %%
+# %% [markdown] ## A folder that survives the session Checkpoints and records go to your Google
+# Drive on Colab, to `/kaggle/working` on Kaggle, and beside this notebook elsewhere. If a full
+# Drive stops a run, empty its trash: old checkpoints go there. %%
 HERE = Path.cwd()
 KEPT = HERE / NAME
 if HERE.is_relative_to("/kaggle"):
@@ -55,11 +52,8 @@ elif "google.colab" in sys.modules:
     KEPT = Path("/content/drive/MyDrive") / NAME
 KEPT.mkdir(exist_ok=True)
 print(KEPT)
-# %% [markdown]
-# ## The code
-# It is the suite at the commit named above. Installing it takes a few minutes. If PyTorch is installed
-# here, that version stays, since it fits the GPU's driver.
-# %%
+# %% [markdown] ## The code It is the suite at the commit named above. Installing it takes a few
+# minutes. If PyTorch is installed here, that version stays, since it fits the GPU's driver. %%
 CODE = HERE / f"adanorm-{COMMIT[:8]}"
 if not CODE.exists():
     part = CODE.with_suffix(".part")  # renamed once it is whole
@@ -68,7 +62,11 @@ if not CODE.exists():
     sh("git", "-C", part, "checkout", "-q", COMMIT)
     part.rename(CODE)
 python = [sys.executable, "-P"]  # no folder here is taken for a package
-installed = [*python, "-c", "import hydra; from adanorm.records.environment import commit; print(commit())"]
+installed = [
+    *python,
+    "-c",
+    "import hydra; from adanorm.records.environment import commit; print(commit())",
+]
 if run(installed, capture_output=True, text=True, check=False).stdout.strip() == COMMIT:
     print("installed already")
 else:
@@ -82,22 +80,19 @@ else:
 # %%
 adanorm = [*python, "-m", "adanorm"]
 sh(*adanorm, "plan", *RUN)
-# %% [markdown]
-# ## Train
-# A row appears at every evaluation and every half minute; its last column is the time left. You may stop
-# this cell at any moment and run it again later.
-# %%
+# %% [markdown] ## Train A row appears at every evaluation and every half minute; its last column is
+# the time left. You may stop this cell at any moment and run it again later. %%
 for seed in SEEDS:
     sh(*adanorm, "run", *RUN, f"seed={seed}", f"runs={KEPT}")
-# %% [markdown]
-# ## The file to send back
-# It has the records of the finished runs: settings, scores, outputs on the test set, versions and the GPU's
-# name; neither your name nor a path of yours. Send it to whoever gave you this notebook. If you do not want
-# to wait for all runs, stop the cell above and run this one.
-# %%
+# %% [markdown] ## The file to send back It has the records of the finished runs: settings, scores,
+# outputs on the test set, versions and the GPU's name; neither your name nor a path of yours. Send
+# it to whoever gave you this notebook. If you do not want to wait for all runs, stop the cell above
+# and run this one. %%
 FILE = KEPT.with_name(f"{NAME}.jsonl.gz")
 if "scale=smoke" in RUN:
-    print("Runs at scale smoke show that everything works. They are no evidence: there is nothing to send.")
+    print(
+        "Runs at scale smoke show that everything works. They are no evidence: there is nothing to send."
+    )
 else:
     sh(*adanorm, "contribute", KEPT, f"output={FILE}")
     if "google.colab" in sys.modules:

@@ -50,14 +50,17 @@ class Standing(NamedTuple):
     pair: Pair
     answer: str
     runs: tuple[Run, ...] = ()  # that its next look needs and that are missing
-    # How many until it probably closes; if none is likely to close it, how many until its plan ends.
+    # How many until it probably closes; if none is likely to close it, how many until its plan
+    # ends.
     looks: int = 0
     left: str = ""  # why it gets no more runs
 
     @property
     def hours(self) -> float:
         """The core-hours until the comparison probably closes, or until its plan ends."""
-        seconds = dict(zip(self.pair.norms, (side.seconds or 1.0 for side in self.pair.sides), strict=True))
+        seconds = dict(
+            zip(self.pair.norms, (side.seconds or 1.0 for side in self.pair.sides), strict=True)
+        )
         return self.looks * sum(seconds[run.norm] for run in self.runs) / 3600
 
 
@@ -81,7 +84,10 @@ def governing_plan(task: str, scale: str) -> str | None:
 
 
 def on_record(
-    comparisons: Sequence[Followed], scales: Mapping[str, str], runs: str | None, norms: Sequence[str] = ()
+    comparisons: Sequence[Followed],
+    scales: Mapping[str, str],
+    runs: str | None,
+    norms: Sequence[str] = (),
 ) -> Records:
     """Return the evidence for comparisons by task and quantity, according to their plans.
 
@@ -90,7 +96,9 @@ def on_record(
     records = {}
     for task, quantity, plan in dict.fromkeys((c.task, c.quantity, c.plan) for c in comparisons):
         own = preregistration().quantity_read(quantity, plan)
-        records[task, quantity] = evidence(task, scales[task], own, runs=runs, norms=norms, plan=plan)
+        records[task, quantity] = evidence(
+            task, scales[task], own, runs=runs, norms=norms, plan=plan
+        )
     return records
 
 
@@ -132,7 +140,9 @@ def closing_look(norms: Pair) -> int | None:
 def next_runs(standings: Sequence[Standing], at_once: int) -> list[Run]:
     """Return the next runs until there are `at_once`, first for what closes in the fewest core-hours."""
     runs: dict[Run, None] = {}
-    for state in sorted((state for state in standings if state.runs), key=lambda state: state.hours):
+    for state in sorted(
+        (state for state in standings if state.runs), key=lambda state: state.hours
+    ):
         if len(runs) < at_once:
             runs |= dict.fromkeys(state.runs)
     return list(runs)
@@ -154,9 +164,10 @@ def run_until_decided(
 ) -> tuple[list[Planned], bool]:
     """Add seeds until every comparison is decided, has had its last look, or cannot be decided.
 
-    Return the runs that failed, and whether the next runs of any comparison were not affordable. `make` makes
-    runs and returns those that failed. All comparisons on a task end once a run on it fails or its next runs
-    are not affordable. The next runs follow from the records alone, so that an interrupted call can go on.
+    Return the runs that failed, and whether the next runs of any comparison were not affordable.
+    `make` makes runs and returns those that failed. All comparisons on a task end once a run on it
+    fails or its next runs are not affordable. The next runs follow from the records alone, so that
+    an interrupted call can go on.
     """
     failures: list[Planned] = []
     lines: dict[Followed, str] = {}
@@ -205,7 +216,10 @@ def _announcement(runs: Sequence[Run], standings: Sequence[Standing]) -> str:
     seeds: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         seeds.setdefault((run.task, run.norm), []).append(str(run.seed))
-    cells = [f"{title(task)} {title(norm)} seeds {listed(names)}" for (task, norm), names in seeds.items()]
+    cells = [
+        f"{title(task)} {title(norm)} seeds {listed(names)}"
+        for (task, norm), names in seeds.items()
+    ]
     waiting = [state for state in standings if state.runs]
     first = min(waiting, key=lambda state: state.hours)
     return f"{len(waiting)} open; next {'; '.join(cells)}: {_name(first)} closes in the fewest core-hours"

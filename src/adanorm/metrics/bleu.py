@@ -27,7 +27,9 @@ def split_compounds(words: str) -> str:
     return re.sub(r"(?<=\S)-(?=\S)", " ##AT##-##AT## ", words)
 
 
-def sides(kind: str, words: tuple[Lines, Lines], text: tuple[Lines, Lines]) -> tuple[list[str], list[str]]:
+def sides(
+    kind: str, words: tuple[Lines, Lines], text: tuple[Lines, Lines]
+) -> tuple[list[str], list[str]]:
     """Return outputs and references for a kind of BLEU, from (outputs, references) as words and as text."""
     convert = split_compounds if kind == "compound_bleu" else str
     outputs, references = text if kind == "sacrebleu" else words
@@ -38,7 +40,9 @@ def bleu(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> tu
     """Return the corpus BLEU of outputs against one reference each, in percent, and its signature."""
     metric = scorer(kind, lowercase=lowercase)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
-    split = "|compounds:split at hyphens" if kind == "compound_bleu" else ""  # not in sacrebleu's signature
+    split = (
+        "|compounds:split at hyphens" if kind == "compound_bleu" else ""
+    )  # not in sacrebleu's signature
     return score, f"{metric.get_signature()}{split}"
 
 
@@ -52,10 +56,14 @@ def chrf(outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, 
 
 def length_ratio(outputs: Lines, references: Lines) -> float:
     """Return the number of words in the outputs divided by that in the references."""
-    return sum(len(line.split()) for line in outputs) / sum(len(line.split()) for line in references)
+    return sum(len(line.split()) for line in outputs) / sum(
+        len(line.split()) for line in references
+    )
 
 
-def ngram_counts(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> list[list[int]]:
+def ngram_counts(
+    kind: str, outputs: Lines, references: Lines, *, lowercase: bool
+) -> list[list[int]]:
     """Return per pair the numbers of right 1- to 4-grams, and the lengths of output and reference, (E, 6)."""
     metric = scorer(kind, lowercase=lowercase)
     # sacrebleu's rows are: both lengths, then right n-grams, then all n-grams.

@@ -1,8 +1,8 @@
 """Metrics from counts of each test example: the score, the contribution of each example, BLEU's factors.
 
-Counts are (E examples, columns). The columns are, for accuracy, whether the label is right; for a loss, the
-loss; for UAS, right heads and scored words; for BLEU, the right 1- to 4-grams and the lengths of output and
-reference, from which the numbers of all n-grams of an output follow.
+Counts are (E examples, columns). The columns are, for accuracy, whether the label is right; for a
+loss, the loss; for UAS, right heads and scored words; for BLEU, the right 1- to 4-grams and the
+lengths of output and reference, from which the numbers of all n-grams of an output follow.
 """
 
 import math
@@ -29,8 +29,9 @@ def score(metric: str, counts: Counts) -> float:
 def by_example(metric: str, counts: Counts) -> Counts:
     """Return the contribution of each example, (E,); their mean is the metric, for BLEU less its bias.
 
-    BLEU is not a mean over examples. Its contributions are jackknife pseudo-values, E B - (E - 1) B', with B'
-    the BLEU of all others; the standard error of their mean is BLEU's (Efron & Tibshirani 1993, chapter 11).
+    BLEU is not a mean over examples. Its contributions are jackknife pseudo-values, E B - (E - 1)
+    B', with B' the BLEU of all others; the standard error of their mean is BLEU's (Efron &
+    Tibshirani 1993, chapter 11).
     """
     if metric in MEANS:
         return MEANS[metric] * counts[:, 0]
@@ -44,8 +45,8 @@ def by_example(metric: str, counts: Counts) -> Counts:
 def factors(metric: str, counts: Counts) -> dict[str, float]:
     """Return by name the two factors of BLEU; {} for another metric.
 
-    They are the geometric mean of the precisions of 1- to 4-grams, in percent, and the penalty, at most 1, of
-    outputs shorter than their references (Papineni et al. 2002, section 2.3).
+    They are the geometric mean of the precisions of 1- to 4-grams, in percent, and the penalty, at
+    most 1, of outputs shorter than their references (Papineni et al. 2002, section 2.3).
     """
     if metric in MEANS or metric == "uas":
         return {}
@@ -61,15 +62,22 @@ def _with_ngrams(counts: Counts) -> Counts:
 def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
     """Return the precision, in percent, and the brevity penalty, (...), from sums over examples, (..., 10).
 
-    Both are as in sacrebleu, whose own BLEU counts 1 / 2^k right n-grams in the k-th order without any.
+    Both are as in sacrebleu, whose own BLEU counts 1 / 2^k right n-grams in the k-th order without
+    any.
     """
-    right, (length, reference), all_ngrams = sums[..., :4], np.moveaxis(sums[..., 4:6], -1, 0), sums[..., 6:]
+    right, (length, reference), all_ngrams = (
+        sums[..., :4],
+        np.moveaxis(sums[..., 4:6], -1, 0),
+        sums[..., 6:],
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         if metric == "sacrebleu":
             right = np.where(right == 0, 0.5 ** (right == 0).cumsum(-1), right)
         precision = 100 * np.exp(np.log(right / all_ngrams).mean(-1))
         brevity = np.exp(np.minimum(0.0, 1 - reference / length))
-    return np.where(sums[..., :4].any(-1) & all_ngrams.all(-1), precision, 0.0), np.nan_to_num(brevity)
+    return np.where(sums[..., :4].any(-1) & all_ngrams.all(-1), precision, 0.0), np.nan_to_num(
+        brevity
+    )
 
 
 def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[str]]:

@@ -12,7 +12,9 @@ class Metric(NamedTuple):
     label: str
     higher_is_better: bool | None  # None: neither, so nothing is chosen by it
     unit: str = ""  # behind the label on an axis; a loss has that of its kind of task
-    places: int = 2  # decimals of a score of 1 or more; settings are chosen by differences of 0.005 nats
+    places: int = (
+        2  # decimals of a score of 1 or more; settings are chosen by differences of 0.005 nats
+    )
 
     @property
     def sign(self) -> Literal[1, -1]:
@@ -111,6 +113,8 @@ def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) 
         raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
     if chosen not in valid:
         setting = selected_by or f"null (so {metric})"
-        raise ValueError(f"task.selected_by={setting}: the validation of {kind} yields {', '.join(valid)}")
+        raise ValueError(
+            f"task.selected_by={setting}: the validation of {kind} yields {', '.join(valid)}"
+        )
     if goal != (expected := "max" if METRICS[chosen].higher_is_better else "min"):
         raise ValueError(f"task.goal={goal}: the goal of {chosen} is {expected}")

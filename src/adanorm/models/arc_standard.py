@@ -1,8 +1,9 @@
 """The arc-standard system (Nivre 2004) over many sentences, compiled by Numba where it is installed.
 
 S sentences lie one after the other in flat arrays of P positions. A sentence of n words has n + 2
-positions, counted from 0 inside it: nothing, the root, its words. Actions are numbered: 0 is shift, then
-one left-arc per label, then one right-arc per label. The K labels are numbered from 1; K = 1 without labels.
+positions, counted from 0 inside it: nothing, the root, its words. Actions are numbered: 0 is shift,
+then one left-arc per label, then one right-arc per label. The K labels are numbered from 1; K = 1
+without labels.
 """
 
 from typing import NamedTuple
@@ -102,12 +103,15 @@ def advance(states: States, s: int, action: int, label: int) -> None:
 
 
 @cached_njit
-def write_features(states: States, s: int, sentences: Sentences, first_label: int, out: Numbers) -> None:
+def write_features(
+    states: States, s: int, sentences: Sentences, first_label: int, out: Numbers
+) -> None:
     """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,).
 
-    They are those of Chen and Manning's positions (2014, section 3.1): the stack's first three and the
-    buffer's first three. Then, for each of the stack's first two: the leftmost, rightmost, second leftmost
-    and second rightmost child, the leftmost child of the leftmost and the rightmost child of the rightmost.
+    They are those of Chen and Manning's positions (2014, section 3.1): the stack's first three and
+    the buffer's first three. Then, for each of the stack's first two: the leftmost, rightmost,
+    second leftmost and second rightmost child, the leftmost child of the leftmost and the rightmost
+    child of the rightmost.
     """
     start = states.starts[s]
     for i in range(3):
@@ -141,7 +145,8 @@ def write_features_of(
 def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> Numbers:
     """Apply the allowed action of the highest score (A, 1 + 2K) to each of the sentences `rows` (A,).
 
-    Returns those not done (A',). If all scores are NaN or -inf it shifts, or draws a right-arc if it cannot.
+    Returns those not done (A',). If all scores are NaN or -inf it shifts, or draws a right-arc if
+    it cannot.
     """
     is_open = np.zeros(len(rows), dtype=np.bool_)
     for i in range(len(rows)):
@@ -162,7 +167,8 @@ def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> N
 def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
     """Return the next action towards a projective tree (the static oracle; Nivre 2008, section 4).
 
-    `heads` (P,) holds the tree's positions of heads; `waiting` (P,) counts the children not yet attached.
+    `heads` (P,) holds the tree's positions of heads; `waiting` (P,) counts the children not yet
+    attached.
     """
     start, first, second = states.starts[s], stacked(states, s, 0), stacked(states, s, 1)
     if second >= FIRST_WORD and heads[start + second] == first:
@@ -174,7 +180,12 @@ def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
 
 @cached_njit
 def follow(
-    states: States, sentences: Sentences, gold: TwoArrays, kinds: int, first_label: int, steps: TwoArrays
+    states: States,
+    sentences: Sentences,
+    gold: TwoArrays,
+    kinds: int,
+    first_label: int,
+    steps: TwoArrays,
 ) -> None:
     """Lead sentences to their projective trees and write the features (N, F) and actions (N,) of all steps.
 

@@ -9,7 +9,8 @@ from torch import Tensor
 class Beams(dict[Any, tuple[Tensor, ...]]):
     """The keys and values (B, N, T K, d) that decoding keeps for each attention module.
 
-    Keys stay in their order when beams are reordered: `past` (B, 1, K, T K) is true at those a beam sees.
+    Keys stay in their order when beams are reordered: `past` (B, 1, K, T K) is true at those a beam
+    sees.
     """
 
     past: Tensor
@@ -32,15 +33,19 @@ class Beams(dict[Any, tuple[Tensor, ...]]):
         """Keep the sentences whose indices are `rows` and drop the others."""
         self.encoded = self.encoded[:, rows]
         self.padding = None if self.padding is None else self.padding[rows]
-        self.update({attention: tuple(x[rows] for x in buffers) for attention, buffers in self.items()})
+        self.update(
+            {attention: tuple(x[rows] for x in buffers) for attention, buffers in self.items()}
+        )
 
 
-def beam_search(model: Any, source: Tensor, limit: int, *, beam: int, length_penalty: float) -> list[Tensor]:
+def beam_search(
+    model: Any, source: Tensor, limit: int, *, beam: int, length_penalty: float
+) -> list[Tensor]:
     """Return the best target ids, without the end symbol, for each row of left-padded source ids (B, S).
 
-    Each step has 2 K candidates. Those among the first K that end are hypotheses; the first K others go on.
-    A sentence is done with K hypotheses or after `limit` words. The best hypothesis has the largest
-    sum of log-probabilities / (number of words with the end symbol)^length_penalty.
+    Each step has 2 K candidates. Those among the first K that end are hypotheses; the first K
+    others go on. A sentence is done with K hypotheses or after `limit` words. The best hypothesis
+    has the largest sum of log-probabilities / (number of words with the end symbol)^length_penalty.
     """
     dictionary, device = model.decoder.dictionary, source.device
     pad, end, count = dictionary.pad(), dictionary.eos(), len(source)
@@ -69,7 +74,9 @@ def beam_search(model: Any, source: Tensor, limit: int, *, beam: int, length_pen
         per_word = sums[:, :beam] / (step + 1) ** length_penalty
         scores, candidates = per_word.masked_fill(~is_counted, -torch.inf).max(1)
         for row in (scores > best).nonzero()[:, 0].tolist():
-            translations[int(sentences[row])] = words[row, parents[row, candidates[row]], 1:].clone()
+            translations[int(sentences[row])] = words[
+                row, parents[row, candidates[row]], 1:
+            ].clone()
         best, ended = best.maximum(scores), ended + is_counted.sum(1)
         is_open = ended < beam
         if step == limit or not is_open.any():

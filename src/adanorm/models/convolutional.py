@@ -13,17 +13,22 @@ MNIST_SIDE, COLOR_SIDE = 28, 32  # pixels
 class MnistCnn(nn.Module):
     """Convolutions and a linear layer, with a norm before each activation (paper, section 2.2) or after it.
 
-    `norm_axes` is `all` (statistics over all units of a layer for one image, H x W x C, like Ba et al. 2016),
-    `channels` (over the channels of each position) or `width` (over a channel's row of pixels). The authors'
-    module does the last to (B, C, H, W), because its statistics are over the last axis.
-    `norm_position` is `pre`, `post` (behind the activation) or `sandwich` (one norm on either side).
-    `hidden` units form a layer between the convolutions and the output, with norms in the same position.
+    `norm_axes` is `all` (statistics over all units of a layer for one image, H x W x C, like Ba et
+    al. 2016), `channels` (over the channels of each position) or `width` (over a channel's row of
+    pixels). The authors' module does the last to (B, C, H, W), because its statistics are over the
+    last axis. `norm_position` is `pre`, `post` (behind the activation) or `sandwich` (one norm on
+    either side). `hidden` units form a layer between the convolutions and the output, with norms in
+    the same position.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: MnistCnnConfig, *, classes: int) -> None:
         super().__init__()
         self.norm_axes, self.position = settings.norm_axes, settings.norm_position or "pre"
-        self.convs, self.norms, self.output_norms = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        self.convs, self.norms, self.output_norms = (
+            nn.ModuleList(),
+            nn.ModuleList(),
+            nn.ModuleList(),
+        )
 
         def add_norms(dim: int, after: str) -> None:
             index = len(self.norms)
@@ -83,22 +88,26 @@ def _pooled(x: Tensor) -> Tensor:
 class Vgg(nn.Module):
     """Blocks of convolutions with a norm before each ReLU, and pooling at the end of a block.
 
-    After Simonyan and Zisserman 2015. `blocks` holds the channels of each block's convolutions; `norm_axes`
-    is `all` or `channels`.
+    After Simonyan and Zisserman 2015. `blocks` holds the channels of each block's convolutions;
+    `norm_axes` is `all` or `channels`.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: VggConfig, *, classes: int) -> None:
         super().__init__()
         blocks, self.norm_axes = settings.blocks, settings.norm_axes
         if COLOR_SIDE >> len(blocks) == 0:
-            raise ValueError(f"model.blocks: {len(blocks)} leave nothing of {COLOR_SIDE} pixels to pool")
+            raise ValueError(
+                f"model.blocks: {len(blocks)} leave nothing of {COLOR_SIDE} pixels to pool"
+            )
         self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
         self._closing = set()  # indices of each block's last convolution
         side, channels_in = COLOR_SIDE, 3
         for block in blocks:
             for channels_out in block:
                 conv = nn.Conv2d(channels_in, channels_out, 3, padding=1)
-                nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")  # keeps the variance without norms
+                nn.init.kaiming_normal_(
+                    conv.weight, nonlinearity="relu"
+                )  # keeps the variance without norms
                 nn.init.zeros_(conv.get_parameter("bias"))
                 dim = channels_out if self.norm_axes == "channels" else channels_out * side * side
                 index = len(self.convs)

@@ -44,17 +44,21 @@ def _transformer() -> Any:
     """Return a subclass of fairseq's model whose call leaves out what training does not need."""
 
     class Transformer(fairseq().models.transformer.TransformerModel):  # type: ignore[misc]
-        def forward(self, source: Tensor, previous: Tensor, counted: Tensor, *, has_padding: bool) -> Tensor:
+        def forward(
+            self, source: Tensor, previous: Tensor, counted: Tensor, *, has_padding: bool
+        ) -> Tensor:
             """Return logits (N, V) at `counted` (2, N), the rows and columns in (B, T) of the ids that count.
 
-            fairseq's encoder and decoder wait at every layer for the device to tell whether there is padding.
-            Nothing waits here, and no attention is averaged for alignments. A target's padding needs no mask,
-            because it stands behind all that counts.
+            fairseq's encoder and decoder wait at every layer for the device to tell whether there
+            is padding. Nothing waits here, and no attention is averaged for alignments. A target's
+            padding needs no mask, because it stands behind all that counts.
             """
             decoder = self.decoder
             padding = source.eq(self.encoder.padding_idx) if has_padding else None
             encoded = self.encode(source, padding)
-            x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(previous)
+            x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(
+                previous
+            )
             x = decoder.dropout_module(x).transpose(0, 1)
             later = decoder.buffered_future_mask(x)
             for layer in decoder.layers:
@@ -82,7 +86,10 @@ def _transformer() -> Any:
             """Return the logits (B, K, V) of the word after the words (B, K, T) of each beam."""
             decoder = self.decoder
             position = decoder.embed_positions(words[:1, 0], incremental_state={})
-            x = decoder.embed_scale * decoder.embed_tokens(words[..., -1].flatten()[None]) + position
+            x = (
+                decoder.embed_scale * decoder.embed_tokens(words[..., -1].flatten()[None])
+                + position
+            )
             for layer in decoder.layers:
                 x, *_ = layer(x, beams.encoded, beams.padding, beams)
             x = x if decoder.layer_norm is None else decoder.layer_norm(x)
@@ -98,11 +105,16 @@ def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
         "embed_dim": settings.dim,
         "ffn_embed_dim": settings.ffn_dim,
         "attention_heads": settings.heads,
-        "normalize_before": settings.position in ("pre", "mix"),  # their stacks end in a closing norm
+        "normalize_before": settings.position
+        in ("pre", "mix"),  # their stacks end in a closing norm
     }
     stated = {name: size for name, size in sizes.items() if size is not None}
     arguments = argparse.Namespace(
-        **{f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in stated.items()},
+        **{
+            f"{side}_{name}": size
+            for side in ("encoder", "decoder")
+            for name, size in stated.items()
+        },
         **settings.model_dump(include={"dropout", "attention_dropout", "activation_dropout"}),
         share_all_embeddings=settings.share_embeddings == "all",
         share_decoder_input_output_embed=settings.share_embeddings != "none",
@@ -114,24 +126,28 @@ def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
 def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
     """Return the model with make_norm's module in place of each module that looks like LayerNorm or RMSNorm.
 
-    With apex and CUDA, fairseq builds apex's LayerNorm, which is no `nn.LayerNorm`. Raises ValueError for a
-    norm over several or unknown axes.
+    With apex and CUDA, fairseq builds apex's LayerNorm, which is no `nn.LayerNorm`. Raises
+    ValueError for a norm over several or unknown axes.
     """
     for site, module in list(model.named_modules()):
         if hasattr(module, "normalized_shape") or is_norm(module):
             shape = shape_of(module)
             if shape is None or len(shape) != 1:
-                raise ValueError(f"{site}: {type(module).__name__} is no norm of rows that could be replaced")
-            model.set_submodule(site, make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES))
+                raise ValueError(
+                    f"{site}: {type(module).__name__} is no norm of rows that could be replaced"
+                )
+            model.set_submodule(
+                site, make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES)
+            )
     return model
 
 
 def initialize(model: nn.Module, rule: str) -> None:
     """Draw the weights of a model's linear layers anew; biases are 0.
 
-    `km` is Kaiming uniform with a = sqrt 5, torch's default. `xavier` is Xavier uniform, with gain 1/sqrt 2
-    for queries, keys and values. `released` is the effect of the authors' `--init_method km`: `km` in the
-    attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
+    `km` is Kaiming uniform with a = sqrt 5, torch's default. `xavier` is Xavier uniform, with gain
+    1/sqrt 2 for queries, keys and values. `released` is the effect of the authors' `--init_method
+    km`: `km` in the attention and `xavier` in the feed-forward layers. Embeddings stay N(0, 1/d).
     """
     for name, module in model.named_modules():
         # fairseq ties the output projection to the embedding, or draws it N(0, 1/d).
@@ -149,8 +165,8 @@ def initialize(model: nn.Module, rule: str) -> None:
 def place_norms(model: Any, position: str, post_layers: int | None) -> None:
     """Set where the norms of an encoder-decoder's layers sit, and draw DeepNorm's weights.
 
-    A model with closing norms was built with pre-norm layers, any other with post-norm layers. Raises
-    ValueError if `mix` would have layers of one kind alone.
+    A model with closing norms was built with pre-norm layers, any other with post-norm layers.
+    Raises ValueError if `mix` would have layers of one kind alone.
     """
     stacks = model.encoder.layers, model.decoder.layers
     for layers, scales in zip(stacks, deepnorm_of_pair(*map(len, stacks)), strict=True):
@@ -166,7 +182,9 @@ def _scale(layer: Any, skip_scale: float, gain: float) -> None:
     layer.residual_connection = lambda x, residual: skip_scale * residual + x
     for name, module in layer.named_modules():
         if isinstance(module, nn.Linear):
-            nn.init.xavier_normal_(module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain)
+            nn.init.xavier_normal_(
+                module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain
+            )
 
 
 def replace_modules(model: nn.Module) -> None:
@@ -198,20 +216,31 @@ def _attention() -> Any:
         ) -> tuple[Tensor, Tensor | None]:
             """Return the result (T, B, H) and the attention weights or None; key and value are (S, B, H)."""
             if isinstance(options.get("incremental_state"), Beams):
-                return self._extend(query, key, key_padding_mask, options["incremental_state"]), None
-            # fairseq's own code serves any option that is set, also `need_weights`, which is set by default.
-            if any(option not in (None, False) for option in {"need_weights": True, **options}.values()):
-                return super().forward(query, key, value, key_padding_mask, attn_mask=attn_mask, **options)
+                return self._extend(
+                    query, key, key_padding_mask, options["incremental_state"]
+                ), None
+            # fairseq's own code serves any option that is set, also `need_weights`, which is set by
+            # default.
+            if any(
+                option not in (None, False) for option in {"need_weights": True, **options}.values()
+            ):
+                return super().forward(
+                    query, key, value, key_padding_mask, attn_mask=attn_mask, **options
+                )
             projections = (self.q_proj, query), (self.k_proj, key), (self.v_proj, value)
             q, k, v = (
                 projection(x).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
                 for projection, x in projections
             )
             mask, p = _mask(key_padding_mask, attn_mask, query), self.dropout_module.p
-            mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p if self.training else 0.0)
+            mixed = F.scaled_dot_product_attention(
+                q, k, v, mask, dropout_p=p if self.training else 0.0
+            )
             return self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2)), None
 
-        def _extend(self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams) -> Tensor:
+        def _extend(
+            self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams
+        ) -> Tensor:
             """Return the result (1, B*K, H) for the newest words (1, B*K, H) of the beams as queries."""
 
             def projected(layer: nn.Module, x: Tensor) -> Tensor:

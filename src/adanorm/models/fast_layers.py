@@ -21,7 +21,8 @@ def usable(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
 
 
-# PyTorch has a copy of oneDNN but multiplies float32 matrices by MKL; `products` says which is faster here.
+# PyTorch has a copy of oneDNN but multiplies float32 matrices by MKL; `products` says which is
+# faster here.
 WORTHWHILE = 2**20  # multiplications; for fewer, oneDNN's call takes longer than MKL's product
 
 
@@ -40,7 +41,8 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        # Transposed in memory: for such weights oneDNN need not compile again for another length of batch.
+        # Transposed in memory: for such weights oneDNN need not compile again for another length of
+        # batch.
         return _product(x, weight.t().contiguous().t(), bias)
 
     @staticmethod
@@ -77,8 +79,9 @@ def _is_onednns() -> bool:
 WHOLE = 2**32  # the threshold of probability 1
 
 
-# PyTorch draws a mask's elements one after the other, in about 6 ns each on the CPU. This layer computes each
-# element from a key and its index, in both passes. It stores no mask and takes a tenth of the time.
+# PyTorch draws a mask's elements one after the other, in about 6 ns each on the CPU. This layer
+# computes each element from a key and its index, in both passes. It stores no mask and takes a
+# tenth of the time.
 class Dropout(nn.Dropout):
     """nn.Dropout with cheaper masks: torch's generator of the CPU draws a new key for each call's mask."""
 
@@ -98,14 +101,18 @@ class _Dropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
-        dropped = _Dropout.apply if torch.is_grad_enabled() else _dropped  # a second derivative may follow
+        dropped = (
+            _Dropout.apply if torch.is_grad_enabled() else _dropped
+        )  # a second derivative may follow
         return dropped(grad, *ctx.settings), None, None
 
 
 def _dropped(x: Tensor, p: float, key: int) -> Tensor:
     values = x.detach().contiguous()
     y = torch.empty_like(values)
-    _drop(values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), np.float32(1 / (1 - p)), key)
+    _drop(
+        values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), np.float32(1 / (1 - p)), key
+    )
     return y
 
 
@@ -122,7 +129,8 @@ def _splitmix64(key: Any, number: Any) -> Any:
 def _drop(x: Any, y: Any, threshold: int, scale: Any, key: int) -> None:
     """Write mask * x * scale (N,) into y; an element stays with probability 1 - threshold / WHOLE.
 
-    The sequence that starts at the key decides. Sequences of random 64-bit keys practically never overlap.
+    The sequence that starts at the key decides. Sequences of random 64-bit keys practically never
+    overlap.
     """
     for i in range(len(x)):
         drawn = _splitmix64(np.uint64(key), np.uint64(i)) >> np.uint64(32)

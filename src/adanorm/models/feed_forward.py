@@ -11,14 +11,18 @@ from adanorm.models.fast_layers import sum_rows
 from adanorm.models.norm_sites import PlacedNorms
 
 Activation = Callable[[Tensor], Tensor]
-ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh, "cube": lambda x: x**3}
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "cube": lambda x: x**3,
+}
 
 
 class TransitionParser(nn.Module):
     """Hidden layers over concatenated embeddings, with a norm before each activation or after it.
 
-    They map features to the scores of actions, like Chen & Manning 2014. `norm_position` is `pre`, `post`
-    (behind the activation) or `sandwich` (one norm on either side).
+    They map features to the scores of actions, like Chen & Manning 2014. `norm_position` is `pre`,
+    `post` (behind the activation) or `sandwich` (one norm on either side).
     """
 
     def __init__(
@@ -50,7 +54,11 @@ class TransitionParser(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Return logits (B, actions) for features (B, F), which are ids of words, tags and labels."""
         is_on_cpu = features.device.type == "cpu"
-        x = self._products(features) if is_on_cpu else self.linears[0](self.embedding(features).flatten(1))
+        x = (
+            self._products(features)
+            if is_on_cpu
+            else self.linears[0](self.embedding(features).flatten(1))
+        )
         for index, norm in enumerate(self.norms):
             x = self.linears[index](x) if index else x
             x = self._activation(x if self.position == "post" else norm(x))
@@ -64,8 +72,8 @@ class TransitionParser(nn.Module):
     def _products(self, features: Tensor) -> Tensor:
         """Return the first layer's sums (B, H) by one product for each distinct pair (feature, id).
 
-        It is Chen and Manning's pre-computation (2014, section 3.2) within a batch: of the pairs in 1,024
-        states about one in nine is distinct.
+        It is Chen and Manning's pre-computation (2014, section 3.2) within a batch: of the pairs in
+        1,024 states about one in nine is distinct.
         """
         first = self.linears[0]
         assert isinstance(first, nn.Linear)
@@ -93,7 +101,8 @@ class DeepLinear(nn.Module):
         widths = [inputs, *[dim] * (layers - 1), outputs]
         self.linears = nn.ModuleList(nn.Linear(*pair, bias=False) for pair in pairwise(widths))
         self.norms = nn.ModuleList(
-            make_norm(dim, site=f"norms.{index}", after=f"linears.{index}") for index in range(layers - 1)
+            make_norm(dim, site=f"norms.{index}", after=f"linears.{index}")
+            for index in range(layers - 1)
         )
         if settings.init == "xavier":
             for linear in self.linears:

@@ -13,8 +13,9 @@ from adanorm.norms import LayerNorm, MakeNorm, Norm, NormFactory, norm_factory
 class PlacedNorms:
     """A make_norm that returns the chosen norm at the sites of its placement, and LayerNorm elsewhere.
 
-    `placement` is `all`, `final` (the norms that close a stack, the only ones that the released code changes)
-    or a list of globs over site names. `swapped` lists the sites with the chosen norm, `kept` the others.
+    `placement` is `all`, `final` (the norms that close a stack, the only ones that the released
+    code changes) or a list of globs over site names. `swapped` lists the sites with the chosen
+    norm, `kept` the others.
     """
 
     def __init__(self, make_norm: MakeNorm, placement: str | Sequence[str]) -> None:
@@ -24,11 +25,13 @@ class PlacedNorms:
         self.kept: list[str] = []
         self.in_layers: list[tuple[str, Norm, str | None]] = []  # site, norm, the layer before it
 
-    def __call__(self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False) -> Norm:
+    def __call__(
+        self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False
+    ) -> Norm:
         """Return the norm for a site, which is the chosen norm or LayerNorm; `site` is the module's own name.
 
-        `after` names the layer whose output reaches the site, directly or as the last part of a residual sum;
-        None if there is no such layer.
+        `after` names the layer whose output reaches the site, directly or as the last part of a
+        residual sum; None if there is no such layer.
         """
         if isinstance(self._placement, str):
             is_chosen = closes_stack or self._placement == "all"
@@ -46,9 +49,10 @@ def build_with_norms(
 ) -> tuple[nn.Module, PlacedNorms]:
     """Return the model that `build` makes with a PlacedNorms, and that PlacedNorms.
 
-    A norm that lives in a layer is attached to the layer before its site, after those weights are drawn.
-    Raises ValueError, naming the sites, if a part of the placement matches none, or if no norm that lives in
-    a layer has one; also for a model without sites, whose record would name a norm that it does not have.
+    A norm that lives in a layer is attached to the layer before its site, after those weights are
+    drawn. Raises ValueError, naming the sites, if a part of the placement matches none, or if no
+    norm that lives in a layer has one; also for a model without sites, whose record would name a
+    norm that it does not have.
     """
     placed = PlacedNorms(make_norm, placement)
     model = build(placed)
@@ -56,15 +60,22 @@ def build_with_norms(
     if not sites:
         raise ValueError("the model has no norm that could be replaced")
     if placement == "final" and not placed.swapped:
-        raise ValueError(f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}")
+        raise ValueError(
+            f"placement final: no norm closes a stack here; the sites are {', '.join(sites)}"
+        )
     for glob in [] if isinstance(placement, str) else placement:
         if not any(fnmatchcase(site, glob) for site in sites):
-            raise ValueError(f"placement {glob!r} matches no site: the sites are {', '.join(sites)}")
+            raise ValueError(
+                f"placement {glob!r} matches no site: the sites are {', '.join(sites)}"
+            )
     for _, norm, after in placed.in_layers:
         if after is not None:
             norm.attach(model.get_submodule(after))
     if placed.in_layers and not any(after for _, _, after in placed.in_layers):
-        kind, names = type(placed.in_layers[0][1]).__name__, ", ".join(site for site, *_ in placed.in_layers)
+        kind, names = (
+            type(placed.in_layers[0][1]).__name__,
+            ", ".join(site for site, *_ in placed.in_layers),
+        )
         lacking = f"none has a layer of its own before it: {names}"
         raise ValueError(f"{kind} works through the layer before a site, and {lacking}")
     return model, placed
@@ -75,7 +86,9 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
     make_norm = norm_factory(experiment.norm.choice)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     if reason := why_unsupported(make_norm.trial, experiment.model.sites(), batch_size):
-        raise ValueError(f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}")
+        raise ValueError(
+            f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}"
+        )
     return make_norm
 
 

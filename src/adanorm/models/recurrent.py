@@ -1,12 +1,12 @@
 """LSTM, GRU and a plain RNN over bytes, with a norm on the summed inputs of every gate.
 
-B streams, T bytes per segment, I inputs, H features, G gates. A gate's norm gets the rows of one time step,
-so no statistic is over time. Ba et al. 2016 (section 3.1) normalize a layer's sum W_hh h + W_xh x. Here each
-gate's H features are a row of their own, with their own norm. The bias is added after the norm, which
-therefore cannot remove it.
+B streams, T bytes per segment, I inputs, H features, G gates. A gate's norm gets the rows of one
+time step, so no statistic is over time. Ba et al. 2016 (section 3.1) normalize a layer's sum W_hh h
++ W_xh x. Here each gate's H features are a row of their own, with their own norm. The bias is added
+after the norm, which therefore cannot remove it.
 
-One step is one product and a dozen small operations. torch.nn.LSTM's loop is compiled, which is impossible
-with norms in the gates (`results/bench/recurrent.csv` has the speed of both).
+One step is one product and a dozen small operations. torch.nn.LSTM's loop is compiled, which is
+impossible with norms in the gates (`results/bench/recurrent.csv` has the speed of both).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,9 @@ class Layer(nn.Module):
     Weights and biases are drawn like torch.nn.LSTM's, uniformly within 1/sqrt(H).
     """
 
-    GATES: ClassVar[tuple[tuple[str, ...], ...]]  # groups of gates that can be computed at the same time
+    GATES: ClassVar[
+        tuple[tuple[str, ...], ...]
+    ]  # groups of gates that can be computed at the same time
     STATES: ClassVar[int]  # number of tensors in the state; the first is the output
 
     def __init__(self, make_norm: PlacedNorms, site: str, *, inputs: int, dim: int) -> None:
@@ -52,7 +54,9 @@ class Layer(nn.Module):
         """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
         # The input products of all steps at once; the rows of a gate are contiguous.
         products = F.linear(x, self.input_weight.flatten(0, 1))
-        products = products.view(*x.shape[:2], len(self.bias), self.dim).transpose(1, 2).contiguous()
+        products = (
+            products.view(*x.shape[:2], len(self.bias), self.dim).transpose(1, 2).contiguous()
+        )
         weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
         norms = [self._norm_of(group) for group in self.GATES]
         outputs = []
@@ -67,17 +71,26 @@ class Layer(nn.Module):
 
     def _norm_of(self, gates: Sequence[str]) -> GateNorm:
         """Return one norm for these gates: a single call if all are the same function without weights."""
-        norms = [norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)]
+        norms = [
+            norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)
+        ]
         functions = {norm.row_function for norm in norms}
-        if len(functions) == 1 and None not in functions and not any(norm.state_dict() for norm in norms):
+        if (
+            len(functions) == 1
+            and None not in functions
+            and not any(norm.state_dict() for norm in norms)
+        ):
             return norms[0]
-        return lambda summed: torch.stack([norm(x) for norm, x in zip(norms, summed.unbind(), strict=True)])
+        return lambda summed: torch.stack(
+            [norm(x) for norm, x in zip(norms, summed.unbind(), strict=True)]
+        )
 
 
 class LstmLayer(Layer):
     """Hochreiter and Schmidhuber's LSTM with forget gates, like torch.nn.LSTM; N is a gate's norm.
 
-    (i, f, g, o) = N(W_x x + W_h h) + b;  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o) tanh(c')
+    (i, f, g, o) = N(W_x x + W_h h) + b;  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o)
+    tanh(c')
     """
 
     GATES = (("input_gate", "forget_gate", "candidate", "output_gate"),)
@@ -95,11 +108,12 @@ class LstmLayer(Layer):
 class GruLayer(Layer):
     """Cho et al.'s GRU in torch.nn.GRU's form; N is a gate's norm.
 
-    (r, z) = sigmoid(N(W_x x + W_h h) + b);  n = tanh(N(W_x x + r (W_h h + b_h)) + b);  h' = (1 - z) n + z h
+    (r, z) = sigmoid(N(W_x x + W_h h) + b);  n = tanh(N(W_x x + r (W_h h + b_h)) + b);  h' = (1 - z)
+    n + z h
 
-    A norm comes after the sum of the gate's inputs. For the candidate n that is after the reset gate: tanh
-    then gets standardized features, and r weighs the past against the input. A norm of W_h h before r would
-    be a norm of one part of the sum. b_h is inside, because r scales it.
+    A norm comes after the sum of the gate's inputs. For the candidate n that is after the reset
+    gate: tanh then gets standardized features, and r weighs the past against the input. A norm of
+    W_h h before r would be a norm of one part of the sum. b_h is inside, because r scales it.
     """
 
     GATES = (("reset_gate", "update_gate"), ("candidate",))
@@ -139,14 +153,18 @@ LAYERS: dict[str, type[Layer]] = {"lstm": LstmLayer, "gru": GruLayer, "rnn": Rnn
 class Recurrent(nn.Module):
     """A model from bytes to the logits of the next byte, with a state carried from segment to segment.
 
-    Like Merity et al. 2018, the last layer is as wide as the embedding, which is tied to the output. The same
-    features and the same recurrent weights are dropped at every step of a segment.
+    Like Merity et al. 2018, the last layer is as wide as the embedding, which is tied to the
+    output. The same features and the same recurrent weights are dropped at every step of a segment.
     """
 
     def __init__(self, make_norm: PlacedNorms, settings: RecurrentConfig) -> None:
         super().__init__()
         self.weight_dropout, inner = settings.weight_dropout, settings.layers - 1
-        self.dropouts = [settings.input_dropout, *[settings.hidden_dropout] * inner, settings.output_dropout]
+        self.dropouts = [
+            settings.input_dropout,
+            *[settings.hidden_dropout] * inner,
+            settings.output_dropout,
+        ]
         self.embedding = nn.Embedding(BYTES, settings.embedding_dim)
         nn.init.uniform_(self.embedding.weight, -settings.embedding_bound, settings.embedding_bound)
         self.output_bias = nn.Parameter(torch.zeros(BYTES))
@@ -159,8 +177,8 @@ class Recurrent(nn.Module):
     def forward(self, segment: Tensor, memory: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """Return logits (B, T, 256) for the byte after each byte of a segment (B, T), and the new memory.
 
-        `memory` comes from the previous call and is empty at a stream's start. It holds the layers' states
-        one after the other, (B, H) each and without gradient.
+        `memory` comes from the previous call and is empty at a stream's start. It holds the layers'
+        states one after the other, (B, H) each and without gradient.
         """
         x = self._dropped(self.embedding(segment.t()), 0)
         carried = iter(memory)

@@ -10,20 +10,28 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Largest size of the scores computed at once: a CPU's cache holds it; a GPU is faster with few large ones.
+# Largest size of the scores computed at once: a CPU's cache holds it; a GPU is faster with few
+# large ones.
 CHUNK_BYTES = {"cpu": 2**23}
 CHUNK_BYTES_ELSEWHERE = 2**30
 
 
 def relative_attention(
-    query: Tensor, key: Tensor, value: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    distance: Tensor,
+    u: Tensor,
+    v: Tensor,
+    forbidden: Tensor,
 ) -> Tensor:
     """Return softmax((q_i + u) k_j + (q_i + v) r_{i-j}) V, scaled by D^-1/2, of shape (B, N, T, D).
 
-    query is (B, N, T, D), key and value are (B, N, S, D), u and v are biases (N, D). Row s of distance
-    (N, S, D) is the projected encoding of the distance S - 1 - s. forbidden (T, S) is true where query i may
-    not see key j, and must be true at every later key, j > i + S - T. Scores are computed for one chunk of
-    heads at a time and again in the backward pass, so none is kept. Differentiable once.
+    query is (B, N, T, D), key and value are (B, N, S, D), u and v are biases (N, D). Row s of
+    distance (N, S, D) is the projected encoding of the distance S - 1 - s. forbidden (T, S) is true
+    where query i may not see key j, and must be true at every later key, j > i + S - T. Scores are
+    computed for one chunk of heads at a time and again in the backward pass, so none is kept.
+    Differentiable once.
     """
     return _RelativeAttention.apply(query, key, value, distance, u, v, forbidden)  # type: ignore[no-untyped-call]
 
@@ -45,7 +53,11 @@ class _RelativeAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, distance, u, v, forbidden = ctx.saved_tensors
         time, keys = forbidden.shape
-        d_query, d_key, d_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+        d_query, d_key, d_value = (
+            torch.empty_like(query),
+            torch.empty_like(key),
+            torch.empty_like(value),
+        )
         d_distance = distance.new_zeros(*distance.shape[:1], keys + 1, distance.shape[2])
         d_u, d_v = torch.zeros_like(u), torch.zeros_like(v)
         scale = query.shape[-1] ** -0.5
@@ -98,12 +110,18 @@ def _part_size(total: int, largest: int) -> int:
 
 
 def _probabilities(
-    part: Part, query: Tensor, key: Tensor, distance: Tensor, u: Tensor, v: Tensor, forbidden: Tensor
+    part: Part,
+    query: Tensor,
+    key: Tensor,
+    distance: Tensor,
+    u: Tensor,
+    v: Tensor,
+    forbidden: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the attention (C, T, S) of a chunk of C heads, and the factors of its scores.
 
-    Position scores are computed for every distance, with one column more than there are keys. Read from
-    number T - 1 on in rows of S, they are shifted as in Dai et al.'s appendix B.
+    Position scores are computed for every distance, with one column more than there are keys. Read
+    from number T - 1 on in rows of S, they are shifted as in Dai et al.'s appendix B.
     """
     _, heads = part
     time, keys = forbidden.shape
@@ -123,11 +141,13 @@ def _probabilities(
     return p, with_u, with_v, k, r
 
 
-def forbidden_keys(time: int, keys: int, *, memory: int, same_length: bool, device: torch.device) -> Tensor:
+def forbidden_keys(
+    time: int, keys: int, *, memory: int, same_length: bool, device: torch.device
+) -> Tensor:
     """Return a mask (T, S) that is true where a query may not see a key.
 
-    No query sees a later byte. With `same_length` each sees at most `memory` keys, so that a segment's last
-    query has no more context than its first (the original's evaluation).
+    No query sees a later byte. With `same_length` each sees at most `memory` keys, so that a
+    segment's last query has no more context than its first (the original's evaluation).
     """
     ones = torch.ones(time, keys, dtype=torch.bool, device=device)
     forbidden = ones.triu(1 + keys - time)

@@ -18,13 +18,19 @@ LAST_NORMS = ("attention_output_norm", "ffn_output_norm", "query_norm", "key_nor
 
 
 def layer_norm(
-    make_norm: PlacedNorms, stack: Sequence[Placement], index: int, name: str, *, dim: int, width: int
+    make_norm: PlacedNorms,
+    stack: Sequence[Placement],
+    index: int,
+    name: str,
+    *,
+    dim: int,
+    width: int,
 ) -> Norm:
     """Return the norm `name` of layer `index` of a stack, or NoNorm if its placement lacks that norm.
 
-    `attention_norm` and `ffn_norm` are in front of a branch or behind its residual sum; `_output` norms
-    follow a branch. Those of queries, keys and values have `width` features. The order of a layer's calls is
-    that of its modules, because some norms draw weights.
+    `attention_norm` and `ffn_norm` are in front of a branch or behind its residual sum; `_output`
+    norms follow a branch. Those of queries, keys and values have `width` features. The order of a
+    layer's calls is that of its modules, because some norms draw weights.
     """
     placement, part, after = stack[index], name.removesuffix("_norm"), None
     if part in PARTS:
@@ -34,7 +40,10 @@ def layer_norm(
         is_there = sites.front or sites.after
         after = f"layers.{index}.{part}_output" if sites.after else layer_before(stack, index, part)
     else:
-        is_there, after = getattr(placement, part.removesuffix("_output")).output, f"layers.{index}.{part}"
+        is_there, after = (
+            getattr(placement, part.removesuffix("_output")).output,
+            f"layers.{index}.{part}",
+        )
     return make_norm(dim, site=f"layers.{index}.{name}", after=after) if is_there else NoNorm(dim)
 
 
@@ -58,19 +67,26 @@ def closing_norm(make_norm: PlacedNorms, stack: Sequence[Placement], *, dim: int
 class ResidualLayer(nn.Module):
     """A layer with two branches F, attention and feed-forward network: z = P(a x + O(F(s N(x)))).
 
-    A subclass has the modules `attention_output`, `ffn_input`, `ffn_output`, those of `PROJECTIONS` and a
-    `dropout`. Its norms are N or P (`attention_norm`, `ffn_norm`), O (`attention_output_norm`,
-    `ffn_output_norm`), and `query_norm`, `key_norm`, `value_norm`.
+    A subclass has the modules `attention_output`, `ffn_input`, `ffn_output`, those of `PROJECTIONS`
+    and a `dropout`. Its norms are N or P (`attention_norm`, `ffn_norm`), O
+    (`attention_output_norm`, `ffn_output_norm`), and `query_norm`, `key_norm`, `value_norm`.
     """
 
-    # The linear layers that project to queries, keys and values, each with the parts in its rows, in order.
+    # The linear layers that project to queries, keys and values, each with the parts in its rows,
+    # in order.
     PROJECTIONS: ClassVar[dict[str, tuple[str, ...]]]
 
     placement: Placement
     dropout: nn.Module
 
     def add_branch(
-        self, name: str, x: Tensor, branch: Branch, *, reads: Tensor | None = None, rows: Tensor | None = None
+        self,
+        name: str,
+        x: Tensor,
+        branch: Branch,
+        *,
+        reads: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> Tensor:
         """Return z (B, T, H) for x (B, T, H) and the branch `name`, which reads x or `reads` (B, S, H).
 
@@ -106,8 +122,8 @@ class ResidualLayer(nn.Module):
 def draw_deepnorm(layers: nn.ModuleList) -> None:
     """Redraw the weights of layers whose placement has an `init_gain`, by DeepNorm's rule; biases stay.
 
-    Wang et al. 2022, figure 2: Xavier's normal distribution. Its gain is their beta for values, attention's
-    output and the feed-forward network, and 1 for queries and keys.
+    Wang et al. 2022, figure 2: Xavier's normal distribution. Its gain is their beta for values,
+    attention's output and the feed-forward network, and 1 for queries and keys.
     """
     for layer in layers:
         assert isinstance(layer, ResidualLayer)

@@ -12,7 +12,14 @@ from torch.nn import functional as F
 from adanorm.config.model_sections import SentenceEncoderConfig
 from adanorm.config.placements import Placement
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
+from adanorm.models.residual import (
+    LAST_NORMS,
+    PARTS,
+    ResidualLayer,
+    closing_norm,
+    draw_deepnorm,
+    layer_norm,
+)
 
 PADDING = 0  # the token id of padding
 
@@ -20,14 +27,18 @@ PADDING = 0  # the token id of padding
 class EncoderLayer(ResidualLayer):
     """Self-attention and a feed-forward network, each with a residual connection and norms.
 
-    It is written out because the inference path of nn.TransformerEncoderLayer reads LayerNorm's weights and
-    never calls the norm.
+    It is written out because the inference path of nn.TransformerEncoderLayer reads LayerNorm's
+    weights and never calls the norm.
     """
 
     PROJECTIONS: ClassVar = {"query_key_value": PARTS}
 
     def __init__(
-        self, make_norm: PlacedNorms, stack: Sequence[Placement], index: int, settings: SentenceEncoderConfig
+        self,
+        make_norm: PlacedNorms,
+        stack: Sequence[Placement],
+        index: int,
+        settings: SentenceEncoderConfig,
     ) -> None:
         super().__init__()
         self.placement, self.heads = stack[index], settings.heads
@@ -51,7 +62,9 @@ class EncoderLayer(ResidualLayer):
 
     def _attend(self, x: Tensor, *, words: Tensor) -> Tensor:
         projected = self.query_key_value(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = (self.in_heads(part, x, words) for part, x in zip(PARTS, projected, strict=True))
+        query, key, value = (
+            self.in_heads(part, x, words) for part, x in zip(PARTS, projected, strict=True)
+        )
         dropout, mask = self.attention_dropout if self.training else 0.0, words[:, None, None]
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return self.attention_output(mixed.transpose(1, 2).flatten(2))
@@ -64,14 +77,21 @@ class SentenceEncoder(nn.Module):
     """Embeddings with sinusoidal positions, encoder layers, a closing norm, pooling, a linear layer."""
 
     def __init__(
-        self, make_norm: PlacedNorms, settings: SentenceEncoderConfig, *, vocabulary: int, classes: int
+        self,
+        make_norm: PlacedNorms,
+        settings: SentenceEncoderConfig,
+        *,
+        vocabulary: int,
+        classes: int,
     ) -> None:
         super().__init__()
         dim, self.pooling = settings.dim, settings.pooling
         stack = settings.stack()
         self.embedding = nn.Embedding(vocabulary, dim, padding_idx=PADDING)
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
-        self.layers = nn.ModuleList(EncoderLayer(make_norm, stack, i, settings) for i in range(len(stack)))
+        self.layers = nn.ModuleList(
+            EncoderLayer(make_norm, stack, i, settings) for i in range(len(stack))
+        )
         self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(settings.dropout)
@@ -105,6 +125,8 @@ def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:
 
     Their order is tensor2tensor's.
     """
-    frequencies = torch.exp(torch.arange(dim // 2, device=device) * (-math.log(10000.0) / (dim // 2)))
+    frequencies = torch.exp(
+        torch.arange(dim // 2, device=device) * (-math.log(10000.0) / (dim // 2))
+    )
     angles = torch.arange(time, device=device)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], 1)

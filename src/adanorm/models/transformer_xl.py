@@ -16,7 +16,14 @@ from adanorm.config.placements import Placement
 from adanorm.models.fast_layers import linear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
-from adanorm.models.residual import LAST_NORMS, PARTS, ResidualLayer, closing_norm, draw_deepnorm, layer_norm
+from adanorm.models.residual import (
+    LAST_NORMS,
+    PARTS,
+    ResidualLayer,
+    closing_norm,
+    draw_deepnorm,
+    layer_norm,
+)
 
 Memory = list[Tensor]  # earlier inputs of each layer, (B, up to M, H)
 INIT_STD = 0.02
@@ -26,10 +33,18 @@ BYTES = 256
 class Layer(ResidualLayer):
     """Relative attention over memory and segment, and a feed-forward network."""
 
-    PROJECTIONS: ClassVar = {"query": ("query",), "key_value": ("key", "value"), "distance": ("key",)}
+    PROJECTIONS: ClassVar = {
+        "query": ("query",),
+        "key_value": ("key", "value"),
+        "distance": ("key",),
+    }
 
     def __init__(
-        self, make_norm: PlacedNorms, stack: Sequence[Placement], index: int, settings: TransformerXlConfig
+        self,
+        make_norm: PlacedNorms,
+        stack: Sequence[Placement],
+        index: int,
+        settings: TransformerXlConfig,
     ) -> None:
         super().__init__()
         self.placement, self.heads, dim = stack[index], settings.heads, settings.dim
@@ -51,10 +66,14 @@ class Layer(ResidualLayer):
 
     def forward(self, x: Tensor, memory: Tensor, *shared: Tensor) -> Tensor:
         """Return the output (B, T, H) for x (B, T, H), memory (B, M, H) and _attend's first arguments."""
-        x = self.add_branch("attention", x, partial(self._attend, *shared), reads=torch.cat([memory, x], 1))
+        x = self.add_branch(
+            "attention", x, partial(self._attend, *shared), reads=torch.cat([memory, x], 1)
+        )
         return self.add_branch("ffn", x, self._feed_forward)
 
-    def _attend(self, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor, x: Tensor) -> Tensor:
+    def _attend(
+        self, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor, x: Tensor
+    ) -> Tensor:
         """Return attention (B, T, H) of the last T positions in x (B, M + T, H); encoding is (M + T, H)."""
         projected = self.query(x[:, -len(forbidden) :]), *self.key_value(x).chunk(2, -1)
         query, key, value = (
@@ -89,18 +108,26 @@ class TransformerXl(nn.Module):
         nn.init.normal_(self.v, std=INIT_STD)
 
     def forward(
-        self, x: Tensor, memory: Memory, *, remember: int, clamp: int | None = None, same_length: bool = False
+        self,
+        x: Tensor,
+        memory: Memory,
+        *,
+        remember: int,
+        clamp: int | None = None,
+        same_length: bool = False,
     ) -> tuple[Tensor, Memory]:
         """Return logits (B, T, 256) for the byte after each byte of a segment x (B, T), and the new memory.
 
-        `memory` comes from the previous call and is empty at a stream's start. The new one holds the last
-        `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
+        `memory` comes from the previous call and is empty at a stream's start. The new one holds
+        the last `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
         """
         x = self.dropout(self.embedding(x) * self.embedding.embedding_dim**0.5)
         memory = memory or [x.new_empty(len(x), 0, x.shape[2])] * len(self.layers)
         time, keys = x.shape[1], memory[0].shape[1] + x.shape[1]
         encoding = self.dropout(distance_encoding(keys, x.shape[2], clamp, x.device).to(x.dtype))
-        forbidden = forbidden_keys(time, keys, memory=remember, same_length=same_length, device=x.device)
+        forbidden = forbidden_keys(
+            time, keys, memory=remember, same_length=same_length, device=x.device
+        )
         following: Memory = []
         for layer, earlier in zip(self.layers, memory, strict=True):
             following.append(torch.cat([earlier, x.detach()], 1)[:, -remember:])

@@ -29,19 +29,25 @@ def torchvision_models() -> Any:
 class VisionTransformer(nn.Module):
     """torchvision.models.VisionTransformer for square images; grey images become three equal channels.
 
-    Dosovitskiy et al. 2021: patches and a class token go through pre-norm layers, then the token through a
-    linear layer. Only `norm_layer` is ours; torchvision draws the weights, and the output's are zero. Sites
-    have the names of torchvision's modules, such as `vit.encoder.layers.encoder_layer_0.ln_1`.
+    Dosovitskiy et al. 2021: patches and a class token go through pre-norm layers, then the token
+    through a linear layer. Only `norm_layer` is ours; torchvision draws the weights, and the
+    output's are zero. Sites have the names of torchvision's modules, such as
+    `vit.encoder.layers.encoder_layer_0.ln_1`.
     """
 
-    def __init__(self, make_norm: PlacedNorms, settings: VisionTransformerConfig, *, classes: int) -> None:
+    def __init__(
+        self, make_norm: PlacedNorms, settings: VisionTransformerConfig, *, classes: int
+    ) -> None:
         super().__init__()
         # In the order in which torchvision creates the norms, each with the layer before it.
         sites: list[tuple[str, str | None]] = []
         before = None
         for index in range(settings.layers):
             layer = f"vit.encoder.layers.encoder_layer_{index}"
-            sites += [(f"{layer}.ln_1", before), (f"{layer}.ln_2", f"{layer}.self_attention.out_proj")]
+            sites += [
+                (f"{layer}.ln_1", before),
+                (f"{layer}.ln_2", f"{layer}.self_attention.out_proj"),
+            ]
             before = f"{layer}.mlp.3"
         remaining = iter([*sites, ("vit.encoder.ln", before)])
 
@@ -51,7 +57,11 @@ class VisionTransformer(nn.Module):
 
         stack = settings.layers, settings.heads, settings.dim, settings.ffn_dim, settings.dropout
         self.vit = torchvision_models().VisionTransformer(
-            settings.image_size, settings.patch_size, *stack, num_classes=classes, norm_layer=norm_layer
+            settings.image_size,
+            settings.patch_size,
+            *stack,
+            num_classes=classes,
+            norm_layer=norm_layer,
         )
 
     def forward(self, images: Tensor) -> Tensor:

@@ -50,8 +50,8 @@ def cached_njit(function: F) -> F:
 def is_plain(x: Tensor) -> bool:
     """Return whether x has numbers in memory and nothing but autograd tracks the computation.
 
-    It is false while torch compiles, exports or traces, under the transforms of torch.func, in forward
-    mode, and for subclasses of Tensor, such as DTensor and fake tensors.
+    It is false while torch compiles, exports or traces, under the transforms of torch.func, in
+    forward mode, and for subclasses of Tensor, such as DTensor and fake tensors.
     """
     return (
         not torch.compiler.is_compiling()

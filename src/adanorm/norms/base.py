@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-# The key in a swapped norm's __dict__ for the module that it replaced and the paths of parameters taken over.
-# A tuple holds them: no state dict and no optimizer sees them, and a copy of the model can be restored too.
+# The key in a swapped norm's __dict__ for the module that it replaced and the paths of parameters
+# taken over. A tuple holds them: no state dict and no optimizer sees them, and a copy of the model
+# can be restored too.
 ORIGINAL = "_adanorm_original"
 
 
@@ -44,25 +45,28 @@ class Norm(nn.Module):
     A plain nn.Module with the same declarations is a norm too: `as_norm` adds those that it lacks.
     """
 
-    # Whether statistics are taken over the examples of a batch, or over the positions of an example.
-    # `forward(x, rows)` then takes a mask (B, ...) that is true at the rows that count, false at padding.
+    # Whether statistics are taken over the examples of a batch, or over the positions of an
+    # example. `forward(x, rows)` then takes a mask (B, ...) that is true at the rows that count,
+    # false at padding.
     depends_on_batch: bool = False
     depends_on_positions: bool = False
-    # Whether statistics over a batch include the shares of all processes; None: the norm cannot do that.
+    # Whether statistics over a batch include the shares of all processes; None: the norm cannot do
+    # that.
     synchronized: bool | None = None
     # Whether examples of one row, x (B, H), are an error.
     needs_positions: bool = False
-    # A key of the function from a row to its result, if the norm is nothing more than such a function.
-    # Norms with equal keys may share one call.
+    # A key of the function from a row to its result, if the norm is nothing more than such a
+    # function. Norms with equal keys may share one call.
     row_function: Hashable | None = None
     # Whether it works through the weights of the layer before it; `attach` then gets that layer.
     lives_in_layer: bool = False
-    # Whether `dim` may be the sizes of several last axes, such as (C, H, W) of images, that form one row.
+    # Whether `dim` may be the sizes of several last axes, such as (C, H, W) of images, that form
+    # one row.
     takes_axes: bool = False
     # Whether the suite's kernels compute it, unless its `backend` is eager.
     has_kernels: bool = False
-    # In evaluation, nn.TransformerEncoderLayer replaces its norms by LayerNorm if the two have an equal eps.
-    # NaN prevents that: it equals nothing, not even itself.
+    # In evaluation, nn.TransformerEncoderLayer replaces its norms by LayerNorm if the two have an
+    # equal eps. NaN prevents that: it equals nothing, not even itself.
     eps: float = math.nan
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -74,10 +78,10 @@ class Norm(nn.Module):
     def __call__(self, x: Tensor, *rows: Tensor | None) -> Any:
         """Return forward's z, also for a proxy of torch.fx and a nested tensor, as torch's LayerNorm does.
 
-        `rows`, if there is a mask, reaches only norms whose statistics are over several rows. In a graph of
-        torch.fx a norm is one node. Each example of a nested tensor is a batch of its own;
-        nn.TransformerEncoder makes nested tensors from padded ones in evaluation. Raises NotImplementedError
-        for integers.
+        `rows`, if there is a mask, reaches only norms whose statistics are over several rows. In a
+        graph of torch.fx a norm is one node. Each example of a nested tensor is a batch of its own;
+        nn.TransformerEncoder makes nested tensors from padded ones in evaluation. Raises
+        NotImplementedError for integers.
         """
         if isinstance(x, fx.Proxy):
             node = partial(x.tracer.create_proxy, "call_module", x.tracer.path_of_module(self))
@@ -102,8 +106,8 @@ class Norm(nn.Module):
     def reference(self, x: Tensor) -> Tensor | None:
         """Return z (..., dim) by the definition in plain torch operations, or None.
 
-        The checks differentiate it. If it is None, they differentiate `forward` numerically, and miss
-        gradients that are stopped on purpose.
+        The checks differentiate it. If it is None, they differentiate `forward` numerically, and
+        miss gradients that are stopped on purpose.
         """
         return None
 
@@ -122,7 +126,10 @@ def as_norm(cls: Any) -> type[Norm]:
 
 @cache
 def _with_declarations(cls: Any) -> type[Norm]:
-    attributes: dict[str, Any] = {"lives_in_layer": hasattr(cls, "attach"), "__module__": cls.__module__}
+    attributes: dict[str, Any] = {
+        "lives_in_layer": hasattr(cls, "attach"),
+        "__module__": cls.__module__,
+    }
     # Pickle cannot find the new class by its name, which is that of `cls`.
     attributes["__reduce_ex__"] = lambda self, _: (_new, (cls,), self.__dict__)
     return type(cls.__name__, (cls, Norm), attributes)
@@ -157,14 +164,16 @@ class GainAndBias(Norm):
 
     def type_with(self, x: Tensor) -> torch.dtype:
         """Return the widest type of x and this norm's own parameters."""
-        return reduce(torch.promote_types, (one.dtype for one in self.parameters(recurse=False)), x.dtype)
+        return reduce(
+            torch.promote_types, (one.dtype for one in self.parameters(recurse=False)), x.dtype
+        )
 
 
 class Affine(GainAndBias):
     """A norm whose gain starts at ones and whose bias starts at zeros, each (H,); None where left out.
 
-    With `zero_centered` the gain less one is learned. It has a name of its own, because code that reads
-    `weight` takes it for a gain.
+    With `zero_centered` the gain less one is learned. It has a name of its own, because code that
+    reads `weight` takes it for a gain.
     """
 
     def __init__(
@@ -185,7 +194,9 @@ class Affine(GainAndBias):
             problem = f"has {x.shape[-1]}" if x.dim() else "is missing: x has no"
             raise ValueError(f"{name}({self.dim}): the last axis {problem} features")
         if self.needs_positions and x.dim() < 3:
-            raise ValueError(f"{name}: x {tuple(x.shape)} has no positions between batch and features")
+            raise ValueError(
+                f"{name}: x {tuple(x.shape)} has no positions between batch and features"
+            )
 
 
 def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:

@@ -29,7 +29,9 @@ def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
 def _value(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
     """Return a norm's result, drawing the same random numbers in every call; AssertionError for no tensor."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)  # torch.manual_seed records a stack trace for other devices
+        torch.default_generator.manual_seed(
+            0
+        )  # torch.manual_seed records a stack trace for other devices
         z = function(*arguments)
     assert isinstance(z, Tensor), f"the norm gives a {type(z).__name__}, not a tensor"
     return z
@@ -63,7 +65,9 @@ def keeps_shape(make_norm: MakeNorm) -> None:
     strided = _inputs(H, 4, 6).transpose(0, 2)
     # Each call gets a copy, because a norm with a running state changes in a call.
     z, expected = (_value(copy.deepcopy(norm), x) for x in (strided, strided.contiguous()))
-    torch.testing.assert_close(z, expected, msg=lambda why: f"of a row that is not contiguous: {why}")
+    torch.testing.assert_close(
+        z, expected, msg=lambda why: f"of a row that is not contiguous: {why}"
+    )
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
@@ -97,11 +101,15 @@ def gradient_is_right(make_norm: MakeNorm) -> None:
     # Each call gets a copy, because a norm with a running state changes in a call.
     if copy.deepcopy(norm).reference(x) is not None:
         reference: Callable[[Tensor], Any] = copy.deepcopy(norm).reference
-        for part, expected in zip(_gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True):
+        for part, expected in zip(
+            _gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True
+        ):
             torch.testing.assert_close(part, expected, atol=1e-10, rtol=1e-10)
     else:
         assert torch.autograd.gradcheck(
-            lambda rows: _value(copy.deepcopy(norm), rows), (x.requires_grad_(),), raise_exception=False
+            lambda rows: _value(copy.deepcopy(norm), rows),
+            (x.requires_grad_(),),
+            raise_exception=False,
         ), (
             "the gradient is not that of the output by finite differences; a norm that stops a gradient on"
             " purpose declares it: a method reference(x) with the definition in plain torch operations"
@@ -130,7 +138,8 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
             torch.testing.assert_close(masked.get_buffer(name), state)
         before = torch.get_rng_state()
         copy.deepcopy(norm)(x)
-        # A norm that draws noise has other noise for longer examples: only its buffers are compared.
+        # A norm that draws noise has other noise for longer examples: only its buffers are
+        # compared.
         if torch.equal(before, torch.get_rng_state()):
             torch.testing.assert_close(z, expected)
     else:
@@ -178,7 +187,9 @@ def check_contract(make_norm: MakeNorm) -> Iterator[tuple[str, str | None]]:
     """Run the checks one by one; yield each check's claim and why it does not hold, or None if it does."""
     for check in CHECKS:
         assert check.__doc__
-        claim = " ".join(check.__doc__.partition("\n\n")[0].split())  # the first paragraph in one line
+        claim = " ".join(
+            check.__doc__.partition("\n\n")[0].split()
+        )  # the first paragraph in one line
         try:
             check(make_norm)
             yield claim, None

@@ -31,19 +31,20 @@ def closed_form(x: Tensor, member: Member, backend: Backend = "auto") -> Tensor:
     """Return C * (1 - k*y) * y with y = (x - mean)/std over the last axis; (..., H) like x.
 
     The factor C * (1 - k*y) carries no gradient, nor does a detached statistic (Xu et al. 2019,
-    sections 3 and 4). `paper` numerics take the biased variance with eps inside the root, like torch's
-    LayerNorm. `released` numerics add eps to the unbiased standard deviation, like the authors' code.
-    With g = C * (1 - k*y) * dl/dz the gradient is
+    sections 3 and 4). `paper` numerics take the biased variance with eps inside the root, like
+    torch's LayerNorm. `released` numerics add eps to the unbiased standard deviation, like the
+    authors' code. With g = C * (1 - k*y) * dl/dz the gradient is
 
         dl/dx = (1/std) * (g - a * mean(g) - b * y * mean(g * y)),
 
-    where a = 0 if the mean is detached, b = 0 if the variance is, else 1. Half precision is computed in
-    float32 and, under autocast, returned in float32, as torch's LayerNorm does on CUDA. Derivatives of any
-    order are those of the definition. Raises NotImplementedError for integers.
+    where a = 0 if the mean is detached, b = 0 if the variance is, else 1. Half precision is
+    computed in float32 and, under autocast, returned in float32, as torch's LayerNorm does on CUDA.
+    Derivatives of any order are those of the definition. Raises NotImplementedError for integers.
 
-    Kernels compute plain tensors in float32 or half precision: they read and write once, and save x and
-    one number per row for the gradient. The definition computes everything else. In float32 the two sum in
-    different orders; each is within 2e-6 * (1 + max |x|/std) of exact, relative to a row's largest value.
+    Kernels compute plain tensors in float32 or half precision: they read and write once, and save x
+    and one number per row for the gradient. The definition computes everything else. In float32 the
+    two sum in different orders; each is within 2e-6 * (1 + max |x|/std) of exact, relative to a
+    row's largest value.
     """
     check_floating_point(x)
     device = x.device.type
@@ -63,7 +64,9 @@ def definition(x: Tensor, member: Member) -> Tensor:
         mean = wide.mean(-1, keepdim=True)
         variance = (wide - mean).square().mean(-1, keepdim=True)
         std = deviation(variance, wide.shape[-1], member)
-        y = (wide - (mean.detach() if detach_mean else mean)) / (std.detach() if detach_variance else std)
+        y = (wide - (mean.detach() if detach_mean else mean)) / (
+            std.detach() if detach_variance else std
+        )
     return (y if k == 0 and C == 1 else C * (1 - k * y).detach() * y).to(x.dtype)
 
 
@@ -80,7 +83,9 @@ def deviation(variance: Tensor, features: int, member: Member) -> Tensor:
 @cache
 def _kernels(device: str) -> Any:
     """Return the module with the kernels `forward` and `backward` for a type of device."""
-    return import_module(f"adanorm.norms.kernels.{'triton_rows' if device == 'cuda' else 'numba_rows'}")
+    return import_module(
+        f"adanorm.norms.kernels.{'triton_rows' if device == 'cuda' else 'numba_rows'}"
+    )
 
 
 class _Fused(torch.autograd.Function):
@@ -105,7 +110,8 @@ class _Fused(torch.autograd.Function):
         return dx, None
 
 
-# This skips Function.apply, which looks for torch.func's wrappers at every call: a plain tensor has none.
+# This skips Function.apply, which looks for torch.func's wrappers at every call: a plain tensor has
+# none.
 _apply: Callable[[Tensor, Member], Tensor] = super(torch.autograd.Function, _Fused).apply
 
 

@@ -1,7 +1,8 @@
 """The paper's norms as modules, from (..., H) to (..., H).
 
-Of the paper's norms only LayerNorm has parameters. TopK and GradNorm are in the released code alone. GradOnly
-and its variants are the converse of the paper's experiment: they have a norm's gradient but return x itself.
+Of the paper's norms only LayerNorm has parameters. TopK and GradNorm are in the released code
+alone. GradOnly and its variants are the converse of the paper's experiment: they have a norm's
+gradient but return x itself.
 """
 
 import math
@@ -13,7 +14,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.norms.backends import Backend
-from adanorm.norms.base import GainAndBias, Norm, check_choice, check_positive, gain_less_one, upcast
+from adanorm.norms.base import (
+    GainAndBias,
+    Norm,
+    check_choice,
+    check_positive,
+    gain_less_one,
+    upcast,
+)
 from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
 
 Dim = int | Sequence[int]  # features, or the sizes of several last axes
@@ -32,10 +40,10 @@ class NoNorm(nn.Identity, Norm):
 class LayerNorm(nn.LayerNorm, GainAndBias):
     """Return g * y + b with y standardized over H, gain g (H,) and bias b (H,): torch's LayerNorm.
 
-    Xu et al. 2019, equation 1; Ba et al. 2016. With `released` numerics it divides as the other norms of
-    the authors' code do; a well-known tutorial writes LayerNorm that way. `dim` may be the sizes of several
-    last axes, such as (C, H, W) of images; gain and bias can each be left out. With `zero_centered` the
-    gain is 1 + g, and g is learned from 0.
+    Xu et al. 2019, equation 1; Ba et al. 2016. With `released` numerics it divides as the other
+    norms of the authors' code do; a well-known tutorial writes LayerNorm that way. `dim` may be the
+    sizes of several last axes, such as (C, H, W) of images; gain and bias can each be left out.
+    With `zero_centered` the gain is 1 + g, and g is learned from 0.
     """
 
     takes_axes = True
@@ -53,7 +61,9 @@ class LayerNorm(nn.LayerNorm, GainAndBias):
         check_positive(eps=eps)
         super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
         self.member = _checked_member(Member(eps=eps, numerics=numerics), self.normalized_shape)
-        self.gain_less_one = gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
+        self.gain_less_one = (
+            gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
+        )
         if not gain or zero_centered:
             self.register_parameter("weight", None)
         self._is_torchs = not zero_centered and numerics == "paper"
@@ -65,7 +75,9 @@ class LayerNorm(nn.LayerNorm, GainAndBias):
         if self._is_torchs:
             return super().forward(x)
         if self.member.numerics == "released":
-            return self.affine(_by_row(self, upcast(x), lambda rows: definition(rows, self.member)), x)
+            return self.affine(
+                _by_row(self, upcast(x), lambda rows: definition(rows, self.member)), x
+            )
         bias = None if self.bias is None else upcast(self.bias)
         z = F.layer_norm(upcast(x), self.normalized_shape, self.learned_gain, bias, self.member.eps)
         return z.to(self.type_with(x))
@@ -74,9 +86,10 @@ class LayerNorm(nn.LayerNorm, GainAndBias):
 class TopK(nn.LayerNorm, Norm):
     """Return LayerNorm's z of x with each row's extremes clipped: `topk` of the released code.
 
-    The k largest features of a row become the k-th largest, the k smallest become the k-th smallest;
-    k = max(int(sigma * H), 1), and k = 1 clips nothing. The released code clips x in place and so changes
-    the residual stream; this does not. Raises ValueError unless 0 < sigma <= 0.5: the two would overlap.
+    The k largest features of a row become the k-th largest, the k smallest become the k-th
+    smallest; k = max(int(sigma * H), 1), and k = 1 clips nothing. The released code clips x in
+    place and so changes the residual stream; this does not. Raises ValueError unless 0 < sigma <=
+    0.5: the two would overlap.
     """
 
     def __init__(self, dim: int, *, sigma: float = 0.005, eps: float = 1e-5) -> None:
@@ -85,7 +98,10 @@ class TopK(nn.LayerNorm, Norm):
             raise ValueError(f"sigma={sigma}: must be above 0 and at most 0.5")
         super().__init__(dim, eps=eps)
         self.k = max(int(sigma * dim), 1)
-        self.eps, self._eps = Norm.eps, eps  # keeps torch's fast path away, which computes another norm
+        self.eps, self._eps = (
+            Norm.eps,
+            eps,
+        )  # keeps torch's fast path away, which computes another norm
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
@@ -94,7 +110,9 @@ class TopK(nn.LayerNorm, Norm):
     def _clip_and_normalize(self, x: Tensor) -> Tensor:
         high = x.topk(self.k).values[..., -1:]
         low = x.topk(self.k, largest=False).values[..., -1:]
-        clipped = torch.where(x > high, high, torch.where(x < low, low, x))  # equal extremes keep gradients
+        clipped = torch.where(
+            x > high, high, torch.where(x < low, low, x)
+        )  # equal extremes keep gradients
         return F.layer_norm(clipped, self.normalized_shape, self.weight, self.bias, self._eps)
 
 
@@ -109,7 +127,12 @@ class ClosedFormNorm(Norm):
     detach_variance: bool = False
 
     def __init__(
-        self, dim: Dim, *, eps: float = 1e-5, numerics: Numerics = "paper", backend: Backend = "auto"
+        self,
+        dim: Dim,
+        *,
+        eps: float = 1e-5,
+        numerics: Numerics = "paper",
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         check_positive(eps=eps)
@@ -126,7 +149,9 @@ class ClosedFormNorm(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
-        return _by_row(self, x, lambda x: self._output(x, closed_form(x, self.computed, self.backend)))
+        return _by_row(
+            self, x, lambda x: self._output(x, closed_form(x, self.computed, self.backend))
+        )
 
     def reference(self, x: Tensor) -> Tensor:
         """Return forward's z (..., H) by the definition."""
@@ -155,7 +180,9 @@ def _by_row(norm: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tenso
     shape: tuple[int, ...] = norm.normalized_shape
     last = x.shape[-len(shape) :]
     if last != shape:
-        problem = f"axis has {last[0]}" if len(shape) == len(last) == 1 else f"axes have {tuple(last)}"
+        problem = (
+            f"axis has {last[0]}" if len(shape) == len(last) == 1 else f"axes have {tuple(last)}"
+        )
         raise ValueError(f"{type(norm).__name__}({_sizes(norm)}): the last {problem} features")
     if len(shape) == 1:
         return function(x)
@@ -226,9 +253,9 @@ class AdaNorm(ClosedFormNorm):
     """Return C * (1 - k*y) * y with y standardized over H (paper, section 4).
 
     The factor carries no gradient; mean and variance keep theirs. k = 1/10 keeps the factor
-    positive for at least 99 % of the features (Chebyshev). Two options repeat mistakes of public ports,
-    to measure them: with `phi_gradient` the factor carries its gradient, with `learn_C` C is learned.
-    Raises ValueError unless 0 <= k < 1 and C > 0.
+    positive for at least 99 % of the features (Chebyshev). Two options repeat mistakes of public
+    ports, to measure them: with `phi_gradient` the factor carries its gradient, with `learn_C` C is
+    learned. Raises ValueError unless 0 <= k < 1 and C > 0.
     """
 
     def __init__(
@@ -251,7 +278,9 @@ class AdaNorm(ClosedFormNorm):
         self.phi_gradient = phi_gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
         if phi_gradient or learn_C:
-            self.computed = self.member._replace(k=0.0, C=1.0)  # its z is y; `_output` applies the factor
+            self.computed = self.member._replace(
+                k=0.0, C=1.0
+            )  # its z is y; `_output` applies the factor
             self.row_function = None
 
     def _output(self, x: Tensor, y: Tensor) -> Tensor:

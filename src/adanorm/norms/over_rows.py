@@ -1,6 +1,7 @@
 """Norms whose statistics are taken over several rows: over a batch, or over the positions of an example.
 
-x and the result are (B, ..., H). For padded sequences the caller passes a mask of the rows that count.
+x and the result are (B, ..., H). For padded sequences the caller passes a mask of the rows that
+count.
 """
 
 from collections.abc import Sequence
@@ -18,8 +19,9 @@ def masked_moments(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, biased variance and count over `dims`, which stay as axes of size 1.
 
-    x is (B, ..., H). `rows` (B, ...) is true at the rows that count; None: all count. `synchronized` takes
-    statistics over all processes of the run, with their gradients. Mean and variance are 0 if no row counts.
+    x is (B, ..., H). `rows` (B, ...) is true at the rows that count; None: all count.
+    `synchronized` takes statistics over all processes of the run, with their gradients. Mean and
+    variance are 0 if no row counts.
     """
     mask = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
     mask, dims = mask.expand_as(x), list(dims)
@@ -40,16 +42,17 @@ def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
 class BatchNorm(Affine):
     """Return gain * (x - mean)/sqrt(variance + eps) + bias with each feature's statistics over the batch.
 
-    Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. Running values replace the batch's in
-    evaluation and in a batch of fewer than two rows, which can be the last of an epoch. They move by
-    `momentum`: the weight of the new value if `convention` is new (PyTorch's), of the old value if it is old
-    (older libraries'). `running_variance` is the unbiased estimate, as in algorithm 2, or biased.
-    `synchronized` takes the statistics over all processes. With `over` rows they are over examples and
-    positions; with examples they are over the examples of each position alone, and the first `positions` have
-    running values. In evaluation, a position not `seen` in training takes those of the last seen position
-    before it, as Cooijmans et al. 2017 do beyond their longest sequence. In training, running values serve in
-    this way at a position with fewer than two examples. Raises ValueError for a momentum outside (0, 1), an
-    unknown choice, or `positions` that is not a whole number above 0.
+    Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. Running values replace the
+    batch's in evaluation and in a batch of fewer than two rows, which can be the last of an epoch.
+    They move by `momentum`: the weight of the new value if `convention` is new (PyTorch's), of the
+    old value if it is old (older libraries'). `running_variance` is the unbiased estimate, as in
+    algorithm 2, or biased. `synchronized` takes the statistics over all processes. With `over` rows
+    they are over examples and positions; with examples they are over the examples of each position
+    alone, and the first `positions` have running values. In evaluation, a position not `seen` in
+    training takes those of the last seen position before it, as Cooijmans et al. 2017 do beyond
+    their longest sequence. In training, running values serve in this way at a position with fewer
+    than two examples. Raises ValueError for a momentum outside (0, 1), an unknown choice, or
+    `positions` that is not a whole number above 0.
     """
 
     depends_on_batch = True
@@ -96,7 +99,9 @@ class BatchNorm(Affine):
             flat = x.reshape(-1, self.dim)
             if not self.training or (len(flat) < 2 and not self.synchronized):
                 affine, running = (self.weight, self.bias), (self.running_mean, self.running_var)
-                return nn.functional.batch_norm(flat, *running, *affine, eps=self._eps).view(x.shape)
+                return nn.functional.batch_norm(flat, *running, *affine, eps=self._eps).view(
+                    x.shape
+                )
             if rows is None and not self.synchronized:
                 return self._by_torch(flat).view(x.shape)
         return self.affine(self._by_moments(x, rows), x)
@@ -118,7 +123,11 @@ class BatchNorm(Affine):
         wide, mask, dims = upcast(x), rows, range(x.dim() - 1)
         mean, variance = self.running_mean, self.running_var
         if self.needs_positions:
-            wide, mask, dims = wide.flatten(1, -2), None if rows is None else rows.flatten(1), range(1)
+            wide, mask, dims = (
+                wide.flatten(1, -2),
+                None if rows is None else rows.flatten(1),
+                range(1),
+            )
             sources = self._last_seen(wide.shape[1])
             mean, variance = mean[sources], variance[sources]
         mean, variance = mean.to(wide), variance.to(wide)
@@ -132,10 +141,13 @@ class BatchNorm(Affine):
         return ((wide - mean) * (variance + self._eps).rsqrt()).view(x.shape)
 
     @torch.no_grad()
-    def _move(self, mean: Tensor, variance: Tensor, factor: float | Tensor, enough: Tensor | None) -> None:
+    def _move(
+        self, mean: Tensor, variance: Tensor, factor: float | Tensor, enough: Tensor | None
+    ) -> None:
         """Move the running values towards the batch's where `enough` is true; None: everywhere.
 
-        `factor` turns the biased variance into the unbiased one. Positions past `positions` have no values.
+        `factor` turns the biased variance into the unbiased one. Positions past `positions` have no
+        values.
         """
         if self.unbiased:
             variance = variance * factor
@@ -157,10 +169,11 @@ class BatchNorm(Affine):
 class NoisyBatchNorm(BatchNorm):
     """Return BatchNorm's z, scaled and shifted in training by noise that is drawn anew at each step.
 
-    Santurkar et al. 2018, section 2.2. Each feature draws a mean mu ~ U(-mean_range, mean_range) and a spread
-    sigma ~ U(1, largest_spread). Each element of z then draws s ~ N(sigma, jitter) and
-    m ~ U(mu - jitter, mu + jitter), and becomes s * z + m. The defaults 0.5, 1.25 and 0.1 are recalled from
-    the appendix. torch's generator draws the noise, so a run's seed fixes it. None in evaluation (assumed).
+    Santurkar et al. 2018, section 2.2. Each feature draws a mean mu ~ U(-mean_range, mean_range)
+    and a spread sigma ~ U(1, largest_spread). Each element of z then draws s ~ N(sigma, jitter) and
+    m ~ U(mu - jitter, mu + jitter), and becomes s * z + m. The defaults 0.5, 1.25 and 0.1 are
+    recalled from the appendix. torch's generator draws the noise, so a run's seed fixes it. None in
+    evaluation (assumed).
     """
 
     def __init__(
@@ -175,7 +188,11 @@ class NoisyBatchNorm(BatchNorm):
     ) -> None:
         super().__init__(dim, eps=eps, momentum=momentum)
         self.synchronized = None  # each process would draw noise of its own
-        limits = ("mean_range", mean_range, 0), ("largest_spread", largest_spread, 1), ("jitter", jitter, 0)
+        limits = (
+            ("mean_range", mean_range, 0),
+            ("largest_spread", largest_spread, 1),
+            ("jitter", jitter, 0),
+        )
         for name, value, least in limits:
             if not least <= value < float("inf"):
                 raise ValueError(f"{name}={value}: must be at least {least:g} and finite")
@@ -198,11 +215,12 @@ class NoisyBatchNorm(BatchNorm):
 class PowerNorm(Affine):
     """Return gain * x/psi + bias; psi is a running root mean square of each feature; no mean is subtracted.
 
-    Shen et al. 2020, algorithm 2: psi is the running value in training too, and a running value also
-    approximates the gradient's term through psi. During the first `warmup` batches psi is the batch's, with
-    its true gradient (their PN-V). `alpha` is the weight of the old value, forward and backward. The layer
-    scale in front, which the released code has, is left out. Statistics are over all processes if
-    `synchronized` is true. Raises ValueError for alpha outside (0, 1) or a negative or fractional warmup.
+    Shen et al. 2020, algorithm 2: psi is the running value in training too, and a running value
+    also approximates the gradient's term through psi. During the first `warmup` batches psi is the
+    batch's, with its true gradient (their PN-V). `alpha` is the weight of the old value, forward
+    and backward. The layer scale in front, which the released code has, is left out. Statistics are
+    over all processes if `synchronized` is true. Raises ValueError for alpha outside (0, 1) or a
+    negative or fractional warmup.
     """
 
     depends_on_batch = True
@@ -210,7 +228,9 @@ class PowerNorm(Affine):
     projection: Tensor
     batches: Tensor
 
-    def __init__(self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5) -> None:
+    def __init__(
+        self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5
+    ) -> None:
         super().__init__(dim, gain=True, bias=True, eps=eps)
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
@@ -224,7 +244,8 @@ class PowerNorm(Affine):
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
         wide = upcast(x)
-        # rsqrt, because torch takes sqrt from MKL, which rounds differently on processors of another maker.
+        # rsqrt, because torch takes sqrt from MKL, which rounds differently on processors of
+        # another maker.
         inverse = (self.running_square + self._eps).rsqrt().to(wide.dtype)
         if not self.training or (x.numel() == 0 and not self.synchronized):
             return self.affine(wide * inverse, x)
@@ -269,8 +290,8 @@ class _Scale(torch.autograd.Function):
 class GroupNorm(Affine):
     """Return gain * (x - mean)/sqrt(variance + eps) + bias, with statistics over a group of features.
 
-    Wu & He 2018, equation 2. Statistics are those of one example over its positions, or of each position
-    alone if `over_positions` is false. Raises ValueError unless `groups` divides H.
+    Wu & He 2018, equation 2. Statistics are those of one example over its positions, or of each
+    position alone if `over_positions` is false. Raises ValueError unless `groups` divides H.
     """
 
     depends_on_positions = True
@@ -287,7 +308,9 @@ class GroupNorm(Affine):
     ) -> None:
         super().__init__(dim, gain=gain, bias=bias, eps=eps)
         if groups < 1 or groups != int(groups) or dim % groups:
-            raise ValueError(f"groups={groups}: must be a whole number that divides the {dim} features")
+            raise ValueError(
+                f"groups={groups}: must be a whole number that divides the {dim} features"
+            )
         self.groups, self.depends_on_positions = int(groups), over_positions
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -296,7 +319,9 @@ class GroupNorm(Affine):
         if not self.depends_on_positions:
             y = self._by_torch(wide.reshape(-1, self.dim)).view(x.shape)
         elif rows is None:
-            last = x.dim() - 1  # not -1: the legacy ONNX exporter then reads a size from outside the shape
+            last = (
+                x.dim() - 1
+            )  # not -1: the legacy ONNX exporter then reads a size from outside the shape
             y = self._by_torch(wide.movedim(last, 1)).movedim(1, last).contiguous()
         else:
             y = self._masked(wide, rows)
@@ -319,12 +344,15 @@ class GroupNorm(Affine):
 class InstanceNorm(GroupNorm):
     """Return (x - mean)/sqrt(variance + eps), with each feature's statistics over an example's positions.
 
-    Ulyanov et al. 2016; `gain` and `bias` add one each. Raises ValueError for x (B, H), without positions.
+    Ulyanov et al. 2016; `gain` and `bias` add one each. Raises ValueError for x (B, H), without
+    positions.
     """
 
     needs_positions = True
 
-    def __init__(self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False) -> None:
+    def __init__(
+        self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False
+    ) -> None:
         super().__init__(dim, groups=dim, eps=eps, gain=gain, bias=bias)
 
 

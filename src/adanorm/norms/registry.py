@@ -76,16 +76,21 @@ class NormFactory(NamedTuple):
 def norm_factory(norm: NormChoice) -> NormFactory:
     """Return make_norm(dim, *, site) for a norm.
 
-    PyTorch computes `none` and `layernorm` under every backend. Raises ValueError before any model is built:
-    for an unknown norm, an unknown parameter or a value outside its range.
+    PyTorch computes `none` and `layernorm` under every backend. Raises ValueError before any model
+    is built: for an unknown norm, an unknown parameter or a value outside its range.
     """
     if norm.outside is None and norm.name not in NORMS:
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
     cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)
     settings = _settings(cls, norm)
-    # Common numbers of heads divide TRIAL_WIDTH; lcm makes a width that the number of groups divides too.
-    groups = settings.get("groups", getattr(inspect.signature(cls).parameters.get("groups"), "default", 1))
-    features = math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH
+    # Common numbers of heads divide TRIAL_WIDTH; lcm makes a width that the number of groups
+    # divides too.
+    groups = settings.get(
+        "groups", getattr(inspect.signature(cls).parameters.get("groups"), "default", 1)
+    )
+    features = (
+        math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH
+    )
     try:
         return NormFactory(cls, settings, cls(features, **settings))
     except (ValueError, TypeError) as error:
@@ -103,7 +108,11 @@ def has_setting(cls: type[Norm], setting: str) -> bool:
 
 def parameters_of(cls: type[Norm]) -> list[str]:
     """Return the names of the parameters that a class of norms takes."""
-    return [key for key in inspect.signature(cls).parameters if key not in ("dim", "numerics", "backend")]
+    return [
+        key
+        for key in inspect.signature(cls).parameters
+        if key not in ("dim", "numerics", "backend")
+    ]
 
 
 def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
@@ -118,10 +127,15 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
         is_plain = norm.outside is None or isinstance(default, bool | int | float | str)
         if is_plain and _kind(default) != _kind(value):
             raise ValueError(f"norm.params.{key}={value!r}: must be {_kind(default)}")
-    for choice, value, default in (("numerics", norm.numerics, "paper"), ("backend", norm.backend, "auto")):
+    for choice, value, default in (
+        ("numerics", norm.numerics, "paper"),
+        ("backend", norm.backend, "auto"),
+    ):
         if has_setting(cls, choice):
             settings[choice] = value
-        elif value != default and (choice == "numerics" or (norm.outside is not None and value != "eager")):
+        elif value != default and (
+            choice == "numerics" or (norm.outside is not None and value != "eager")
+        ):
             lacking = f"{norm.name} has no choice of {choice}, so leave it {default}"
             readers = ", ".join(name for name in NORMS if has_setting(NORMS[name], choice))
             raise ValueError(f"norm.{choice}={value}: {lacking}; those that have one are {readers}")
@@ -129,4 +143,10 @@ def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
 
 
 def _kind(value: object) -> str:
-    return "true or false" if isinstance(value, bool) else "a word" if isinstance(value, str) else "a number"
+    return (
+        "true or false"
+        if isinstance(value, bool)
+        else "a word"
+        if isinstance(value, str)
+        else "a number"
+    )

@@ -13,9 +13,10 @@ from adanorm.norms.base import Affine, Norm, check_choice, check_positive, upcas
 class RmsNorm(Affine):
     """Return gain * x/sqrt(mean(x^2) + eps) (Zhang & Sennrich 2019, equation 4).
 
-    `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as the authors'
-    code does. With `zero_centered` the gain is 1 + g, and g is learned from 0, as in Gemma and Qwen3-Next:
-    weight decay then pulls the gain to 1. Raises ValueError for another `eps_at`.
+    `eps_at` root adds eps to the mean square, as most code does; outside adds it to the root, as
+    the authors' code does. With `zero_centered` the gain is 1 + g, and g is learned from 0, as in
+    Gemma and Qwen3-Next: weight decay then pulls the gain to 1. Raises ValueError for another
+    `eps_at`.
     """
 
     def __init__(
@@ -52,7 +53,13 @@ class PartialRmsNorm(RmsNorm):
     """
 
     def __init__(
-        self, dim: int, *, p: float = 0.0625, eps: float = 1e-5, eps_at: str = "root", gain: bool = True
+        self,
+        dim: int,
+        *,
+        p: float = 0.0625,
+        eps: float = 1e-5,
+        eps_at: str = "root",
+        gain: bool = True,
     ) -> None:
         super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain)
         if not 0 < p <= 1:
@@ -63,8 +70,8 @@ class PartialRmsNorm(RmsNorm):
 class SimpleRmsNorm(RmsNorm):
     """Return x/sqrt(mean(x^2) + eps), which is RMSNorm without a gain, like x-transformers' SimpleRMSNorm.
 
-    With `size` length it is x/max(||x||, eps) instead: rows of length 1 by L2 normalization, like nGPT's
-    (Loshchilov et al. 2024). Raises ValueError for another size.
+    With `size` length it is x/max(||x||, eps) instead: rows of length 1 by L2 normalization, like
+    nGPT's (Loshchilov et al. 2024). Raises ValueError for another size.
     """
 
     def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5) -> None:
@@ -109,31 +116,37 @@ class ScaleNorm(Affine):
 class SeeDNorm(Affine):
     """Return (tanh(x . beta) * alpha + gain) * x/sqrt(mean(x^2) + eps) (Cai et al. 2025, arXiv 2510.22777).
 
-    alpha, beta and gain (H,) are learned from 1, 0 and 1, like the authors' in language models; with beta = 0
-    it is RMSNorm. `alpha` is alpha's first value; eps is assumed. There is one dot product, without the heads
-    and the dropout that the authors have for images. Raises ValueError unless alpha is above 0.
+    alpha, beta and gain (H,) are learned from 1, 0 and 1, like the authors' in language models;
+    with beta = 0 it is RMSNorm. `alpha` is alpha's first value; eps is assumed. There is one dot
+    product, without the heads and the dropout that the authors have for images. Raises ValueError
+    unless alpha is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
         super().__init__(dim, gain=True, bias=False, eps=eps)
         check_positive(alpha=alpha)
-        self.alpha, self.beta = nn.Parameter(torch.full((dim,), float(alpha))), nn.Parameter(torch.zeros(dim))
+        self.alpha, self.beta = (
+            nn.Parameter(torch.full((dim,), float(alpha))),
+            nn.Parameter(torch.zeros(dim)),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         wide = upcast(x)
         # A sum of products, because autocast would round a matrix product.
-        scale: Tensor = torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight
+        scale: Tensor = (
+            torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight
+        )
         return (scale * F.rms_norm(wide, (self.dim,), eps=self._eps)).to(self.type_with(x))
 
 
 class GatedNorm(RmsNorm):
     """Return c * y * sigmoid(up silu(down y)) with y = RMSNorm(x), down (rank, H) and up (H, rank).
 
-    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, takes over the role of outlier features. c is
-    `scale`: 1, or 2 as in a port, which starts near RMSNorm. down and up are drawn from a normal distribution
-    of deviation .02, as in language models (assumed). Raises ValueError unless rank is a whole number above 0
-    and scale is above 0.
+    Qiu et al. 2026, arXiv 2601.22966: a gate of low rank, 16, takes over the role of outlier
+    features. c is `scale`: 1, or 2 as in a port, which starts near RMSNorm. down and up are drawn
+    from a normal distribution of deviation .02, as in language models (assumed). Raises ValueError
+    unless rank is a whole number above 0 and scale is above 0.
     """
 
     def __init__(self, dim: int, *, rank: int = 16, scale: float = 1.0, eps: float = 1e-5) -> None:
@@ -154,8 +167,8 @@ class GatedNorm(RmsNorm):
 def _draw_weights(*shapes: tuple[int, int]) -> list[nn.Parameter]:
     """Return weights of deviation .02 that follow from torch's seed but leave its generator as it was.
 
-    A model's other layers then start with the same weights under every norm. The weights are drawn on the CPU
-    and lie on the default device.
+    A model's other layers then start with the same weights under every norm. The weights are drawn
+    on the CPU and lie on the default device.
     """
     with torch.random.fork_rng(devices=[]):
         random = torch.Generator("cpu").manual_seed(int(torch.randint(1 << 62, (), device="cpu")))
@@ -181,7 +194,9 @@ class Pointwise(Affine):
     0. Without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
     """
 
-    def __init__(self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True) -> None:
+    def __init__(
+        self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True
+    ) -> None:
         super().__init__(dim, gain=True, bias=True)
         check_choice("function", function, *FUNCTIONS)
         check_positive(alpha=alpha)
@@ -199,8 +214,8 @@ class Pointwise(Affine):
 class DynamicTanh(Pointwise):
     """Return gain * tanh(a x) + bias with one learned a: no statistics at all (DyT, Zhu et al. 2025).
 
-    a starts at `alpha`; 0.5 is the authors' value outside large language models. Raises ValueError unless it
-    is above 0.
+    a starts at `alpha`; 0.5 is the authors' value outside large language models. Raises ValueError
+    unless it is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
@@ -220,7 +235,8 @@ class Derf(Pointwise):
 class WeightNorm(nn.Identity, Norm):
     """Return x itself; the norm is in the layer before, whose weights of each unit have a learned length g.
 
-    Salimans & Kingma 2016, equation 2: w = g v/||v||. g and v are learned, and w starts as it was drawn.
+    Salimans & Kingma 2016, equation 2: w = g v/||v||. g and v are learned, and w starts as it was
+    drawn.
     """
 
     lives_in_layer = True

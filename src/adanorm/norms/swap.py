@@ -19,7 +19,9 @@ NAMES = ("weight", "bias")
 Tied = dict[int, nn.Parameter]  # new parameters, by the id of the old parameter that each replaces
 CLOSE = 1e-3  # relative tolerance between a module and its formula, since an eps may differ
 # The attributes of hooks. A norm and the one that it replaced share them: a hook stays on either.
-HOOKS = [name for name, value in vars(nn.Module()).items() if "hook" in name and "state_dict" not in name]
+HOOKS = [
+    name for name, value in vars(nn.Module()).items() if "hook" in name and "state_dict" not in name
+]
 
 
 class Swapped(NamedTuple):
@@ -42,7 +44,11 @@ class WithAffine(Norm):
         """Return gain * norm(x) + bias, (..., H)."""
         z: Tensor = self.norm(x)
         if self.weight is not None:
-            z = (upcast(z) * (1 + upcast(self.weight))).to(z.dtype) if self.added else z * self.weight
+            z = (
+                (upcast(z) * (1 + upcast(self.weight))).to(z.dtype)
+                if self.added
+                else z * self.weight
+            )
         return z if self.bias is None else z + self.bias
 
 
@@ -56,25 +62,37 @@ def swap(
 ) -> Swapped:
     """Replace a model's LayerNorm and RMSNorm modules by another norm, and return the sites.
 
-    `norm` is a name of the suite, a class that takes the number of features, or a functools.partial of such a
-    class. `params` are its settings, and `where` holds globs over the names of modules. With `keep` the old
-    gains and biases stay, as the same parameters: instead of the new norm's, or applied after it.
-    A module is swapped if it computes a LayerNorm or RMSNorm of rows over the last axis. Torch's norms over
-    several axes are swapped if the new norm takes several. The new module gets type, device, hooks and mode
-    of the old one; it learns if that did, and shares parameters where the old ones did. `restore` undoes
-    the swap. Raises ValueError for an unknown norm or setting, if a glob matches no site, or if none of the
-    matching sites can be swapped.
+    `norm` is a name of the suite, a class that takes the number of features, or a functools.partial
+    of such a class. `params` are its settings, and `where` holds globs over the names of modules.
+    With `keep` the old gains and biases stay, as the same parameters: instead of the new norm's, or
+    applied after it. A module is swapped if it computes a LayerNorm or RMSNorm of rows over the
+    last axis. Torch's norms over several axes are swapped if the new norm takes several. The new
+    module gets type, device, hooks and mode of the old one; it learns if that did, and shares
+    parameters where the old ones did. `restore` undoes the swap. Raises ValueError for an unknown
+    norm or setting, if a glob matches no site, or if none of the matching sites can be swapped.
     """
     globs = [where] if isinstance(where, str) else list(where)
     make = _factory(norm, params or {})
-    norms = {name: module for name, module in model.named_modules(remove_duplicate=False) if is_norm(module)}
+    norms = {
+        name: module
+        for name, module in model.named_modules(remove_duplicate=False)
+        if is_norm(module)
+    }
     for glob in globs or [""]:
         if not any(fnmatchcase(name, glob) for name in norms):
             is_done = any(ORIGINAL in module.__dict__ for module in model.modules())
-            names = ", ".join(norms) or ("swapped already: restore them first" if is_done else "none")
-            raise ValueError(f"where={glob!r}: no LayerNorm or RMSNorm there; the model's are {names}")
-    matches = {name: module for name, module in norms.items() if any(fnmatchcase(name, g) for g in globs)}
-    reasons = {name: _obstacle(name, one, axes=make.trial.takes_axes) for name, one in matches.items()}
+            names = ", ".join(norms) or (
+                "swapped already: restore them first" if is_done else "none"
+            )
+            raise ValueError(
+                f"where={glob!r}: no LayerNorm or RMSNorm there; the model's are {names}"
+            )
+    matches = {
+        name: module for name, module in norms.items() if any(fnmatchcase(name, g) for g in globs)
+    }
+    reasons = {
+        name: _obstacle(name, one, axes=make.trial.takes_axes) for name, one in matches.items()
+    }
     left = {name: reason for name, reason in reasons.items() if reason}
     if len(left) == len(matches):
         first, reason = next(iter(left.items()))
@@ -82,13 +100,17 @@ def swap(
         raise ValueError(f"{first}: {reason}{others}")
     swappable = [name for name in matches if name not in left]
     # A norm inside a swapped norm is replaced together with it.
-    sites = [name for name in swappable if not any(name.startswith(f"{outer}.") for outer in swappable)]
+    sites = [
+        name for name in swappable if not any(name.startswith(f"{outer}.") for outer in swappable)
+    ]
     replacements: dict[int, nn.Module] = {}  # one for a module at several sites
     tied: Tied = {}
     for name in sites:
         if id(module := matches[name]) not in replacements:
             replacements[id(module)] = _replacement(module, make, model, name, keep=keep, tied=tied)
-    for name in sites:  # only after all have been built, so that an error leaves the model as it was
+    for (
+        name
+    ) in sites:  # only after all have been built, so that an error leaves the model as it was
         model.set_submodule(name, replacements[id(matches[name])])
     return Swapped(tuple(sites), left)
 
@@ -96,7 +118,8 @@ def swap(
 def restore(model: nn.Module) -> tuple[str, ...]:
     """Put back the norms that `swap` replaced in a model, and return their sites.
 
-    They have followed the model's moves and casts since then. Raises ValueError if none was swapped.
+    They have followed the model's moves and casts since then. Raises ValueError if none was
+    swapped.
     """
     modules = model.named_modules(remove_duplicate=False)
     sites = {name: module for name, module in modules if ORIGINAL in module.__dict__}
@@ -111,17 +134,23 @@ def restore(model: nn.Module) -> tuple[str, ...]:
     return tuple(sites)
 
 
-def _factory(norm: str | type[nn.Module] | partial[nn.Module], params: Mapping[str, Any]) -> NormFactory:
+def _factory(
+    norm: str | type[nn.Module] | partial[nn.Module], params: Mapping[str, Any]
+) -> NormFactory:
     if isinstance(norm, partial):
         if norm.args:
-            raise ValueError(f"{norm}: give settings by name, the first argument is the number of features")
+            raise ValueError(
+                f"{norm}: give settings by name, the first argument is the number of features"
+            )
         return _factory(norm.func, {**norm.keywords, **params})  # type: ignore[arg-type]
     name = norm if isinstance(norm, str) else getattr(norm, "__name__", repr(norm))
     settings, outside = dict(params), None if isinstance(norm, str) else norm
     computation = settings.pop("numerics", "paper"), settings.pop("backend", "auto")
     make = norm_factory(NormChoice(name, settings, *computation, outside))
     if make.trial.lives_in_layer:
-        raise ValueError(f"norm {name}: it works through the layer before it, which a model does not name")
+        raise ValueError(
+            f"norm {name}: it works through the layer before it, which a model does not name"
+        )
     return make
 
 
@@ -132,8 +161,11 @@ def _replacement(
     assert shape is not None, "of a module that can be swapped"
     norm = make(shape[0] if len(shape) == 1 else shape, site=site)
     parameters = dict(original.named_parameters(recurse=False))
-    # A norm without parameters takes type and device from the nearest module around it that has some.
-    around = [model.get_submodule(site.rsplit(".", count)[0]) for count in range(1, site.count(".") + 1)]
+    # A norm without parameters takes type and device from the nearest module around it that has
+    # some.
+    around = [
+        model.get_submodule(site.rsplit(".", count)[0]) for count in range(1, site.count(".") + 1)
+    ]
     nearest = next((p for part in (original, *around, model) for p in part.parameters()), None)
     if nearest is not None:
         norm.to(nearest.device, nearest.dtype if nearest.is_floating_point() else None)
@@ -141,8 +173,12 @@ def _replacement(
         norm.requires_grad_(any(parameter.requires_grad for parameter in parameters.values()))
     replacement, paths = norm, {}
     if keep:
-        shared = [name for name in NAMES if norm._parameters.get(name) is not None and name in parameters]
-        if added := _added_to_gain(original) or 0:  # its weight is a gain less one, not the new norm's gain
+        shared = [
+            name for name in NAMES if norm._parameters.get(name) is not None and name in parameters
+        ]
+        if (
+            added := _added_to_gain(original) or 0
+        ):  # its weight is a gain less one, not the new norm's gain
             shared = [name for name in shared if name != "weight"]
             if norm.weight is not None:
                 norm.weight.requires_grad_(False)  # the kept gain is trained instead
@@ -171,7 +207,9 @@ def is_norm(module: nn.Module) -> bool:
     """Return whether a module looks like a LayerNorm or RMSNorm of any library and is no swapped norm."""
     class_name = type(module).__name__.lower().replace("_", "")
     is_torchs = isinstance(module, nn.LayerNorm | nn.RMSNorm)
-    return ORIGINAL not in module.__dict__ and (is_torchs or any(kind in class_name for kind in KINDS))
+    return ORIGINAL not in module.__dict__ and (
+        is_torchs or any(kind in class_name for kind in KINDS)
+    )
 
 
 def _obstacle(site: str, module: nn.Module, *, axes: bool) -> str | None:
@@ -204,8 +242,9 @@ def shape_of(module: nn.Module) -> tuple[int, ...] | None:
 def _added_to_gain(module: nn.Module) -> int | None:
     """Return what a norm adds to its `weight`: 0, or 1 as in Gemma, whose weight is a gain less one.
 
-    Returns None if the module neither standardizes rows nor divides them by their root mean square. A copy is
-    tried with a random gain and bias: those of the module may be 0, or have no numbers on `meta`.
+    Returns None if the module neither standardizes rows nor divides them by their root mean square.
+    A copy is tried with a random gain and bias: those of the module may be 0, or have no numbers on
+    `meta`.
     """
     if type(module) in (nn.LayerNorm, nn.RMSNorm):
         return 0
@@ -226,7 +265,9 @@ def _added_to_gain(module: nn.Module) -> int | None:
     gain, bias = (probe._parameters.get(name) for name in NAMES)
     x = x.double()
     centred = x - x.mean(-1, keepdim=True)
-    bases: list[Tensor] = [part / part.square().mean(-1, keepdim=True).sqrt() for part in (centred, x)]
+    bases: list[Tensor] = [
+        part / part.square().mean(-1, keepdim=True).sqrt() for part in (centred, x)
+    ]
     gains = [1] if gain is None else [gain.double(), 1 + gain.double()]
     tolerance = CLOSE if first.dtype in (torch.float32, torch.float64) else 0.02
     for added, base in product(range(len(gains)), bases):

@@ -10,7 +10,8 @@ from adanorm.files import as_json, digest_of, with_checksum, without_checksum, w
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
-# Settings that leave the data set the same: they change its batches, or the labels of training alone.
+# Settings that leave the data set the same: they change its batches, or the labels of training
+# alone.
 BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise"}
 
 
@@ -23,7 +24,9 @@ class Baseline(NamedTuple):
 
 def data_digest(run: Experiment) -> str:
     """Return eight hexadecimal digits that identify the data set of a run."""
-    return digest_of({key: value for key, value in run.identity["data"].items() if key not in BATCHING})
+    return digest_of(
+        {key: value for key, value in run.identity["data"].items() if key not in BATCHING}
+    )
 
 
 @cache
@@ -41,8 +44,13 @@ def _entries() -> dict[str, dict[str, Any]]:
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
     """Record the baselines of a run's data set, {split: {name: metrics}}; they replace older ones."""
     data = data_digest(run)
-    entries = {**_entries(), data: {"task": run.task.name, "scale": run.scale, "data": data, **splits}}
-    ordered = sorted(entries.values(), key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
+    entries = {
+        **_entries(),
+        data: {"task": run.task.name, "scale": run.scale, "data": data, **splits},
+    }
+    ordered = sorted(
+        entries.values(), key=lambda entry: (entry["task"], entry["scale"], entry["data"])
+    )
     write_whole(PATH, as_json([with_checksum(entry) for entry in ordered]))
     _entries.cache_clear()
 
@@ -50,7 +58,9 @@ def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]
 def best_baseline(run: Experiment, metric: str) -> Baseline | None:
     """Return the best baseline of a run's data set in a test metric; None if none has that metric."""
     tests = _entries().get(data_digest(run), {}).get("test", {})
-    baselines = [Baseline(name, scores[metric]) for name, scores in tests.items() if metric in scores]
+    baselines = [
+        Baseline(name, scores[metric]) for name, scores in tests.items() if metric in scores
+    ]
     return max(baselines, key=lambda baseline: METRICS[metric].sign * baseline.score, default=None)
 
 

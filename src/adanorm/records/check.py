@@ -25,18 +25,31 @@ PATCH = "changes.patch"  # the uncommitted changes of the code
 OUTPUTS = "predictions.txt.gz"  # of the model on the test set
 COUNTS = "test_counts.json"  # what the metrics count in each test example
 # The files of a record beside result.json and its code.
-FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, COUNTS, "test_metrics.jsonl", *ROWS.values())
+FILES = (
+    "config.yaml",
+    "environment.json",
+    PATCH,
+    OUTPUTS,
+    COUNTS,
+    "test_metrics.jsonl",
+    *ROWS.values(),
+)
 LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of an unpacked file, and of one JSON object
-NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")  # a folder's: scale, seed, digest
+NAME = re.compile(
+    r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})"
+)  # a folder's: scale, seed, digest
 
 
 def check(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
     """Raise ValueError, with the reason in a few words, if a result must not be counted.
 
-    `content` returns the bytes of a file of the folder by its name, or None. The reasons: a file has changed
-    since it was written, the folder is another run's, a score is impossible, or rows are missing.
+    `content` returns the bytes of a file of the folder by its name, or None. The reasons: a file
+    has changed since it was written, the folder is another run's, a score is impossible, or rows
+    are missing.
     """
-    content = cache(content)  # each file is read once, so that the bytes parsed are the bytes hashed
+    content = cache(
+        content
+    )  # each file is read once, so that the bytes parsed are the bytes hashed
     for name, digest in (result.files or {}).items():
         if (data := content(name)) is None:
             raise ValueError(f"{name} is missing")
@@ -82,7 +95,9 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
 
 def json_rows(name: str, content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
-    return [json_object(f"{name}, line {i}", line) for i, line in enumerate(content.splitlines(), 1)]
+    return [
+        json_object(f"{name}, line {i}", line) for i, line in enumerate(content.splitlines(), 1)
+    ]
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
@@ -118,8 +133,8 @@ def outputs_digest(text: bytes) -> str:
 def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, "Counts"]:
     """Return the counts of the test examples by metric, each (E examples, columns).
 
-    Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do not give
-    these scores.
+    Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do
+    not give these scores.
     """
     from adanorm.metrics import by_example
 
@@ -134,7 +149,9 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
     for metric, examples in counts.items():
         score = by_example.score(metric, examples)
         if not math.isclose(score, scores.get(metric, math.nan), rel_tol=1e-6, abs_tol=1e-6):
-            raise ValueError(f"test.{metric} is {scores.get(metric)}, its examples make {score:.6g}")
+            raise ValueError(
+                f"test.{metric} is {scores.get(metric)}, its examples make {score:.6g}"
+            )
     return counts
 
 
@@ -147,14 +164,20 @@ def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) ->
         raise ValueError("config.yaml has another digest than its folder")
     if folder.name.startswith("dry-") != ("updates" in identity):
         raise ValueError("its folder does not say whether it is of a dry run")
-    task, norm, data = sections = [identity.get(section) or {} for section in ("task", "norm", "data")]
+    task, norm, data = sections = [
+        identity.get(section) or {} for section in ("task", "norm", "data")
+    ]
     if not all(isinstance(section, dict) for section in sections):
         raise ValueError("config.yaml: task, norm or data is not a section")
     of_folder = {"seed": int(seed), "norm": folder.parent.name}
     if scale is not None:
         of_folder |= {"scale": scale, "task": folder.parent.parent.name}
     of_config = {key: identity.get(key) for key in ("scale", "seed", "precision")}
-    of_config |= {"task": task.get("name"), "norm": norm.get("name"), "own_data": data.get("source") == "own"}
+    of_config |= {
+        "task": task.get("name"),
+        "norm": norm.get("name"),
+        "own_data": data.get("source") == "own",
+    }
     for settings, source in ((of_folder, "its folder is of"), (of_config, "its config.yaml says")):
         for key, value in settings.items():
             # An analysis need not have all of these.
@@ -166,7 +189,10 @@ def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
     task = identity.get("task") or {}
     test_metric = task.get("metric")
     selection = task.get("selected_by") or test_metric
-    for split, scores, metric in (("valid", result.valid, selection), ("test", result.test, test_metric)):
+    for split, scores, metric in (
+        ("valid", result.valid, selection),
+        ("test", result.test, test_metric),
+    ):
         if not isinstance(metric, str):
             raise ValueError("config.yaml names no metric")
         if metric not in (scores or {}):

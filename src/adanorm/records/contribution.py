@@ -1,7 +1,8 @@
 """A contribution: runs made elsewhere, in one file. All of it is checked before anything is written.
 
-The first line is the head: schema, environment and golden losses of the machine that wrote it, and the
-SHA-256 of the other lines, which are lines of the store. Nothing is executed: code in the file is only text.
+The first line is the head: schema, environment and golden losses of the machine that wrote it, and
+the SHA-256 of the other lines, which are lines of the store. Nothing is executed: code in the file
+is only text.
 """
 
 import hashlib
@@ -32,7 +33,9 @@ CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 
-def packed_runs(records: Iterable[Record], machine: Mapping[str, Any], golden: Mapping[str, Any]) -> bytes:
+def packed_runs(
+    records: Iterable[Record], machine: Mapping[str, Any], golden: Mapping[str, Any]
+) -> bytes:
     """Return the bytes of a contribution; `golden` has the machine's golden losses by TASK/NORM."""
     body = b"".join(b"".join(_lines(run).values()) for run in records)
     facts = {"environment": machine, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
@@ -48,8 +51,8 @@ def _lines(run: Record) -> dict[str, bytes]:
 def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
     """Return a contribution's head and its records; raises ValueError, in one line, if it must not be added.
 
-    Its records are checked like those of runs made here, and their counts per example must give their scores.
-    `runs` is the folder of runs in which they would lie.
+    Its records are checked like those of runs made here, and their counts per example must give
+    their scores. `runs` is the folder of runs in which they would lie.
     """
     if not path.is_file():
         raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
@@ -62,7 +65,9 @@ def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, An
         raise ValueError(f"{path}: is not what `adanorm contribute` writes") from None
 
 
-def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
+def parse_contribution(
+    content: bytes, runs: str | None = None
+) -> tuple[dict[str, Any], list[Record]]:
     """Return what `read_contribution` returns, from the bytes of a contribution."""
     text = check.unpacked(content, "gzip") if content.startswith(b"\x1f\x8b") else content
     if len(text) > check.LARGEST or text.count(b"\n") > MOST:
@@ -70,7 +75,9 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[st
     first, _, body = text.partition(b"\n")
     head = check.json_object("line 1", first)
     if (schema := head.get("schema")) != SCHEMA:
-        raise ValueError(f"is of schema {schema!s:.9}, not {SCHEMA}: from another version of the suite")
+        raise ValueError(
+            f"is of schema {schema!s:.9}, not {SCHEMA}: from another version of the suite"
+        )
     if without_checksum(head)["content"] != hashlib.sha256(body).hexdigest():
         raise ValueError("its lines have been changed")
     records: dict[Path, Record] = {}
@@ -93,7 +100,9 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[dict[st
     if group or not records:
         raise ValueError("ends within a record, or has none")
     _check_shown(head["environment"])
-    is_finite = [type(x) is float and math.isfinite(x) for losses in head["golden"].values() for x in losses]
+    is_finite = [
+        type(x) is float and math.isfinite(x) for losses in head["golden"].values() for x in losses
+    ]
     if not {*head["golden"]} <= {*golden_pairs(records.values())} or not all(is_finite):
         raise ValueError("has golden losses that are not numbers, or of a norm without a run")
     return head, [*records.values()]
@@ -115,19 +124,34 @@ def check_contributable(run: Record) -> Record:
         raise ValueError(f"no task {task!r} here: its code comes first")
     result, contents = evidence_of(run), run.contents()
     check.check(run.folder, run.content, result)
-    code = {file: hashlib.sha256(x).hexdigest() for file, x in contents.items() if file not in check.FILES}
+    code = {
+        file: hashlib.sha256(x).hexdigest()
+        for file, x in contents.items()
+        if file not in check.FILES
+    }
     if norm not in choices("norm") and not run.identity["norm"].keys() & {"path", "code"}:
         raise ValueError(f"no norm {norm!r} here: its code comes first")
-    norm_code = {f"code/{file}": digest for file, digest in run.identity["norm"].get("code", {}).items()}
-    if code != {**norm_code, "result.json": code["result.json"]} or not all(map(CODE.fullmatch, norm_code)):
-        raise ValueError("its files are not those of a run, or its code is not what its digest names")
-    if {*without_checksum(run.values)["files"]} != {*contents} - {*code} or not isinstance(result, Result):
+    norm_code = {
+        f"code/{file}": digest for file, digest in run.identity["norm"].get("code", {}).items()
+    }
+    if code != {**norm_code, "result.json": code["result.json"]} or not all(
+        map(CODE.fullmatch, norm_code)
+    ):
+        raise ValueError(
+            "its files are not those of a run, or its code is not what its digest names"
+        )
+    if {*without_checksum(run.values)["files"]} != {*contents} - {*code} or not isinstance(
+        result, Result
+    ):
         raise ValueError("it is an analysis, or result.json lacks the checksum of a file")
     tokens = yaml.scan(run.text("config.yaml"))
     if any(isinstance(token, yaml.AliasToken | yaml.TagToken) for token in tokens):
         raise ValueError("config.yaml has aliases or tags")
     _check_shown(run.environment, run.values)
-    if any(isinstance(other.ended, Result) and other.ended.data != result.data for other in siblings(run)):
+    if any(
+        isinstance(other.ended, Result) and other.ended.data != result.data
+        for other in siblings(run)
+    ):
         raise ValueError("its data differ from those of the runs here with the same settings")
     metric = run.identity["task"]["metric"]
     is_scored = result.status == "done" and metric in COLUMNS
@@ -142,7 +166,9 @@ def _check_shown(environment: Mapping[str, Any], result: Mapping[str, Any] | Non
     """Raise ValueError if an environment lacks one of SHOWN_KEYS, or a text is not printable."""
     texts = [f"{key} {value}" for key, value in dotted({"of": environment, "result": result or {}})]
     if not environment.keys() >= SHOWN_KEYS or not all(map(str.isprintable, texts)):
-        raise ValueError(f"its environment lacks {', '.join(sorted(SHOWN_KEYS))}, or a text cannot be shown")
+        raise ValueError(
+            f"its environment lacks {', '.join(sorted(SHOWN_KEYS))}, or a text cannot be shown"
+        )
     if len(str(environment["device"])) > 200:
         raise ValueError("the name of its device is too long")
 
@@ -166,7 +192,9 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
         try:
             write_files(staging, files)
             # Until the folder has its final name, nothing in it counts.
-            number = 1 + max((int(path.name.partition("-")[0]) for path in root.glob(MERGED)), default=0)
+            number = 1 + max(
+                (int(path.name.partition("-")[0]) for path in root.glob(MERGED)), default=0
+            )
             return staging.rename(root / f"{number:03}-{head['checksum'][:8]}")
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -174,4 +202,7 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
 
 def is_here(run: Record) -> bool:
     """Return whether the same record is here already, byte for byte."""
-    return any(other.contents() == run.contents() for other in (record(run.folder), *contributed(run.folder)))
+    return any(
+        other.contents() == run.contents()
+        for other in (record(run.folder), *contributed(run.folder))
+    )

@@ -69,8 +69,17 @@ def _cuda() -> dict[str, Any]:
     }
 
 
-# What a checkpoint stores of the start that wrote it. These and the experiment decide the bits of a run.
-ORIGIN = ("commit", "python", "packages", "device", "arithmetic", "norm_backend", "numerics_version")
+# What a checkpoint stores of the start that wrote it. These and the experiment decide the bits of a
+# run.
+ORIGIN = (
+    "commit",
+    "python",
+    "packages",
+    "device",
+    "arithmetic",
+    "norm_backend",
+    "numerics_version",
+)
 
 
 def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +88,8 @@ def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: environment[key] for key in ORIGIN if key in environment}, **digest}
 
 
-# Environment variables that hold libraries to fewer instructions, or choose the library of products.
+# Environment variables that hold libraries to fewer instructions, or choose the library of
+# products.
 HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 
@@ -141,8 +151,13 @@ def is_published() -> bool:
 
 def changes() -> bytes:
     """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
-    paths = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE).decode().split("\0")
-    compared = [("HEAD", "--", *CODE), *(("--no-index", "--", os.devnull, path) for path in paths if path)]
+    paths = (
+        _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE).decode().split("\0")
+    )
+    compared = [
+        ("HEAD", "--", *CODE),
+        *(("--no-index", "--", os.devnull, path) for path in paths if path),
+    ]
     return b"".join(_git("diff", "--no-ext-diff", "--binary", *pair) for pair in compared)
 
 
@@ -158,15 +173,15 @@ def _git(*arguments: str) -> bytes:
     return process.stdout if process and process.returncode in (0, 1) else b""
 
 
-# The version rises when the random numbers or the rounding of the same experiment change on the CPU.
-# Across versions compare the distributions of scores, not their bits. The versions:
-# 1 (records that name none): PyTorch's own dropout, products and optimizer.
-# 2: products by oneDNN, dropout by a counter, AdamW in one pass (models/fast_layers, training/optimizer);
-#    our kernels for norms outside the paper's family (CHANGED_IN_3); another noise in batchnorm-noisy.
-# 3: PyTorch's operations for those norms, and its generator for that noise. Other norms: as in 2.
-# 4: PowerNorm by rsqrt, which rounds alike on all processors. Other norms: as before.
-# 5: as 2 to 4, on a CPU where MKL is faster than oneDNN and computes the products.
-# Denormals flushed to zero have no version: only runs that reach them change, and `arithmetic` says so.
+# The version rises when the random numbers or the rounding of the same experiment change on the
+# CPU. Across versions compare the distributions of scores, not their bits. The versions: 1 (records
+# that name none): PyTorch's own dropout, products and optimizer. 2: products by oneDNN, dropout by
+# a counter, AdamW in one pass (models/fast_layers, training/optimizer);    our kernels for norms
+# outside the paper's family (CHANGED_IN_3); another noise in batchnorm-noisy. 3: PyTorch's
+# operations for those norms, and its generator for that noise. Other norms: as in 2. 4: PowerNorm
+# by rsqrt, which rounds alike on all processors. Other norms: as before. 5: as 2 to 4, on a CPU
+# where MKL is faster than oneDNN and computes the products. Denormals flushed to zero have no
+# version: only runs that reach them change, and `arithmetic` says so.
 CHANGED_IN_3 = {
     "batchnorm-noisy", "powernorm", "instancenorm", "groupnorm",
     "rmsnorm", "partial-rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "scalenorm",

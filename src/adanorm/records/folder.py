@@ -29,7 +29,9 @@ class RunFolder:
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
         self.path, self.rows = path, path / rows
-        self.test_rows = path / "test_metrics.jsonl"  # test scores at each evaluation; they choose nothing
+        self.test_rows = (
+            path / "test_metrics.jsonl"
+        )  # test scores at each evaluation; they choose nothing
         self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
         self.weights = path / "weights.safetensors"  # the best weights of a finished run
         self.is_complete = False  # set by `recording`: there is nothing to do
@@ -41,21 +43,27 @@ class RunFolder:
     ) -> Iterator[Self]:
         """Lock the folder during a block; write settings and environment before it, the result after it.
 
-        `code` holds source files from outside the suite, by relative path. The block sets `result`. If it
-        does not, as after an interruption, the record stays unfinished and the next start continues it.
-        Nothing is written if the record is complete: another process may have just finished it. Raises
-        HeldError if another process is writing it, and ValueError if a later version of the suite wrote it.
+        `code` holds source files from outside the suite, by relative path. The block sets `result`.
+        If it does not, as after an interruption, the record stays unfinished and the next start
+        continues it. Nothing is written if the record is complete: another process may have just
+        finished it. Raises HeldError if another process is writing it, and ValueError if a later
+        version of the suite wrote it.
         """
         with self.locked():
             self.is_complete, self.result = reader.is_complete(self.path), None
             if self.is_complete:
                 yield self
                 return
-            schema, path = (reader.record(self.path).values or {}).get("schema"), self.path / "result.json"
+            schema, path = (
+                (reader.record(self.path).values or {}).get("schema"),
+                self.path / "result.json",
+            )
             if isinstance(schema, int | float) and schema > reader.SCHEMA:
                 later = "from a later version of the suite: left as it is"
                 raise ValueError(f"{path}: of schema {schema}, {later}")
-            write_whole(self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode())
+            write_whole(
+                self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode()
+            )
             write_whole(self.path / "environment.json", as_json(environment))
             (self.path / PATCH).unlink(missing_ok=True)  # left by an earlier start
             if environment.get("dirty"):
@@ -70,7 +78,10 @@ class RunFolder:
                 if self.result is not None:
                     write_whole(path, self.result.sealed(digests(self.path)))
                     if self.result.is_complete:
-                        for leftover in (*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")):
+                        for leftover in (
+                            *self.path.glob("checkpoint*.pt"),
+                            *self.path.glob("kept-*.pt"),
+                        ):
                             leftover.unlink(missing_ok=True)
 
     @contextmanager
@@ -101,7 +112,9 @@ class RunFolder:
                 file.truncate(before)
                 raise
 
-    def write_outputs(self, outputs: list[str], counts: Mapping[str, Sequence[Sequence[float]]]) -> None:
+    def write_outputs(
+        self, outputs: list[str], counts: Mapping[str, Sequence[Sequence[float]]]
+    ) -> None:
         """Write the test set's outputs, one line per example, and the counts of each example by metric."""
         text = "".join(f"{output}\n" for output in outputs).encode()
         write_whole(self.path / OUTPUTS, packed(text))

@@ -15,12 +15,14 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 def keep(folder: Path, *, into: Path | None = None) -> bool:
     """Add the record in a folder to the store; return whether it is new there.
 
-    `into` is the folder of runs whose store takes it (default: the repository's). Raises ValueError if the
-    record is no evidence (`evidence_of`), or if the store has another of its name.
+    `into` is the folder of runs whose store takes it (default: the repository's). Raises ValueError
+    if the record is no evidence (`evidence_of`), or if the store has another of its name.
     """
     live = Record(folder)
     try:
-        return store.append(store.file_of(_parent(evidence_of(live), into)), folder.name, live.contents())
+        return store.append(
+            store.file_of(_parent(evidence_of(live), into)), folder.name, live.contents()
+        )
     except ValueError as error:
         raise ValueError(f"{path_text(folder)}: {one_line(error)}") from None
 
@@ -50,13 +52,16 @@ def kept_record(name: str) -> Record:
     for folder in (Path(name).resolve(), RUNS / name, ANALYSES / name):
         if (entry := record(folder)).line and entry.line.is_whole:
             return entry
-    raise ValueError(f"{name}: the store has no such record; name one as rt/adanorm/paper-seed1-09951176")
+    raise ValueError(
+        f"{name}: the store has no such record; name one as rt/adanorm/paper-seed1-09951176"
+    )
 
 
 def lay_out(entry: Record, into: Path) -> Path:
     """Write the files of a kept record, byte for byte, into a folder of runs; return the record's folder.
 
-    Raises ValueError if the record is not whole, a file is not what its result says, or a record is there.
+    Raises ValueError if the record is not whole, a file is not what its result says, or a record is
+    there.
     """
     result = entry.ended
     if result is None:
@@ -65,7 +70,9 @@ def lay_out(entry: Record, into: Path) -> Path:
     if (folder / "result.json").exists():
         raise ValueError(f"{path_text(folder)}: there is a record already")
     contents = entry.contents()
-    if outside := [n for n in contents if not (folder / n).resolve().is_relative_to(folder.resolve())]:
+    if outside := [
+        n for n in contents if not (folder / n).resolve().is_relative_to(folder.resolve())
+    ]:
         raise ValueError(f"{path_text(folder)}: its file {outside[0]} would lie elsewhere")
     last = {"result.json": contents.pop("result.json")}  # it makes the record complete
     write_files(folder, contents | last)

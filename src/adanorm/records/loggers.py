@@ -25,8 +25,8 @@ def open_logger(
 ) -> Iterator[Callable[[Row, float], object]]:
     """Yield a function that logs a row or the test scores at an update; then print where the log lies.
 
-    If the logger is `files` or not `used`, the function does nothing: the run's folder has all rows anyway.
-    The runs of a study are one group in wandb, or one folder for TensorBoard.
+    If the logger is `files` or not `used`, the function does nothing: the run's folder has all rows
+    anyway. The runs of a study are one group in wandb, or one folder for TensorBoard.
     """
     if logger.name == "files" or not used:
         yield lambda values, update: None
@@ -54,7 +54,9 @@ def open_logger(
         options |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
         with wandb.init(**options, config=identity, settings=wandb.Settings(silent=True)) as run:
             yield lambda values, update: (  # test scores belong to no row
-                run.log(values, step=int(update)) if "update" in values else run.summary.update(values)
+                run.log(values, step=int(update))
+                if "update" in values
+                else run.summary.update(values)
             )
         if logger.mode == "offline":
             _say("wandb, offline", Path(run.dir).parent, "upload it with: wandb sync")
@@ -80,7 +82,17 @@ def check(logger: LoggerConfig) -> None:
     if name == "files":
         return
     package = importlib.util.find_spec(name)
-    if package is None or package.origin is None:  # a mere folder of that name, as loggers write one
-        raise ValueError(f"logger={name}: the package {name} is not installed: {install_command(name)}")
-    if name == "wandb" and logger.mode == "online" and not importlib.import_module(name).login(prompt=False):
-        raise ValueError("logger.mode=online: no account is known here: run `wandb login`, or log offline")
+    if (
+        package is None or package.origin is None
+    ):  # a mere folder of that name, as loggers write one
+        raise ValueError(
+            f"logger={name}: the package {name} is not installed: {install_command(name)}"
+        )
+    if (
+        name == "wandb"
+        and logger.mode == "online"
+        and not importlib.import_module(name).login(prompt=False)
+    ):
+        raise ValueError(
+            "logger.mode=online: no account is known here: run `wandb login`, or log offline"
+        )

@@ -47,7 +47,9 @@ def published_tasks() -> list[str]:
 
 
 @cache
-def published_curves(task: str) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]] | None:
+def published_curves(
+    task: str,
+) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]] | None:
     """Return the x axis of the paper's curves of a task, and their points (x, y) by (norm, part); or None."""
     path = SHIPPED / "results" / "published-curves" / f"{task}.csv"
     if not path.exists():
@@ -58,7 +60,9 @@ def published_curves(task: str) -> tuple[str, dict[tuple[str, str], list[tuple[f
     points = {}
     for column in columns:
         norm, part = column.lower().split()
-        points[norm, part] = [(float(row[x_axis]), float(row[column])) for row in rows if row[column]]
+        points[norm, part] = [
+            (float(row[x_axis]), float(row[column])) for row in rows if row[column]
+        ]
     return x_axis, points
 
 
@@ -68,7 +72,8 @@ READ_OFF = 0.0005  # the least error to expect of a value read off a drawn curve
 def published_last_loss(task: str, norm: str, part: str) -> float | None:
     """Return the last value of a curve of the paper, in nats; None if the paper does not show the curve.
 
-    The paper gives Enwiki8 in bits and De-En to base 2. It states no unit for PTB, which we take as nats.
+    The paper gives Enwiki8 in bits and De-En to base 2. It states no unit for PTB, which we take as
+    nats.
     """
     _, points = published_curves(task) or ("", {})
     if (norm, part) not in points:

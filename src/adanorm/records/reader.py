@@ -1,7 +1,7 @@
 """The table of runs: a process reads every record once, from its folder or from its line in the store.
 
-A folder of runs or analyses has live records, <folder>/<name>/result.json, and kept records, the lines of
-<folder>.jsonl. A record that is not whole is named in one warning and counts nowhere.
+A folder of runs or analyses has live records, <folder>/<name>/result.json, and kept records, the
+lines of <folder>.jsonl. A record that is not whole is named in one warning and counts nowhere.
 """
 
 import warnings
@@ -28,14 +28,17 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MERGED = "[0-9][0-9][0-9]-*"  # the folders of contributions, in the order they were merged
-SERIES = (40, 100)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
+SERIES = (
+    40,
+    100,
+)  # the last seed of the first plan, and of the plans after it (conf/claims/paper.yaml)
 
 
 def seed_series(seed: int) -> int:
     """Return the series of a seed: 0 for the first plan, 1 for later plans, 2 for seeds that choose settings.
 
-    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan decided is
-    not decided again with the seeds of another.
+    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan
+    decided is not decided again with the seeds of another.
     """
     return bisect_left(SERIES, seed)
 
@@ -43,7 +46,8 @@ def seed_series(seed: int) -> int:
 class Record:
     """The record of a run or an analysis; its files are read when they are needed.
 
-    `folder` is where the files lie. A kept record's are in its `line` of the store, and would lie there.
+    `folder` is where the files lie. A kept record's are in its `line` of the store, and would lie
+    there.
     """
 
     def __init__(self, folder: Path, line: store.Line | None = None) -> None:
@@ -54,7 +58,10 @@ class Record:
         """Return the names of the record's files."""
         if self.line is not None:
             return self.line.names
-        code = (path.relative_to(self.folder).as_posix() for path in sorted(self.folder.glob("code/**/*")))
+        code = (
+            path.relative_to(self.folder).as_posix()
+            for path in sorted(self.folder.glob("code/**/*"))
+        )
         return [*filter(self.has, (*check.FILES, "result.json", *code))]
 
     def content(self, name: str) -> bytes | None:
@@ -72,7 +79,9 @@ class Record:
 
     def contents(self) -> dict[str, bytes]:
         """Return the bytes of the record's files by name."""
-        return {name: content for name in self.names() if (content := self.content(name)) is not None}
+        return {
+            name: content for name in self.names() if (content := self.content(name)) is not None
+        }
 
     @property
     def contribution(self) -> str | None:
@@ -90,7 +99,9 @@ class Record:
         try:
             return self.checked() if self.has("result.json") else None
         except (OSError, ValueError) as error:
-            warnings.warn(f"{self.folder / 'result.json'} is not counted: {one_line(error)}", stacklevel=1)
+            warnings.warn(
+                f"{self.folder / 'result.json'} is not counted: {one_line(error)}", stacklevel=1
+            )
             return None
 
     def checked(self) -> Ended:
@@ -109,7 +120,9 @@ class Record:
             ended = kind.model_validate(without_checksum(values) if line is None else values)
         except ValidationError as error:
             wrong = error.errors()[0]
-            raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}") from None
+            raise ValueError(
+                f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg'].lower()}"
+            ) from None
         if line is None:  # a kept record was checked before, and its line has a checksum
             check.check(self.folder, self.content, ended)
         return ended
@@ -142,15 +155,17 @@ class Record:
     def arithmetic(self) -> str | None:
         """What decided the last digits of the run, as text; None if the record has no environment.
 
-        Another value of these changes a score as another seed does: the version of our own numerics (1 if the
-        record names none), whether it is older than the norms' kernels, PyTorch's version, the device, and
-        whether the run was held to portable arithmetic.
+        Another value of these changes a score as another seed does: the version of our own numerics
+        (1 if the record names none), whether it is older than the norms' kernels, PyTorch's
+        version, the device, and whether the run was held to portable arithmetic.
         """
         if not (facts := self.environment):
             return None
         numerics = f"numerics {facts.get('numerics_version', 1)}"
         kernels = "" if "norm_backend" in facts else " before the norms' kernels"
-        suffix = f", {mode} arithmetic" if (mode := facts.get("arithmetic", {}).get(VARIABLE)) else ""
+        suffix = (
+            f", {mode} arithmetic" if (mode := facts.get("arithmetic", {}).get(VARIABLE)) else ""
+        )
         torch = facts.get("packages", {}).get("torch")
         return f"{numerics}{kernels}, torch {torch}, {facts.get('device')}{suffix}"
 
@@ -194,7 +209,9 @@ class Record:
 
 
 Runs: TypeAlias = list[tuple[Record, Result]]
-State: TypeAlias = tuple[int, int, int] | None  # of a file: its times of change and its size; None: not there
+State: TypeAlias = (
+    tuple[int, int, int] | None
+)  # of a file: its times of change and its size; None: not there
 
 
 def record(folder: Path) -> Record:
@@ -256,7 +273,9 @@ def records(root: Path) -> Iterator[Record]:
     """Yield the records below a folder of runs or analyses that have ended, whole or not, sorted by path."""
     live = {path.parent.parent for path in root.rglob("result.json")}
     merged = contributed_folder(root).glob(MERGED)
-    from_others = {root / parent.relative_to(folder) for folder in merged for parent in store.parents(folder)}
+    from_others = {
+        root / parent.relative_to(folder) for folder in merged for parent in store.parents(folder)
+    }
     for parent in sorted(live | {*store.parents(root)} | from_others):
         for name in names(parent):
             if (one := record(parent / name)).has("result.json"):
@@ -290,14 +309,21 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
 
 def siblings(run: Record) -> list[Record]:
     """Return the records of a record's series that differ from it only in the seed, sorted by seed."""
-    return [record(run.folder.with_name(name)) for name in _seeds(run.folder.parent, run.identity).values()]
+    return [
+        record(run.folder.with_name(name))
+        for name in _seeds(run.folder.parent, run.identity).values()
+    ]
 
 
 def _seeds(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
     """Return by seed the names of a folder's runs that have this identity but for the seed, in its series."""
     present, scale, series = {*names(parent)}, identity["scale"], seed_series(identity["seed"])
-    of_scale = (match for name in present if (match := check.NAME.fullmatch(name)) and match[1] == scale)
-    seeds = sorted(seed for seed in {int(match[2]) for match in of_scale} if seed_series(seed) == series)
+    of_scale = (
+        match for name in present if (match := check.NAME.fullmatch(name)) and match[1] == scale
+    )
+    seeds = sorted(
+        seed for seed in {int(match[2]) for match in of_scale} if seed_series(seed) == series
+    )
     digests = {seed: digest_of({**identity, "seed": seed}) for seed in seeds}
     candidates = {seed: f"{scale}-seed{seed}-{digest}" for seed, digest in digests.items()}
     return {seed: name for seed, name in candidates.items() if name in present}

@@ -20,7 +20,9 @@ class Ended(BaseModel):
     version: Literal[1] = Field(default=1, alias="schema")
     status: Status
     # The last key but for the checksum; older records lack both.
-    files: dict[str, str] | None = Field(default=None, exclude=True)  # SHA-256 of the record's other files
+    files: dict[str, str] | None = Field(
+        default=None, exclude=True
+    )  # SHA-256 of the record's other files
 
     @property
     def is_complete(self) -> bool:
@@ -60,12 +62,16 @@ class Result(Ended):
     steps: int | None = None
     seconds: float | None = None
     cpu_seconds: float | None = None  # processor time; older records lack it
-    computed_by: list[dict[str, Any]] | None = None  # what computed each start, if the starts differ
+    computed_by: list[dict[str, Any]] | None = (
+        None  # what computed each start, if the starts differ
+    )
     averaged: list[int] | None = None  # the updates whose weights were averaged
     signatures: dict[str, str] | None = None  # by metric: how it was computed
     diverged: str | None = None  # the reason
     error: str | None = None  # why it failed
-    dry_run: dict[str, int] | None = None  # of a dry run, which is no result: `peak_memory` in bytes
+    dry_run: dict[str, int] | None = (
+        None  # of a dry run, which is no result: `peak_memory` in bytes
+    )
 
     def test_score(self, metric: str) -> float:
         """Return a test score; the run must be done."""
@@ -113,4 +119,6 @@ def outcome(task: TaskConfig, result: Result) -> str:
     metric, criterion = task.metric, task.selection_metric
     validation = f"validation {criterion if criterion != metric else ''}".rstrip()
     test, valid = result.test_score(metric), result.valid_score(criterion)
-    return f"test {metric} {METRICS[metric].text(test)}, {validation} {METRICS[criterion].text(valid)}"
+    return (
+        f"test {metric} {METRICS[metric].text(test)}, {validation} {METRICS[criterion].text(valid)}"
+    )

@@ -1,7 +1,8 @@
 """The store: one line per kept record in <folder>.jsonl, with the texts of its files verbatim.
 
-Two files lie beside it: <folder>.outputs.jsonl has the test set's outputs, as the text of predictions.txt.gz;
-<folder>.counts.jsonl has the counts of each test example. The three only grow, so git merges them by line.
+Two files lie beside it: <folder>.outputs.jsonl has the test set's outputs, as the text of
+predictions.txt.gz; <folder>.counts.jsonl has the counts of each test example. The three only grow,
+so git merges them by line.
 """
 
 import json
@@ -25,14 +26,19 @@ BESIDE = {OUTPUTS: "outputs", COUNTS: "counts"}
 class Line:
     """One record of the store. A line that is in no file yet has `texts`: those that would lie beside it."""
 
-    def __init__(self, file: Path, values: Mapping[str, Any], texts: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, file: Path, values: Mapping[str, Any], texts: Mapping[str, str] | None = None
+    ) -> None:
         self.file, self.values, self.texts = file, values, texts
         self.run: str = values["run"]
         self.files: Mapping[str, str] = values["files"]
         if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
             raise TypeError("its run or a file is not text")
         # The names of the record's files.
-        self.names = [*self.files, *(name for name, key in BESIDE.items() if values.get(key) is not None)]
+        self.names = [
+            *self.files,
+            *(name for name, key in BESIDE.items() if values.get(key) is not None),
+        ]
 
     @cached_property
     def is_whole(self) -> bool:
@@ -58,7 +64,9 @@ class Line:
         texts = _texts(file, BESIDE[name], state).get(self.run, ())
         # The first records were counted after they had been kept: their lines name no counts.
         is_later = name == COUNTS and digest is None
-        return next((text for text in texts if is_later or outputs_digest(_bytes(text)) == digest), None)
+        return next(
+            (text for text in texts if is_later or outputs_digest(_bytes(text)) == digest), None
+        )
 
 
 def file_of(parent: Path) -> Path:
@@ -75,7 +83,9 @@ def lines(file: Path) -> dict[str, Line]:
     """Return the lines of a file of the store by the run's name; warn of a line that is no record."""
     records: dict[str, Line] = {}
     for line in _parse(file, Line):
-        if line.run not in records or not records[line.run].is_whole:  # two branches may have kept one run
+        if (
+            line.run not in records or not records[line.run].is_whole
+        ):  # two branches may have kept one run
             records[line.run] = line
     return records
 
@@ -108,7 +118,8 @@ def parents(root: Path) -> Iterator[Path]:
 def as_lines(run: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the lines of a record from its files' bytes: its own under "", those beside it by file name.
 
-    Raises ValueError if the outputs cannot be unpacked, or if packing them here does not give the same bytes.
+    Raises ValueError if the outputs cannot be unpacked, or if packing them here does not give the
+    same bytes.
     """
     files = {name: _text(content) for name, content in contents.items() if name not in BESIDE}
     values: dict[str, Any] = {"run": run, "files": files, "outputs": None}

@@ -40,17 +40,22 @@ def schema_type(kind: Any) -> Any:
         return Literal[tuple(kind)]
     if "each" in kind:
         return list[schema_type(kind["each"])]  # type: ignore[misc]
-    fields = {key.rstrip("?"): (schema_type(part), None if "?" in key else ...) for key, part in kind.items()}
+    fields = {
+        key.rstrip("?"): (schema_type(part), None if "?" in key else ...)
+        for key, part in kind.items()
+    }
     return create_model("Object", __base__=Config, **fields)  # type: ignore[call-overload]
 
 
 def export(runs: Runs, form: str, into: Path) -> list[Path]:
     """Write the test scores of runs into a folder, one file per model, and return the files.
 
-    Raises ValueError before anything is written: if no run above scale smoke has a score, if a model's values
-    do not fit the schema of `form`, and if the folder has the model already.
+    Raises ValueError before anything is written: if no run above scale smoke has a score, if a
+    model's values do not fit the schema of `form`, and if the folder has the model already.
     """
-    models: dict[str, dict[int, tuple[Record, Result]]] = {}  # by model and seed: a run may be named twice
+    models: dict[
+        str, dict[int, tuple[Record, Result]]
+    ] = {}  # by model and seed: a run may be named twice
     for record, result in runs:
         if result.is_complete and result.scale != "smoke":
             shared = {**record.identity, "seed": seed_series(result.seed), "files": result.data}
@@ -88,7 +93,9 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
     source |= {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
     about = {"evaluation_name": first.task, "source_data": source}
     tests = [result.test for _, result in runs if result.test]
-    shared = [metric for metric in tests[0] if all(metric in test for test in tests)]  # older ones lack some
+    shared = [
+        metric for metric in tests[0] if all(metric in test for test in tests)
+    ]  # older ones lack some
     directed = [metric for metric in shared if METRICS[metric].higher_is_better is not None]
     return {
         "schema_version": "0.3.0",
@@ -103,7 +110,10 @@ def _evaluations(model: str, runs: Runs) -> dict[str, Any]:
         "model_info": {
             "name": f"{title(first.norm)} on {title(first.task)}, scale {first.scale}",
             "id": model,
-            "additional_details": {"deployment_type": "self_deployed", "model_availability": "unknown"},
+            "additional_details": {
+                "deployment_type": "self_deployed",
+                "model_availability": "unknown",
+            },
         },
         "evaluation_results": [about | _score(runs, metric) for metric in directed],
     }
@@ -113,8 +123,13 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
     """Return a test score: metric, mean, uncertainty over seeds (if there are several), and origin."""
     metric, done = METRICS[name], [result for _, result in runs if result.test]
     scores = [result.test_score(name) for result in done]
-    mean, n = min(fmean(scores), metric.largest), len(scores)  # sacrebleu's perfect score is slightly larger
-    commits = {(record.environment.get("commit"), record.environment.get("dirty")) for record, _ in runs}
+    mean, n = (
+        min(fmean(scores), metric.largest),
+        len(scores),
+    )  # sacrebleu's perfect score is slightly larger
+    commits = {
+        (record.environment.get("commit"), record.environment.get("dirty")) for record, _ in runs
+    }
     details = {
         "n": n,
         "seeds": [result.seed for result in done],
@@ -122,10 +137,15 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
         "diverged": len(runs) - n,
         "signature": (done[0].signatures or {}).get(name),
         "runs": [f"{result.task}/{result.norm}/{record.folder.name}" for record, result in runs],
-        "commits": sorted(f"{commit}{' and changes' if dirty else ''}" for commit, dirty in commits),
+        "commits": sorted(
+            f"{commit}{' and changes' if dirty else ''}" for commit, dirty in commits
+        ),
         "computed_by": sorted({str(record.arithmetic) for record, _ in runs}),
     }
-    score: dict[str, Any] = {"score": mean, "details": {key: json.dumps(details[key]) for key in details}}
+    score: dict[str, Any] = {
+        "score": mean,
+        "details": {key: json.dumps(details[key]) for key in details},
+    }
     if n > 1:
         error = (deviation := stdev(scores)) / math.sqrt(n)
         low, high = student_interval(mean, error, n - 1)

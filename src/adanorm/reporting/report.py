@@ -41,7 +41,11 @@ def report_page(
     groups = RunGroups(started.values())
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = plain
-    environment.globals |= {"claims": claims, "formats": formats, "reproducibility": reproducibility}
+    environment.globals |= {
+        "claims": claims,
+        "formats": formats,
+        "reproducibility": reproducibility,
+    }
     environment.globals |= {
         "sentences": sentences,
         "notes": notes,
@@ -82,7 +86,9 @@ class RunGroups:
                     self._add(table, address[0], shown_cell, table.lines[address])
             for (row, _), by_task in table.tries().items():
                 for candidate in (setting.candidate for setting in by_task.values()):
-                    self._add(table, row, cell(candidate.runs, metric=table.metric), candidate.overrides)
+                    self._add(
+                        table, row, cell(candidate.runs, metric=table.metric), candidate.overrides
+                    )
 
     def of_runs(self, runs: Iterable[Experiment]) -> str | None:
         """Return the anchor of the group that has these runs; None if none has ended."""
@@ -95,12 +101,21 @@ class RunGroups:
         first, task, scale = runs.folders[0], title(runs.runs[0].task.name), table.study.scale
         anchor = f"runs-{first.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
-        entries = [_run(*run, overrides, runs.metric) for run in zip(runs.folders, runs.results, strict=True)]
+        entries = [
+            _run(*run, overrides, runs.metric)
+            for run in zip(runs.folders, runs.results, strict=True)
+        ]
         # Facts that all runs share are shown once.
-        common = [fact for fact in entries[0]["facts"] if all(fact in entry["facts"] for entry in entries)]
+        common = [
+            fact for fact in entries[0]["facts"] if all(fact in entry["facts"] for entry in entries)
+        ]
         for entry in entries:
             entry["facts"] = [fact for fact in entry["facts"] if fact not in common]
-        group: dict[str, Any] = {"task": task, "norm": title(table.study.rows[row].norm), "scale": scale}
+        group: dict[str, Any] = {
+            "task": task,
+            "norm": title(table.study.rows[row].norm),
+            "scale": scale,
+        }
         group |= {"anchor": anchor, "facts": common, "runs": entries}
         group["title"] = f"{task}, {title(row)}, {scale}"
         group["text"] = f"{runs.text} (test {runs.metric})"
@@ -116,7 +131,10 @@ def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) ->
     facts = [
         ("record", location(folder)),
         ("repeat", shlex.join(["adanorm", "run", *overrides, f"seed={result.seed}"])),
-        ("commit", f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}"),
+        (
+            "commit",
+            f"{environment.get('commit')}{', with changes' if environment.get('dirty') else ''}",
+        ),
         ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
         ("packages", ", ".join(f"{k} {v}" for k, v in environment.get("packages", {}).items())),
         ("seconds", f"{result.seconds:,.0f}" if result.seconds is not None else "-"),
@@ -137,7 +155,9 @@ def _differences(first: str, other: str) -> str:
 
 def read_tables(runs: str | None = None) -> dict[str, Table]:
     """Return the table of every study by name, from a folder of records or from results/."""
-    return {name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()}
+    return {
+        name: Table(study, study_grid(study, runs=runs)) for name, study in load_studies().items()
+    }
 
 
 def build_report(runs: str | None = None) -> str:

@@ -44,24 +44,33 @@ def how_to_read(part: str) -> str:
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as CSV; no field can be taken for a formula by a spreadsheet."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([header, *(map(_no_formula, row) for row in rows)])
+    csv.writer(file, lineterminator="\n").writerows(
+        [header, *(map(_no_formula, row) for row in rows)]
+    )
     return file.getvalue()
 
 
 def _no_formula(field: object) -> str:
     text = str(field)
     is_number = re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", text)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number else text
+    return (
+        f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number else text
+    )
 
 
 def seeds(by_row: Iterable[Iterable[int]]) -> str:
     """Return the seeds of several rows of scores in words, such as `3 to 29 of the seeds 1 to 29`."""
     rows = [row_seeds for row in by_row if (row_seeds := {*row})]
-    counts, every = sorted({len(row) for row in rows}), sorted({seed for row in rows for seed in row})
+    counts, every = (
+        sorted({len(row) for row in rows}),
+        sorted({seed for row in rows for seed in row}),
+    )
     if not every:
         return "no seeds"
     is_range = len(every) > 2 and every == list(range(every[0], every[-1] + 1))
     names = f"{every[0]} to {every[-1]}" if is_range else ", ".join(map(str, every))
     if counts[0] < len(every):
-        return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} of the seeds {names}"
+        return (
+            f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} of the seeds {names}"
+        )
     return f"seed {names}" if len(every) == 1 else f"seeds {names}"

@@ -15,12 +15,16 @@ from adanorm.runs.duration import needs_gpu, on_cuda
 def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
     """Return the one run that a command line names, with scale=auto resolved for this machine.
 
-    Raises ValueError for impossible settings, and for a task of another kind than `kind`. The message then
-    says `otherwise` about the task and lists the tasks of the kind.
+    Raises ValueError for impossible settings, and for a task of another kind than `kind`. The
+    message then says `otherwise` about the task and lists the tasks of the kind.
     """
     experiment = compose_experiment(resolve_auto(settings))
     if kind and experiment.task.kind != kind:
-        tasks = [task for task in choices("task") if cached_experiment([f"task={task}"]).task.kind == kind]
+        tasks = [
+            task
+            for task in choices("task")
+            if cached_experiment([f"task={task}"]).task.kind == kind
+        ]
         raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {', '.join(tasks)}")
     return experiment
 
@@ -28,14 +32,18 @@ def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "
 def resolve_auto(overrides: Sequence[str]) -> list[str]:
     """Return the overrides with scale=auto replaced by paper or mini; print which and why.
 
-    The scale is `paper` if this machine finishes a run within hours and can have the data; if not, `mini`. A
-    scale at which the run is on record needs no data. In a sweep the first run decides, since the scales of
-    one table must not differ. Raises ValueError if the data of neither scale can be had.
+    The scale is `paper` if this machine finishes a run within hours and can have the data; if not,
+    `mini`. A scale at which the run is on record needs no data. In a sweep the first run decides,
+    since the scales of one table must not differ. Raises ValueError if the data of neither scale
+    can be had.
     """
     if "scale=auto" not in overrides:
         return list(overrides)
     others = [override for override in overrides if override != "scale=auto"]
-    swept, settings = ("task=", "norm=", "seed="), [entry for entry in others if not entry.startswith("-")]
+    swept, settings = (
+        ("task=", "norm=", "seed="),
+        [entry for entry in others if not entry.startswith("-")],
+    )
     first = [entry.partition(",")[0] if entry.startswith(swept) else entry for entry in settings]
     paper = compose_experiment([*first, "scale=paper"])
     is_affordable = on_cuda(paper) or not needs_gpu(paper)
@@ -44,7 +52,8 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         return [*others, "scale=paper"]
     mini = compose_experiment([*first, "scale=mini"])
     has_mini_record = reader.is_complete(mini.folder())
-    # No other edition of the data is chosen if the command line names its data, or sweeps over tasks.
+    # No other edition of the data is chosen if the command line names its data, or sweeps over
+    # tasks.
     own_data = any(entry.startswith(("preset=", "data.")) for entry in others)
     is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
     is_mini = has_mini_record and not is_affordable  # no data are needed
@@ -55,7 +64,10 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     if missing is None and is_affordable:
         print(f"scale paper: a run of {paper.task.name} takes {_span(paper)}", flush=True)
         if edition:
-            print(f"{edition[0]}: that edition of the data lies here, the default one does not", flush=True)
+            print(
+                f"{edition[0]}: that edition of the data lies here, the default one does not",
+                flush=True,
+            )
         return [*others, "scale=paper", *edition]
     if not has_mini_record and (lack := _missing(mini)):
         folder = SOURCES[mini.data.source].folder
@@ -83,5 +95,7 @@ def _missing(run: Experiment) -> str | None:
 
 
 def _span(run: Experiment) -> str:
-    hours, device = (run.cost.cuda_hours, "GPU") if on_cuda(run) else (run.cost.cpu_hours, "CPU core")
+    hours, device = (
+        (run.cost.cuda_hours, "GPU") if on_cuda(run) else (run.cost.cpu_hours, "CPU core")
+    )
     return f"about {in_words(hours)} on one {device}"

@@ -28,9 +28,9 @@ def needs_gpu(run: Experiment) -> bool:
 def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | None = None) -> float:
     """Return an estimate of the seconds that a run still takes; `unit_seconds` caches `seconds_per_unit`.
 
-    A run in state `running` goes on at its pace so far. In other states an epoch, or an update, takes the
-    median of the finished runs of the task at the scale. If there are none, the estimate is the hours in the
-    configuration: of one CPU core, or of one GPU if the run needs one.
+    A run in state `running` goes on at its pace so far. In other states an epoch, or an update,
+    takes the median of the finished runs of the task at the scale. If there are none, the estimate
+    is the hours in the configuration: of one CPU core, or of one GPU if the run needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
@@ -55,7 +55,12 @@ def seconds_per_unit(task: Path, scale: str) -> float | None:
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for record in reader.records(task):
         result, is_of_scale = record.ended, record.folder.name.startswith(f"{scale}-")
-        if is_of_scale and isinstance(result, Result) and result.status == "done" and result.seconds_alone:
+        if (
+            is_of_scale
+            and isinstance(result, Result)
+            and result.status == "done"
+            and result.seconds_alone
+        ):
             training = record.identity["training"]
             length = training.get("max_epochs") or training.get("max_updates") or 1
             is_same_processor = record.environment.get("device") == processor()

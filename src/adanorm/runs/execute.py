@@ -31,8 +31,9 @@ from adanorm.training.state import Outcome, Row, flushed_denormals
 def execute(experiment: Experiment) -> None:
     """Train or resume a run to its end, score its best weights and write its record.
 
-    Raises ValueError for the user's mistakes, before anything is written. An error in training is recorded as
-    `failed` and raised as RuntimeError; one after which the next start can go on is only raised.
+    Raises ValueError for the user's mistakes, before anything is written. An error in training is
+    recorded as `failed` and raised as RuntimeError; one after which the next start can go on is
+    only raised.
     """
     loggers.check(experiment.logger)
     prepared = prepare(experiment)
@@ -79,10 +80,14 @@ def _check_disk(folder: RunFolder, model: nn.Module) -> None:
     """Raise ValueError if the disk lacks room for two checkpoints: weights, optimizer state, best weights."""
     needed = 2 * 4 * 4 * sum(parameter.numel() for parameter in model.parameters()) + 10_000_000
     if (free := free_bytes(folder.path)) < needed:
-        raise ValueError(f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB")
+        raise ValueError(
+            f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB"
+        )
 
 
-def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) -> list[dict[str, Any]] | None:
+def _resume(
+    trainer: Trainer, folder: RunFolder, environment: dict[str, Any]
+) -> list[dict[str, Any]] | None:
     """Resume a run and warn of another machine or version; return what computed each start if they differ."""
     trainer.checkpoints.writers = [origin(environment)]
     trainer.resume(folder.checkpoint)
@@ -90,9 +95,18 @@ def _resume(trainer: Trainer, folder: RunFolder, environment: dict[str, Any]) ->
     if len(writers) == 1:
         return None
     if trainer.context.world.is_main:
-        keys = [key for key in {**writers[-2], **writers[-1]} if writers[-2].get(key) != writers[-1].get(key)]
-        others = ", ".join(key.replace("_", " ") for key in keys).replace("changes", "uncommitted changes")
-        print(f"warning: since the run's last start, changed: {others}; its record says so", file=sys.stderr)
+        keys = [
+            key
+            for key in {**writers[-2], **writers[-1]}
+            if writers[-2].get(key) != writers[-1].get(key)
+        ]
+        others = ", ".join(key.replace("_", " ") for key in keys).replace(
+            "changes", "uncommitted changes"
+        )
+        print(
+            f"warning: since the run's last start, changed: {others}; its record says so",
+            file=sys.stderr,
+        )
     return writers
 
 
@@ -104,7 +118,9 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.open_logger(experiment.logger, experiment.identity, folder.path, used=is_main) as send,
+        loggers.open_logger(
+            experiment.logger, experiment.identity, folder.path, used=is_main
+        ) as send,
     ):
 
         def log(row: Row) -> None:
@@ -148,7 +164,11 @@ def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
     settings = experiment.training
     sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
-    warmup = f", {min(settings.warmup_updates, updates)} of them warm-up" if settings.warmup_updates else ""
+    warmup = (
+        f", {min(settings.warmup_updates, updates)} of them warm-up"
+        if settings.warmup_updates
+        else ""
+    )
     schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
     all_data = {"train_fraction": "1", "train_images": "null"}  # a smaller scale may have less
     cuts = [
@@ -178,7 +198,9 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
     }
 
 
-def _finish(folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], end: Outcome) -> Result:
+def _finish(
+    folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], end: Outcome
+) -> Result:
     """Write the outputs of a run and its weights with its digest `run`; return its result."""
     state, test = end.state, end.test
     if test and test.outputs:

@@ -6,7 +6,9 @@ from itertools import islice
 from adanorm.config.compose import cached_experiment
 from adanorm.runs.setup import prepare, start_trainer
 
-LEFT_OUT = "partial-rmsnorm"  # at this size it divides by one feature, and rounding errors grow to a tenth
+LEFT_OUT = (
+    "partial-rmsnorm"  # at this size it divides by one feature, and rounding errors grow to a tenth
+)
 UPDATES = 3
 
 
@@ -14,7 +16,9 @@ def golden_losses(pairs: Iterable[str]) -> dict[str, list[float]]:
     """Return by TASK/NORM the mean losses of the first updates on a CPU, without pairs that cannot be run."""
     losses: dict[str, list[float]] = {}
     for task, norm in (pair.split("/") for pair in pairs if not pair.endswith(LEFT_OUT)):
-        experiment = cached_experiment([f"task={task}", f"norm={norm}", "scale=smoke", "device=cpu"])
+        experiment = cached_experiment(
+            [f"task={task}", f"norm={norm}", "scale=smoke", "device=cpu"]
+        )
         try:
             prepared = prepare(experiment)
         except ValueError:  # the norm does not suit these sites, or a package is missing

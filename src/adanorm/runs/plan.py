@@ -63,7 +63,9 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
     if probe is None:
         return lines
     average = experiment.training.average
-    copies = 2 * 4 + 1 + (average.count if average else 0)  # two checkpoints, the best, those averaged
+    copies = (
+        2 * 4 + 1 + (average.count if average else 0)
+    )  # two checkpoints, the best, those averaged
     size, free = _bytes(4 * probe.parameters * copies), _bytes(free_bytes(experiment.folder()))
     disk = f"disk         {size} for checkpoints of {probe.parameters:,} parameters, of {free} free"
     memory = f"memory       {_bytes(probe.peak_memory)} at the peak of a batch"
@@ -86,7 +88,10 @@ def _downloads(data: DataConfig) -> str:
         return "data         nothing to download"
     if not (missing := missing_files(source, data)):
         return f"data         {source.folder}: all {len(source.files)} files are here"
-    size, unknown = sum(file.size or 0 for file in missing), sum(file.size is None for file in missing)
+    size, unknown = (
+        sum(file.size or 0 for file in missing),
+        sum(file.size is None for file in missing),
+    )
     sizes = [_bytes(size)] * bool(size) + [f"{unknown} of unpublished size"] * bool(unknown)
     return (
         f"downloads    {source.folder}: {len(missing)} of {len(source.files)} files, {' and '.join(sizes)};"
@@ -134,7 +139,9 @@ def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
             f"time         {epochs}which are not here to be counted, in updates of {seconds:.3g} s; the"
             f" configuration expects {in_words(hours)} on one {'GPU' if on_gpu else 'CPU core'}"
         )
-    batches = len(tasks.build(experiment).train_batches(0)) if epochs else 1  # of the run, not of the dry run
+    batches = (
+        len(tasks.build(experiment).train_batches(0)) if epochs else 1
+    )  # of the run, not of the dry run
     updates = planned_updates(training, batches)
     return (
         f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"

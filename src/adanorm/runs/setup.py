@@ -38,21 +38,24 @@ class Prepared(NamedTuple):
 def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepared:
     """Return what a run is computed with; writes nothing.
 
-    The same seed draws the same initial weights with every norm. A `task` whose data are loaded already, such
-    as another norm's, is used as it is. Raises ValueError for the user's mistakes: a norm that does not exist
-    or does not suit the model, and data or a device that cannot be had.
+    The same seed draws the same initial weights with every norm. A `task` whose data are loaded
+    already, such as another norm's, is used as it is. Raises ValueError for the user's mistakes: a
+    norm that does not exist or does not suit the model, and data or a device that cannot be had.
     """
     torch.set_num_threads(experiment.threads)
     device = choose_device(experiment)
     set_tf32(experiment.precision)
-    # From sm_90 on torch prefers cuDNN's attention in half precision, which makes a plan for every new shape.
+    # From sm_90 on torch prefers cuDNN's attention in half precision, which makes a plan for every
+    # new shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     make_norm = compatible_norm(experiment)
     norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
     task = task or tasks.build(experiment)
     torch.manual_seed(experiment.seed)
     model, sites = build_with_norms(
-        lambda place_norm: task.build_model(place_norm).to(device), make_norm, experiment.norm.placement
+        lambda place_norm: task.build_model(place_norm).to(device),
+        make_norm,
+        experiment.norm.placement,
     )
     return Prepared(device, norm_backend, task, model, sites)
 
@@ -68,7 +71,9 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
 
 
-def describe_environment(experiment: Experiment, prepared: Prepared, *, processes: int) -> dict[str, Any]:
+def describe_environment(
+    experiment: Experiment, prepared: Prepared, *, processes: int
+) -> dict[str, Any]:
     """Return the facts of a run's environment.json as plain values."""
     return describe(
         device=prepared.device,
@@ -83,10 +88,14 @@ def describe_environment(experiment: Experiment, prepared: Prepared, *, processe
 def choose_device(experiment: Experiment) -> torch.device:
     """Return the device of this process; raises ValueError if the run's device or precision cannot be had."""
     if experiment.device != "cpu":
-        check_devices(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_required=experiment.device == "cuda")
+        check_devices(
+            int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_required=experiment.device == "cuda"
+        )
     if experiment.device == "cpu" or not torch.cuda.is_available():
         if experiment.precision == "tf32":
-            raise ValueError("precision=tf32: a CPU has no TF32; choose fp32 or bf16, or a CUDA device")
+            raise ValueError(
+                "precision=tf32: a CPU has no TF32; choose fp32 or bf16, or a CUDA device"
+            )
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
@@ -95,7 +104,9 @@ def choose_device(experiment: Experiment) -> torch.device:
 
 def free_bytes(path: Path) -> int:
     """Return the free bytes on the disk of a path, which need not exist yet."""
-    return shutil.disk_usage(next(folder for folder in (path, *path.parents) if folder.exists())).free
+    return shutil.disk_usage(
+        next(folder for folder in (path, *path.parents) if folder.exists())
+    ).free
 
 
 def trained_model(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:

@@ -1,6 +1,7 @@
 """torch.distributed.run, but without its report, and with the exit code of the process that failed.
 
-A process prints its error itself. torch would add a report of its own and always end with exit code 1.
+A process prints its error itself. torch would add a report of its own and always end with exit code
+1.
 """
 
 import logging

@@ -36,7 +36,12 @@ class Column(NamedTuple):
 
     def planned_seconds(self, norms: int, workers: int) -> float:
         """Return about how many seconds the planned seeds of `norms` norms take."""
-        return preregistration().stopping.planned * norms * (3600 * self.hours + START_SECONDS) / workers
+        return (
+            preregistration().stopping.planned
+            * norms
+            * (3600 * self.hours + START_SECONDS)
+            / workers
+        )
 
 
 def budget_seconds(text: str) -> float:
@@ -53,12 +58,15 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else in_words(seconds / 3600)
 
 
-def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tuple[list[Column], list[str]]:
+def choose_columns(
+    norms: Sequence[str], *, budget: float, workers: int
+) -> tuple[list[Column], list[str]]:
     """Return the columns whose planned seeds fit, the cheapest first, and one line per task left out.
 
-    A task is chosen at scale paper if that fits, otherwise at mini. It needs a registered margin, its data on
-    this machine, and sites at which the norms are defined. If none fits, the only column is the cheapest task
-    at smoke, the scale for tests. Raises ValueError if that does not fit, or no task has such sites.
+    A task is chosen at scale paper if that fits, otherwise at mini. It needs a registered margin,
+    its data on this machine, and sites at which the norms are defined. If none fits, the only
+    column is the cheapest task at smoke, the scale for tests. Raises ValueError if that does not
+    fit, or no task has such sites.
     """
     chosen: dict[str, Column] = {}
     left_out: dict[str, str] = {}
@@ -76,7 +84,9 @@ def choose_columns(norms: Sequence[str], *, budget: float, workers: int) -> tupl
         return sorted(chosen.values(), key=lambda column: column.hours), lines
     cheapest = next((column for column, lacking in _columns(norms, "smoke") if not lacking), None)
     if cheapest is None:
-        raise ValueError(f"{', '.join(norms)}: no task has sites at which all of these norms are defined")
+        raise ValueError(
+            f"{', '.join(norms)}: no task has sites at which all of these norms are defined"
+        )
     needed = cheapest.planned_seconds(len(norms), workers)
     if needed > budget:
         raise ValueError(
@@ -90,7 +100,9 @@ def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
     """Return a column per task that can judge a norm, the cheapest first, with what it lacks here."""
     columns = {}
     for task in [task for task in preregistration().margins if task in choices("task")]:
-        runs = [cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms]
+        runs = [
+            cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms
+        ]
         hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
         columns[Column(task, scale, hours)] = _lacking(runs)
     return sorted(columns.items(), key=lambda entry: entry[0].hours)
@@ -106,7 +118,9 @@ def _lacking(runs: Sequence[Experiment]) -> str:
     run = runs[0]
     entry = SOURCES.get(run.data.source)
     missing = missing_files(entry, run.data) if entry else []
-    packaged = all(any(address.startswith("package:") for address in file.addresses) for file in missing)
+    packaged = all(
+        any(address.startswith("package:") for address in file.addresses) for file in missing
+    )
     if packaged and availability(run.data.source, run.data) is None:
         return run.data.lacks() or ""
     return f"data are not here; `adanorm data task={run.task.name} scale={run.scale}` gets them"

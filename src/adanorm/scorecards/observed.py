@@ -19,11 +19,16 @@ from adanorm.runs.plan import now
 from adanorm.runs.setup import choose_device
 
 B, T, H = 6, 5, 48
-# Standard deviations of the rows: the small one reveals an eps; the large one, squared, reveals a bound.
+# Standard deviations of the rows: the small one reveals an eps; the large one, squared, reveals a
+# bound.
 SPREADS = (1.0, 1e-3, 30.0, 1.0)
 STEP = 0.1  # of a parameter along its gradient, so that a norm with a gain differs from one without
 TOLERANCE = 1e-9  # in units of the largest output
-SHAPES = ((4096, 128), (1024, 512), (1024, 1024))  # rows and features of RT, translation, a wide encoder
+SHAPES = (
+    (4096, 128),
+    (1024, 512),
+    (1024, 1024),
+)  # rows and features of RT, translation, a wide encoder
 EXAMPLES = 4  # over which the rows are spread, for norms over positions
 ROUNDS, WARM_UP = 11, 1
 TURN = 4  # calls in a turn; the fastest counts, because slower ones waited for memory
@@ -45,7 +50,9 @@ class Observed(NamedTuple):
     """The observations of a norm before any score."""
 
     alike: Sequence[str]  # the other norms that compute the same
-    changes: Mapping[str, Mapping[str, float]]  # by change and norm: the output's move, relative to its size
+    changes: Mapping[
+        str, Mapping[str, float]
+    ]  # by change and norm: the output's move, relative to its size
     tolerance: float  # a move up to this counts as none
     costs: Sequence[Cost]
     environment: Mapping[str, Any]  # of this machine
@@ -61,9 +68,14 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
     run = compose_experiment([UNTUNED, f"norm={norm}"])
     torch.set_num_threads(run.threads)
     configs, device = norm_configs([norm, *against]), choose_device(run)
-    others = {name: config for name, config in (norm_configs([*NORMS]) | configs).items() if name != norm}
+    others = {
+        name: config for name, config in (norm_configs([*NORMS]) | configs).items() if name != norm
+    }
     analysis = load_analysis("invariance")
-    moves = {name: differences(config, seed=1, options=analysis.options) for name, config in configs.items()}
+    moves = {
+        name: differences(config, seed=1, options=analysis.options)
+        for name, config in configs.items()
+    }
     return Observed(
         alike=computed_alike(configs[norm], others),
         changes={
@@ -72,7 +84,9 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
         },
         tolerance=float(analysis.options["tolerance"]),
         costs=[cost for shape in SHAPES for cost in costs_at(*shape, configs, device)],
-        environment=describe(device=device, precision=run.precision, processes=1, threads=run.threads),
+        environment=describe(
+            device=device, precision=run.precision, processes=1, threads=run.threads
+        ),
     )
 
 
@@ -84,7 +98,8 @@ def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[s
 
 def _is_close(own: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
     return len(own) == len(other) and all(
-        a.shape == b.shape and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * float(a.abs().max()))
+        a.shape == b.shape
+        and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * float(a.abs().max()))
         for a, b in zip(own, other, strict=True)
     )
 
@@ -100,7 +115,9 @@ def _behavior(norm: NormConfig) -> list[Tensor]:
     tensors: list[Tensor] = []
     for step, spread in enumerate(SPREADS):
         x = spread * torch.randn(B, T, H, generator=random, dtype=torch.float64)
-        x = (x + spread * torch.randn(B, T, 1, generator=random, dtype=torch.float64)).requires_grad_()
+        x = (
+            x + spread * torch.randn(B, T, 1, generator=random, dtype=torch.float64)
+        ).requires_grad_()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(step)  # so that norms that draw noise draw the same
             z = module(x)
@@ -115,7 +132,9 @@ def _behavior(norm: NormConfig) -> list[Tensor]:
     return tensors
 
 
-def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: torch.device) -> list[Cost]:
+def costs_at(
+    rows: int, features: int, norms: Mapping[str, NormConfig], device: torch.device
+) -> list[Cost]:
     """Return the cost of each norm, forward and backward, at one shape."""
     torch.manual_seed(0)
     x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device, requires_grad=True)
@@ -123,7 +142,9 @@ def costs_at(rows: int, features: int, norms: Mapping[str, NormConfig], device: 
     own = [norm_factory(norm.choice)(features, site="cost") for norm in norms.values()]
     modules: list[Any] = [module.to(device) for module in (LayerNorm(features), *own)]
     rounds = range(WARM_UP + ROUNDS)
-    seconds = np.array([[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in rounds])
+    seconds = np.array(
+        [[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in rounds]
+    )
     fastest = seconds[WARM_UP:].min(2)  # (rounds, norms, forward and backward)
     forward, backward = np.quantile(fastest / fastest[:, :1], [0.25, 0.5, 0.75], axis=0).T.tolist()
     row_bytes = [kept_bytes(partial(module, x)) // rows for module in modules]

@@ -20,7 +20,9 @@ from adanorm.verdicts.sentences import lacking, listed
 
 FOLDER = Path(__file__).parent
 WIDTH = 80  # columns of the summary
-NEARLY = 1e-2  # an output that is not invariant moves by 0.1 or more; an eps moves it by less than this
+NEARLY = (
+    1e-2  # an output that is not invariant moves by 0.1 or more; an eps moves it by less than this
+)
 SAME = "the same"  # the answer for norms that compute the same
 ALIKE = "computes the same, so that only rounding differs"
 SMOKE = "synthetic data, a run of seconds: it shows that the norm trains, and no more"
@@ -31,7 +33,9 @@ def summary(card: Card) -> str:
     lines = []
     for line in card_page(card, "summary.md").splitlines():
         indent = " " * len(re.match(" *(- )?", line)[0])  # type: ignore[index]
-        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [""]
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [
+            ""
+        ]
     return "\n".join([*lines, ""])
 
 
@@ -44,8 +48,12 @@ def card_page(card: Card, template: str = "page.html") -> str:
         for change, moves in observed.changes.items()
     }
     pairs = ((score["title"], verdict) for score in scores for verdict in score["verdicts"])
-    undecided = [f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in pairs if v["closing"]]
-    environment = Environment(autoescape=template.endswith(".html"), trim_blocks=True, lstrip_blocks=True)
+    undecided = [
+        f"{n}, beside {v['other']}: it would take {v['closing']}." for n, v in pairs if v["closing"]
+    ]
+    environment = Environment(
+        autoescape=template.endswith(".html"), trim_blocks=True, lstrip_blocks=True
+    )
     return environment.from_string((FOLDER / template).read_text("utf-8")).render(
         title=norms[0],
         verdicts=_headline(scores),
@@ -76,7 +84,9 @@ def _headline(scores: Sequence[dict[str, Any]]) -> str:
     for score in scores:
         for verdict in score["verdicts"]:
             by_answer = answers.setdefault(verdict["other"], {})
-            by_answer.setdefault(verdict["answer"], []).append(score["title"].replace(", scale", ""))
+            by_answer.setdefault(verdict["answer"], []).append(
+                score["title"].replace(", scale", "")
+            )
     sentences = [
         f"Beside {other}: {'; '.join(f'{answer} on {listed(tasks)}' for answer, tasks in by_answer.items())}."
         for other, by_answer in answers.items()
@@ -95,17 +105,27 @@ def _cost(cost: Cost) -> dict[str, str]:
         "norm": _name(cost.norm),
         "shape": f"{cost.rows:,} × {cost.features:,}",
         "kept": f"{cost.kept:,} B, LayerNorm {cost.kept_by_layernorm:,} B",
-        **{name: f"{median:.2f} ({low:.2f} to {high:.2f})" for name, (low, median, high) in passes.items()},
+        **{
+            name: f"{median:.2f} ({low:.2f} to {high:.2f})"
+            for name, (low, median, high) in passes.items()
+        },
     }
 
 
 def _score(score: Score) -> dict[str, Any]:
-    metric, judged = task_metric(score.column.task), score.pairs if score.column.scale != "smoke" else {}
+    metric, judged = (
+        task_metric(score.column.task),
+        score.pairs if score.column.scale != "smoke" else {},
+    )
     return {
         "title": score.column.title,
         "metric": f"{metric.label}{'' if metric.higher_is_better else ', lower is better'}",
-        "sides": [(_name(norm), f"{cell.text} ({len(cell.results)})") for norm, cell in score.runs.items()],
-        "verdicts": [_verdict(other, pair, is_same=other in score.alike) for other, pair in judged.items()],
+        "sides": [
+            (_name(norm), f"{cell.text} ({len(cell.results)})") for norm, cell in score.runs.items()
+        ],
+        "verdicts": [
+            _verdict(other, pair, is_same=other in score.alike) for other, pair in judged.items()
+        ],
     }
 
 
@@ -114,7 +134,11 @@ def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
     if is_same:
         return {"other": _name(other), "answer": SAME, "why": ALIKE, "closing": ""}
     digits = pair.comparison.digits if pair.comparison else 2
-    gap = f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {counted(len(pair.seeds), 'seed')}" if pair.gaps else ""
+    gap = (
+        f"{fmean(pair.gaps) + 0.0:+.{digits}f}, {counted(len(pair.seeds), 'seed')}"
+        if pair.gaps
+        else ""
+    )
     closes = pair.answer == "open" and len(pair.seeds) >= preregistration().stopping.planned
     why, closing = "; ".join(filter(None, [gap, pair.why])), lacking(pair) if closes else ""
     return {"other": _name(other), "answer": pair.answer, "why": why, "closing": closing}

@@ -46,7 +46,9 @@ class Trial:
     runs: str  # the folder of its records
     launch: Launch
     columns: list[Column]
-    left_out: Sequence[str] = ()  # one line per task that the budget, the data or the norms rule out
+    left_out: Sequence[
+        str
+    ] = ()  # one line per task that the budget, the data or the norms rule out
     identity: str = ""  # digest of the norms' settings and code
     spent: float = 0.0  # seconds that this identity has taken; kept in a file for a second start
     failed: list[str] = field(default_factory=list)  # tasks with a run that failed
@@ -73,7 +75,13 @@ class Trial:
         most, at_once = preregistration().stopping.most, self.launch.workers
         records = partial(on_record, scales=self._scales, runs=self.runs, norms=self.norms)
         _, is_spent = run_until_decided(
-            comparisons, self._make, records, most=most, at_once=at_once, affordable=self._fits, say=say
+            comparisons,
+            self._make,
+            records,
+            most=most,
+            at_once=at_once,
+            affordable=self._fits,
+            say=say,
         )
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
@@ -93,14 +101,18 @@ class Trial:
             records = self._evidence(column)
             runs = {norm: records.norms[norm] for norm in self.norms}
             if any(side.runs for side in runs.values()):
-                pairs = {other: pair(records, self.norm, other, goes_on=True) for other in self.against}
+                pairs = {
+                    other: pair(records, self.norm, other, goes_on=True) for other in self.against
+                }
                 scores.append(Score(column, runs, pairs, self.alike(column)))
         return scores
 
     def alike(self, column: Column) -> list[str]:
         """Return the other norms that compute the same, with the settings of the column's task."""
         overrides = [f"task={column.task}", f"scale={column.scale}"]
-        configs = {norm: cached_experiment([*overrides, f"norm={norm}"]).norm for norm in self.norms}
+        configs = {
+            norm: cached_experiment([*overrides, f"norm={norm}"]).norm for norm in self.norms
+        }
         return computed_alike(configs.pop(self.norm), configs)
 
     def _made_planned_seeds(self, column: Column) -> bool:
@@ -117,7 +129,9 @@ class Trial:
         """Return the missing runs of every norm, for the first `seeds` seeds or else the planned ones."""
         first = range(1, 1 + (seeds or preregistration().stopping.planned))
         runs = (Run(column.task, norm, seed) for seed in first for norm in self.norms)
-        return [run for run in runs if not reader.is_complete(self._planned(run).experiment.folder())]
+        return [
+            run for run in runs if not reader.is_complete(self._planned(run).experiment.folder())
+        ]
 
     def not_run(self) -> list[str]:
         """Return one line per column that lacks planned seeds, and per task left out."""
@@ -140,7 +154,9 @@ class Trial:
             if times := [seconds for seconds in sides if seconds is not None]:
                 recorded[column.task] = median(times)
         pace = median(recorded[task] / declared[task] for task in recorded) if recorded else 1.0
-        total = sum(recorded.get(run.task, pace * declared[run.task]) + START_SECONDS for run in runs)
+        total = sum(
+            recorded.get(run.task, pace * declared[run.task]) + START_SECONDS for run in runs
+        )
         return total / min(self.launch.workers, max(1, len(runs)))
 
     def _make(self, runs: Sequence[Run]) -> list[Planned]:
@@ -181,7 +197,9 @@ def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launc
         norm_factory(run.norm.choice)
     identity = digest_of({"norms": [run.identity["norm"] for run in composed]})
     path = path_of(norm, runs, ".json")
-    state: Any = json.loads(path.read_text("utf-8")) if path.exists() else {"norm": norm, "identity": ""}
+    state: Any = (
+        json.loads(path.read_text("utf-8")) if path.exists() else {"norm": norm, "identity": ""}
+    )
     if state["norm"] != norm:
         raise ValueError(
             f"{path_text(path)}: is the scorecard of {state['norm']}; choose another runs=FOLDER"

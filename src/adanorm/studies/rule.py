@@ -11,7 +11,9 @@ from adanorm.config.sections import Config, Positive
 
 def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
     if len(rows) not in (2, 4):
-        raise ValueError(f"{list(rows)}: name a row and the row to compare it with, or two such pairs")
+        raise ValueError(
+            f"{list(rows)}: name a row and the row to compare it with, or two such pairs"
+        )
     if any(first == second for first, second in _pairs(rows)):
         raise ValueError(f"{list(rows)}: compares a row with itself")
     return rows
@@ -43,7 +45,9 @@ RisingLooks = Annotated[tuple[Look, ...], AfterValidator(_rise)]
 # [a, b]: a's lead over b. [a, b, c, d]: a's lead over b, less c's lead over d.
 Compared = Annotated[tuple[str, ...], AfterValidator(_two_or_four)]
 Family = Annotated[tuple[Compared, ...], Field(min_length=1), AfterValidator(_compare_each_once)]
-Compares: TypeAlias = Literal["test", "top3", "last_train_loss", "last_valid_loss", "memorized", "recovered"]
+Compares: TypeAlias = Literal[
+    "test", "top3", "last_train_loss", "last_valid_loss", "memorized", "recovered"
+]
 
 
 class Margin(Config):
@@ -72,18 +76,30 @@ class Conclusion(Config):
 class Rule(Config):
     """Which rows are compared, and which answers count; verdicts.rule applies it."""
 
-    families: dict[str, Family]  # comparisons whose p-values are corrected together, over all columns
-    quantities: dict[str, Compares] = Field(default_factory=dict)  # for families of other than test scores
-    margins: dict[str, Margin] = Field(default_factory=dict)  # by task, instead of those in conf/claims
+    families: dict[
+        str, Family
+    ]  # comparisons whose p-values are corrected together, over all columns
+    quantities: dict[str, Compares] = Field(
+        default_factory=dict
+    )  # for families of other than test scores
+    margins: dict[str, Margin] = Field(
+        default_factory=dict
+    )  # by task, instead of those in conf/claims
     beyond_margin: bool = False  # better and worse need an estimate beyond the margin
     with_columns_of: tuple[str, ...] = ()  # studies whose columns are part of the families
-    improves_on: Positive | None = None  # an improvement is better on so many columns, worse on none
-    not_worse: tuple[tuple[str, str], ...] = ()  # pairs: the first must be worse by the margin in no column
+    improves_on: Positive | None = (
+        None  # an improvement is better on so many columns, worse on none
+    )
+    not_worse: tuple[
+        tuple[str, str], ...
+    ] = ()  # pairs: the first must be worse by the margin in no column
     conclusions: tuple[Conclusion, ...] = ()
-    # If set, a row is the fold `at` of a data set, and norms are compared fold by fold. The value counts test
-    # examples per training example: folds share training data, which raises the variance.
+    # If set, a row is the fold `at` of a data set, and norms are compared fold by fold. The value
+    # counts test examples per training example: folds share training data, which raises the
+    # variance.
     folds_overlap: PositiveFloat | None = None
-    # Numbers of shared seeds after which rows are read; all looks share one error (verdicts.sequential).
+    # Numbers of shared seeds after which rows are read; all looks share one error
+    # (verdicts.sequential).
     looks: RisingLooks = ()
 
     @model_validator(mode="after")
@@ -93,7 +109,9 @@ class Rule(Config):
         comparisons = {*chain(*self.families.values())}
         for conclusion in self.conclusions:
             if conclusion.where not in comparisons:
-                raise ValueError(f"conclusion {conclusion.says!r}: no family has {list(conclusion.where)}")
+                raise ValueError(
+                    f"conclusion {conclusion.says!r}: no family has {list(conclusion.where)}"
+                )
         return self
 
     def quantity_of(self, family: str) -> Compares:

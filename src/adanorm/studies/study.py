@@ -34,7 +34,8 @@ Changes = Annotated[tuple[str, ...], AfterValidator(check_fixed)]
 Overrides = Annotated[Changes, AfterValidator(check_each_once)]
 Budget = Annotated[Changes, EachOnce]  # each is tried alone
 
-# readme: README's table; curves: for every task at this scale; norm-guide: its scores; latex: also as TeX.
+# readme: README's table; curves: for every task at this scale; norm-guide: its scores; latex: also
+# as TeX.
 Role = Literal["readme", "curves", "figure", "norm-guide", "latex", "square"]
 
 
@@ -43,11 +44,15 @@ class StudyRow(Config):
 
     norm: str
     overrides: Overrides = ()
-    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # for its runs of one column
+    column_overrides: dict[str, Overrides] = Field(
+        default_factory=dict
+    )  # for its runs of one column
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     line: str | None = None  # the label of its line in the figure; null: its norm's
-    panel: str | None = None  # its panel in the figure, named for what its rows share; null: every panel
+    panel: str | None = (
+        None  # its panel in the figure, named for what its rows share; null: every panel
+    )
     undefined: str | None = None  # why it can have no runs
     budget: Budget = ()  # overrides tried in its cells; every row tries the same number
     compared: bool = True  # whether with the paper's numbers; false: only shown beside them
@@ -64,11 +69,17 @@ class Study(Config):
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a table row with their difference
     quote: str | None = None  # why the paper's numbers stand beside runs that are not comparable
     overrides: Overrides = ()  # for every run
-    column_overrides: dict[str, Overrides] = Field(default_factory=dict)  # for every run of one column
+    column_overrides: dict[str, Overrides] = Field(
+        default_factory=dict
+    )  # for every run of one column
     budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts; the figure has it on its x-axis
-    draws: tuple[Literal["test", "memorized", "recovered"], ...] = ("test",)  # what the figure draws over it
-    shows: Literal["scores", "curves"] = "scores"  # what its figures draw; curves: one figure per column
+    draws: tuple[Literal["test", "memorized", "recovered"], ...] = (
+        "test",
+    )  # what the figure draws over it
+    shows: Literal["scores", "curves"] = (
+        "scores"  # what its figures draw; curves: one figure per column
+    )
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table
     rule: Rule | None = None  # how its rows are compared, written before any run
     order: int = 100  # its position in the report; studies with the same order by name
@@ -78,7 +89,9 @@ class Study(Config):
     def _norms_are_rows(cls, rows: Any) -> Any:
         if isinstance(rows, list):
             if others := [row for row in rows if not isinstance(row, str)]:
-                raise ValueError(f"{others[0]!r} in a list of norms: rows with labels are a mapping")
+                raise ValueError(
+                    f"{others[0]!r} in a list of norms: rows with labels are a mapping"
+                )
             return {norm: {"norm": norm} for norm in each_once(rows)}
         return rows
 
@@ -88,16 +101,24 @@ class Study(Config):
         for label, row in self.rows.items() if self.over is not None else ():
             if row.at is None:
                 raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
-            if (other := labels.setdefault((row.line or row.norm, row.at, row.panel), label)) != label:
+            if (
+                other := labels.setdefault((row.line or row.norm, row.at, row.panel), label)
+            ) != label:
                 at = f"{self.over} {row.at:g}"
-                raise ValueError(f"rows {other!r} and {label!r}: one norm at {at}: give each a panel")
+                raise ValueError(
+                    f"rows {other!r} and {label!r}: one norm at {at}: give each a panel"
+                )
         for task in self.columns if self.shows == "curves" else ():
             norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
             if len(set(norms)) < len(norms):
-                raise ValueError(f"column {task!r}: two rows have the same norm, so their curves look alike")
+                raise ValueError(
+                    f"column {task!r}: two rows have the same norm, so their curves look alike"
+                )
         if len(counts := sorted({len(self.budget_of(label)) for label in self.rows})) > 1:
             sizes = ", ".join(map(str, counts))
-            raise ValueError(f"rows with budgets of {sizes} settings: give each row the same number")
+            raise ValueError(
+                f"rows with budgets of {sizes} settings: give each row the same number"
+            )
         return self
 
     def budget_of(self, label: str) -> tuple[str, ...]:
@@ -113,7 +134,9 @@ class Study(Config):
     def varies(self) -> bool:
         """Whether a compared run has overrides or a budget, apart from the overrides of its column."""
         rows = self.rows.values()
-        return bool(self.overrides or self.tries or any(row.overrides and row.compared for row in rows))
+        return bool(
+            self.overrides or self.tries or any(row.overrides and row.compared for row in rows)
+        )
 
 
 def load_study(name: str) -> Study:
@@ -135,7 +158,9 @@ def load_study(name: str) -> Study:
 def _check_names(study: Study) -> None:
     """Raise ValueError if a study names a task, norm, row, column or study that does not exist."""
     rows = study.rows.values()
-    norms = [row.norm for row in rows if ":" not in row.norm]  # package.module:Class is imported later
+    norms = [
+        row.norm for row in rows if ":" not in row.norm
+    ]  # package.module:Class is imported later
     known_norms = {*choices("norm")}
     if not known_norms.issuperset(norms):  # installed packages are searched only if needed
         known_norms |= {*outside_norms()}
@@ -148,14 +173,18 @@ def _check_names(study: Study) -> None:
         check_known("row of the rule", study.rule.rows(), sorted({*row_names}))
         check_known("study of the rule", study.rule.with_columns_of, choices("study"))
         compared = {*study.rule.rows()}
-        if undefined := [label for label, row in study.rows.items() if row.undefined and label in compared]:
+        if undefined := [
+            label for label, row in study.rows.items() if row.undefined and label in compared
+        ]:
             raise ValueError(f"row {undefined[0]!r} of the rule has no runs: it is undefined")
     norm_by_title = {title(norm): norm for norm in choices("norm")}
     for label, row in study.rows.items():
         if "|" in label:
             raise ValueError(f"{label!r}: | ends a column of a table; write another character")
         if (norm := norm_by_title.get(title(label), row.norm)) != row.norm:
-            raise ValueError(f"row {label!r}: tables call {norm} this; its norm is {row.norm}: rename it")
+            raise ValueError(
+                f"row {label!r}: tables call {norm} this; its norm is {row.norm}: rename it"
+            )
     each_once([title(label) for label in study.rows])
     for pair in study.improvements:
         check_known("row of the improvements", pair, sorted(study.rows))

@@ -23,8 +23,8 @@ KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
 def build(experiment: Experiment) -> TrainingTask:
     """Return the task of an experiment with its data loaded.
 
-    Raises ValueError where data cannot be fetched or read, and where a file changed after its content had
-    identified the experiment.
+    Raises ValueError where data cannot be fetched or read, and where a file changed after its
+    content had identified the experiment.
     """
     task = KINDS[experiment.task.kind](experiment)
     identified = experiment.identity["data"].get("files", {})

@@ -28,7 +28,9 @@ class Evaluation(NamedTuple):
 
     metrics: dict[str, float]
     outputs: list[str]
-    signatures: dict[str, str] | None = None  # how a metric is computed, where its name is ambiguous
+    signatures: dict[str, str] | None = (
+        None  # how a metric is computed, where its name is ambiguous
+    )
 
 
 class EpochBatches(Protocol):
@@ -48,7 +50,11 @@ class TrainingTask(ABC):
     carries: bool = False  # whether a batch's loss starts from the state that the last batch left
 
     def __init__(
-        self, experiment: Experiment, splits: Mapping[str, Sized], checksums: dict[str, str], **sizes: Any
+        self,
+        experiment: Experiment,
+        splits: Mapping[str, Sized],
+        checksums: dict[str, str],
+        **sizes: Any,
     ) -> None:
         self.checksums = checksums  # SHA-256 of the data files by name, for the record
         self.sizes = {split: len(part) for split, part in splits.items()}
@@ -82,7 +88,8 @@ class TrainingTask(ABC):
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return the metrics and outputs of a model on `valid` or `test`; the model is in evaluation mode.
 
-        The metrics contain the task's selection metric on `valid`, and the task's own metric on `test`.
+        The metrics contain the task's selection metric on `valid`, and the task's own metric on
+        `test`.
         """
 
     def derived(self, train_loss: float) -> dict[str, float]:
@@ -96,6 +103,7 @@ class TrainingTask(ABC):
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the counts (E, columns) of E test examples by metric, given a run's test outputs.
 
-        `metrics.by_example` computes metrics from these counts, to compare runs on the same test examples.
+        `metrics.by_example` computes metrics from these counts, to compare runs on the same test
+        examples.
         """
         return {}

@@ -18,8 +18,9 @@ from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 class Classification(TrainingTask):
     """One label per example; accuracy in percent, loss in nats per example.
 
-    With `data.label_noise` some training labels are wrong. Of the examples that have them, the test reports
-    the percentages `memorized` (the wrong label is predicted) and `recovered` (the true label is predicted).
+    With `data.label_noise` some training labels are wrong. Of the examples that have them, the test
+    reports the percentages `memorized` (the wrong label is predicted) and `recovered` (the true
+    label is predicted).
     """
 
     def __init__(self, experiment: Experiment) -> None:
@@ -38,21 +39,31 @@ class Classification(TrainingTask):
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed label-smoothed loss in nats (Szegedy et al. 2016), and the batch size."""
         logits = model(batch.inputs).float()
-        total = F.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=self._smoothing)
+        total = F.cross_entropy(
+            logits, batch.targets, reduction="sum", label_smoothing=self._smoothing
+        )
         return Loss(total, len(batch.targets))
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return accuracy (%), loss (nats per example), and the predicted label of each example."""
         examples = self.splits[split]
         predicted, total = self._predictions(model, split)
-        metrics = {"accuracy": _percent(predicted == examples.targets), "loss": total / len(examples)}
+        metrics = {
+            "accuracy": _percent(predicted == examples.targets),
+            "loss": total / len(examples),
+        }
         if split == "test" and self._is_wrong.any():
             predicted_train, _ = self._predictions(model, "train", self._is_wrong)
-            for name, labels in {"memorized": self.splits["train"].targets, "recovered": self._truth}.items():
+            for name, labels in {
+                "memorized": self.splits["train"].targets,
+                "recovered": self._truth,
+            }.items():
                 metrics[name] = _percent((predicted_train == labels)[self._is_wrong])
         return Evaluation(metrics, [self.splits.labels[label] for label in predicted.tolist()])
 
-    def _predictions(self, model: nn.Module, split: str, mask: Tensor | None = None) -> tuple[Tensor, float]:
+    def _predictions(
+        self, model: nn.Module, split: str, mask: Tensor | None = None
+    ) -> tuple[Tensor, float]:
         """Return predicted labels (N,) of a split, undefined outside `mask` (N,), and their summed loss."""
         examples, device = self.splits[split], next(model.parameters()).device
         total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
@@ -73,7 +84,9 @@ class Classification(TrainingTask):
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return 1 for each test example whose label is right, 0 for the others."""
         labels, targets = self.splits.labels, self.splits["test"].targets.tolist()
-        right = [[int(labels[target] == output)] for target, output in zip(targets, outputs, strict=True)]
+        right = [
+            [int(labels[target] == output)] for target, output in zip(targets, outputs, strict=True)
+        ]
         return {"accuracy": right}
 
 

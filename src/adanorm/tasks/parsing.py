@@ -32,16 +32,22 @@ class Parsing(TrainingTask):
     """Predicts the next transition; loss in nats per transition, score in % of words with the right head."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, TreebankConfig), "the configuration pairs models and readers"
+        assert isinstance(experiment.data, TreebankConfig), (
+            "the configuration pairs models and readers"
+        )
         self._data = experiment.data
         self.trees, checksums = load_treebank(experiment.data)
         self.vocabulary = vocabulary = Vocabulary.of(
             self.trees["train"], lowercase=self._data.lowercase, min_count=self._data.min_count
         )
         sizes = {"vocabulary": len(vocabulary), "features": width(vocabulary)}
-        super().__init__(experiment, self.trees, checksums, **sizes, actions=1 + 2 * vocabulary.kinds)
+        super().__init__(
+            experiment, self.trees, checksums, **sizes, actions=1 + 2 * vocabulary.kinds
+        )
         if experiment.task.metric.startswith("las") and not self.vocabulary.labels:
-            raise ValueError(f"task.metric={experiment.task.metric}: the training trees have no labels")
+            raise ValueError(
+                f"task.metric={experiment.task.metric}: the training trees have no labels"
+            )
         self._vectors: dict[int, Tensor] = {}
         for path in self._data.local_files().get("vectors", []):
             assert isinstance(self._model, TransitionParserConfig)
@@ -79,7 +85,9 @@ class Parsing(TrainingTask):
         projective = [is_projective(tree.heads) for tree in trees]
         lifts = split == "train" and self._data.non_projective == "projectivize"
         pairs = zip(trees, projective, strict=True)
-        learned = [tree if is_good else projectivized(tree) for tree, is_good in pairs if is_good or lifts]
+        learned = [
+            tree if is_good else projectivized(tree) for tree, is_good in pairs if is_good or lifts
+        ]
         if not learned:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
         examples = transitions(learned, self.vocabulary, self._data.batch_size)
@@ -102,12 +110,15 @@ class Parsing(TrainingTask):
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed cross-entropy in nats, and the number of transitions."""
         logits = model(batch.inputs).float()
-        return Loss(F.cross_entropy(logits, batch.targets.long(), reduction="sum"), len(batch.targets))
+        return Loss(
+            F.cross_entropy(logits, batch.targets.long(), reduction="sum"), len(batch.targets)
+        )
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return attachment scores (%), and one line of `head` or `head:label` per sentence.
 
-        On `valid` the metrics include the loss in nats per transition, over the trees that have transitions.
+        On `valid` the metrics include the loss in nats per transition, over the trees that have
+        transitions.
         """
         parsed = self.parse(model, self.trees[split])
         metrics, signatures = attachment(self.trees[split], parsed, self._data.scoring)
@@ -115,7 +126,9 @@ class Parsing(TrainingTask):
             metrics["loss"] = self._loss(model, self.examples[split])
         outputs = []
         for arcs in parsed:
-            words = (str(h) if label == "_" else f"{h}:{label}" for h, label in zip(*arcs, strict=True))
+            words = (
+                str(h) if label == "_" else f"{h}:{label}" for h, label in zip(*arcs, strict=True)
+            )
             outputs.append(" ".join(words))
         return Evaluation(metrics, outputs, signatures)
 
@@ -123,7 +136,9 @@ class Parsing(TrainingTask):
         device = next(model.parameters()).device
         total = 0.0
         with torch.inference_mode():
-            for batch in Batches(examples.batch, replace(examples, batch_size=EVALUATION_BATCH).order(None)):
+            for batch in Batches(
+                examples.batch, replace(examples, batch_size=EVALUATION_BATCH).order(None)
+            ):
                 total += self.loss(model, batch.to(device)).total.double().item()
         return total / len(examples)
 
@@ -146,7 +161,9 @@ class Parsing(TrainingTask):
         left = [([*range(len(tree))], ["_"] * len(tree)) for tree in trees]
         right = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]
         sides = {"left neighbor": left, "right neighbor": right}
-        return {name: attachment(trees, arcs, self._data.scoring)[0] for name, arcs in sides.items()}
+        return {
+            name: attachment(trees, arcs, self._data.scoring)[0] for name, arcs in sides.items()
+        }
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return for each test sentence how many heads are right, and how many words are scored."""
@@ -178,7 +195,9 @@ def greedy(model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> St
     with torch.inference_mode():
         while len(unfinished):
             ids = np.empty((len(unfinished), width(vocabulary)), np.int32)
-            arc_standard.write_features_of(states, unfinished, sentences, vocabulary.first_label, ids)
+            arc_standard.write_features_of(
+                states, unfinished, sentences, vocabulary.first_label, ids
+            )
             scores = model(torch.from_numpy(ids).to(device)).float().cpu().numpy()
             unfinished = arc_standard.advance_best(states, unfinished, scores, vocabulary.kinds)
     return states

@@ -28,9 +28,13 @@ class Translation(TrainingTask):
         assert isinstance(experiment.data, ParallelConfig)
         self._data = experiment.data
         if experiment.task.metric == "compound_bleu" and self._data.languages[1] != "de":
-            raise ValueError("task.metric=compound_bleu: counts German compounds, so only into German")
+            raise ValueError(
+                "task.metric=compound_bleu: counts German compounds, so only into German"
+            )
         if experiment.decoding is None:
-            raise ValueError("decoding: translation needs beam, length_penalty, max_ratio, max_extra")
+            raise ValueError(
+                "decoding: translation needs beam, length_penalty, max_ratio, max_extra"
+            )
         fairseq()  # without fairseq this fails before anything is downloaded
         self._decoding = experiment.decoding
         self._smoothing = experiment.training.label_smoothing or 0.0
@@ -52,32 +56,43 @@ class Translation(TrainingTask):
     def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed label-smoothed cross-entropy in nats, and the number of target subwords."""
         logits = _logits(model, batch)
-        return Loss(label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units)
+        return Loss(
+            label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units
+        )
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return the loss on `valid`, or the translations of `test` with their BLEU, chrF and length.
 
-        If several length penalties are configured, the test uses the first with the best validation BLEU.
+        If several length penalties are configured, the test uses the first with the best validation
+        BLEU.
         """
         if split == "valid":
             return self._losses(model)
         penalties = self._decoding.length_penalties
         if penalties is None:
             return self.score(model, split, length_penalty=self._decoding.length_penalty)
-        best = max(penalties, key=lambda p: self.score(model, "valid", length_penalty=p).metrics["bleu"])
+        best = max(
+            penalties, key=lambda p: self.score(model, "valid", length_penalty=p).metrics["bleu"]
+        )
         score = self.score(model, split, length_penalty=best)
-        return score._replace(signatures={**(score.signatures or {}), "length_penalty": f"{best:g}"})
+        return score._replace(
+            signatures={**(score.signatures or {}), "length_penalty": f"{best:g}"}
+        )
 
     def _losses(self, model: nn.Module) -> Evaluation:
         """Return the label-smoothed and the plain validation loss, in nats per target subword."""
         pairs = self.corpus.splits["valid"]
         device = next(model.parameters()).device
         smoothed, plain, units = 0.0, 0.0, 0
-        with torch.no_grad():  # no inference tensors: fairseq keeps the position encodings made here
+        with (
+            torch.no_grad()
+        ):  # no inference tensors: fairseq keeps the position encodings made here
             for batch in Batches(pairs.batch, pairs.order(self._data.batch_tokens, None)):
                 moved = batch.to(device)
                 logits = _logits(model, moved)
-                smoothed += label_smoothed_loss(logits, moved.target, smoothing=self._smoothing).item()
+                smoothed += label_smoothed_loss(
+                    logits, moved.target, smoothing=self._smoothing
+                ).item()
                 plain += label_smoothed_loss(logits, moved.target, smoothing=0.0).item()
                 units += batch.units
         loss = {"loss": smoothed / units, "nll": plain / units}
@@ -88,7 +103,9 @@ class Translation(TrainingTask):
         pairs = self.corpus.splits[split]
         outputs: list[str] = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
-            translations = self.translate(model, pairs.sources(indices), length_penalty=length_penalty)
+            translations = self.translate(
+                model, pairs.sources(indices), length_penalty=length_penalty
+            )
             for index, translation in zip(indices, translations, strict=True):
                 outputs[int(index)] = translation
         texts, lowercase = self._texts(split, outputs), self._data.lowercase
@@ -96,7 +113,9 @@ class Translation(TrainingTask):
         scored["chrf"] = chrf(*texts["sacrebleu"], lowercase=lowercase)
         metrics = {name: score for name, (score, _) in scored.items()}
         signatures = {name: signature for name, (_, signature) in scored.items()}
-        return Evaluation({**metrics, "length_ratio": length_ratio(*texts["bleu"])}, outputs, signatures)
+        return Evaluation(
+            {**metrics, "length_ratio": length_ratio(*texts["bleu"])}, outputs, signatures
+        )
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the source sentences, copied as their own translations."""
@@ -109,13 +128,17 @@ class Translation(TrainingTask):
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the n-gram counts of each test pair for each kind of BLEU."""
         texts, lowercase = self._texts("test", list(outputs)), self._data.lowercase
-        return {kind: ngram_counts(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()}
+        return {
+            kind: ngram_counts(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()
+        }
 
     def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
         """Return outputs and references by kind of BLEU; compound BLEU splits hyphens, for German alone."""
         texts = self.corpus.beside_references(split, outputs)
         into_german = self._data.languages[1] == "de"
-        return {kind: sides(kind, *texts) for kind in KINDS if kind != "compound_bleu" or into_german}
+        return {
+            kind: sides(kind, *texts) for kind in KINDS if kind != "compound_bleu" or into_german
+        }
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with the end-of-sentence id."""
@@ -132,27 +155,35 @@ class Translation(TrainingTask):
         """
         device = next(model.parameters()).device
         dictionary = self.corpus.dictionaries[1]
-        padded = fairseq().data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True).to(device)
+        padded = (
+            fairseq()
+            .data.data_utils.collate_tokens(sources, dictionary.pad(), left_pad=True)
+            .to(device)
+        )
         decoding = self._decoding
         penalty = decoding.length_penalty if length_penalty is None else length_penalty
         longest = int(decoding.max_ratio * padded.shape[1] + decoding.max_extra)
         limit = min(longest, model.max_decoder_positions() - 1)  # type: ignore[operator]
         with torch.no_grad():
-            best = beam_search(model.eval(), padded, limit, beam=decoding.beam, length_penalty=penalty)
+            best = beam_search(
+                model.eval(), padded, limit, beam=decoding.beam, length_penalty=penalty
+            )
         return [Bpe.join(dictionary.string(ids.cpu())) for ids in best]
 
 
 def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
     """Return the logits (N, V) at the N target subwords, without padding."""
-    logits: Tensor = model(batch.source, batch.previous, batch.counted, has_padding=batch.has_padding)
+    logits: Tensor = model(
+        batch.source, batch.previous, batch.counted, has_padding=batch.has_padding
+    )
     return logits.float()
 
 
 class _LabelSmoothedLoss(torch.autograd.Function):
     """The sum over rows of (1 - e) * -log p[target] + e/V * sum_v -log p[v]; e counts all V classes.
 
-    The log-probabilities become the gradient in place: p - e/V, less 1 - e at the target. Plain autograd
-    would make and add several tensors of the vocabulary's size.
+    The log-probabilities become the gradient in place: p - e/V, less 1 - e at the target. Plain
+    autograd would make and add several tensors of the vocabulary's size.
     """
 
     @staticmethod

@@ -21,7 +21,14 @@ _MARK = b"\nsha256 "
 _SEAL = len(_MARK) + 64 + 1  # bytes at the end of the file; torch.load does not mind them
 KEY = "adanorm"  # in the header's metadata: with one key alone, no order of keys is left to chance
 
-_UNREADABLE = safetensors.SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError
+_UNREADABLE = (
+    safetensors.SafetensorError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 
 
 class BrokenError(ValueError):
@@ -48,7 +55,9 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     try:
         return dict(torch.load(path, map_location=device, weights_only=True))
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        raise BrokenError(f"{path}: not a checkpoint of this suite ({str(error).splitlines()[0]})") from None
+        raise BrokenError(
+            f"{path}: not a checkpoint of this suite ({str(error).splitlines()[0]})"
+        ) from None
 
 
 def verify(path: Path) -> None:
@@ -56,7 +65,9 @@ def verify(path: Path) -> None:
     size = path.stat().st_size - _SEAL
     with path.open("rb") as file:
         if size < 0 or _seal(file, size) != file.read():
-            raise BrokenError(f"{path}: corrupted or cut off, its content is not what its checksum says")
+            raise BrokenError(
+                f"{path}: corrupted or cut off, its content is not what its checksum says"
+            )
 
 
 def _seal(file: BinaryIO, size: int) -> bytes:
@@ -73,7 +84,9 @@ def keep_weights(model: nn.Module, update: int, folder: Path) -> None:
     save(_weights_file(folder, update), {"model": model.state_dict()})
 
 
-def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.device) -> dict[str, Tensor]:
+def mean_weights(
+    kept: Sequence[tuple[float, int]], folder: Path, device: torch.device
+) -> dict[str, Tensor]:
     """Return the mean of the weights `kept` at (score, update); a boolean is true if it is in any of them."""
     total: dict[str, Tensor] = {}
     for _, update in kept:
@@ -82,7 +95,11 @@ def mean_weights(kept: Sequence[tuple[float, int]], folder: Path, device: torch.
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
     return {
-        name: t if t.dtype == torch.bool else t / len(kept) if t.is_floating_point() else t // len(kept)
+        name: t
+        if t.dtype == torch.bool
+        else t / len(kept)
+        if t.is_floating_point()
+        else t // len(kept)
         for name, t in total.items()
     }
 
@@ -96,8 +113,12 @@ class RunCheckpoints:
 
     def __init__(self, context: ComputeContext) -> None:
         self._context = context
-        self.writers: list[dict[str, Any]] = [{}]  # what computed each start so far; the last is this start's
-        self._previous: list[tuple[float, int]] = []  # evaluations to average, in the last checkpoint
+        self.writers: list[dict[str, Any]] = [
+            {}
+        ]  # what computed each start so far; the last is this start's
+        self._previous: list[
+            tuple[float, int]
+        ] = []  # evaluations to average, in the last checkpoint
 
     def write(self, path: Path, saved: dict[str, Any]) -> None:
         """Write the next checkpoint at `path`; remove weights that neither it nor the previous one names."""
@@ -143,7 +164,9 @@ def _load_checked(path: Path, device: torch.device) -> dict[str, Any] | None:
         return None
     if saved.get("format") != FORMAT:
         raise BrokenError(f"{path}: written by another version of the suite")
-    if (run := saved.get("run", path.parent.name)) != path.parent.name:  # its name has the run's digest
+    if (
+        run := saved.get("run", path.parent.name)
+    ) != path.parent.name:  # its name has the run's digest
         raise BrokenError(f"{path}: of the run {run}")
     for _, update in saved["state"]["kept"]:
         file = _weights_file(path.parent, update)
@@ -168,7 +191,9 @@ def load_weights(path: Path, run: str) -> dict[str, Tensor]:
         is_whole = label["sha256"] == _checksum(content)
         owner, weights = label["run"], safetensors.torch.load(content)
     except _UNREADABLE as error:
-        raise BrokenError(f"{path}: not weights of this suite ({str(error).splitlines()[0]})") from None
+        raise BrokenError(
+            f"{path}: not weights of this suite ({str(error).splitlines()[0]})"
+        ) from None
     if not is_whole:
         raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")
     if owner != run:

@@ -38,9 +38,10 @@ ALONE = World(0, 1)
 LOST = "another process of this run has ended: the next start resumes from the last checkpoint"
 SECONDS_TO_NOTICE = 5.0
 
-# Groups that this process has left, referenced here to its end. If DistributedDataParallel's reducer had
-# the last reference, it would join the group's threads while holding the interpreter's lock. They may wait
-# for that lock: after the loss of a process, or to release what the last collective held.
+# Groups that this process has left, referenced here to its end. If DistributedDataParallel's
+# reducer had the last reference, it would join the group's threads while holding the interpreter's
+# lock. They may wait for that lock: after the loss of a process, or to release what the last
+# collective held.
 _LEFT_GROUPS: list[Any] = []
 _JOINED: Counter[str] = Counter()  # how many groups this process has joined, by the store's port
 
@@ -51,9 +52,12 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
-    patience = timedelta(hours=6)  # the others wait while the first evaluates: decoding may take long
+    patience = timedelta(
+        hours=6
+    )  # the others wait while the first evaluates: decoding may take long
     store, rank, size = next(rendezvous("env://", timeout=patience))
-    # A sweep joins once per run through the same store. The prefix hides what the last group wrote there.
+    # A sweep joins once per run through the same store. The prefix hides what the last group wrote
+    # there.
     port = os.environ["MASTER_PORT"]
     prefix = f"group {_JOINED[port]}"
     _JOINED[port] += 1
@@ -69,8 +73,8 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     finally:
         is_over.set()
         if has_failed and device.type == "cuda":
-            # NCCL leaves a group only with the other processes, which may wait for this one. So this one does
-            # not leave, and a signal ends it if NCCL blocks its exit.
+            # NCCL leaves a group only with the other processes, which may wait for this one. So
+            # this one does not leave, and a signal ends it if NCCL blocks its exit.
             signal.setitimer(signal.ITIMER_REAL, SECONDS_TO_NOTICE)
         else:
             leave_group()
@@ -85,12 +89,16 @@ def leave_group() -> None:
 def _end_with_others(world: World, is_over: Event) -> None:
     """End this process once another on this machine has ended, unless it ends itself or `is_over` is set.
 
-    Collectives notice the loss of a process, except gloo's (PyTorch 2.13). If gloo writes a message to a
-    connection that was just closed, it waits until the group's timeout for the message to be sent.
+    Collectives notice the loss of a process, except gloo's (PyTorch 2.13). If gloo writes a message
+    to a connection that was just closed, it waits until the group's timeout for the message to be
+    sent.
     """
     if not hasattr(os, "pidfd_open"):  # only Linux has it
         return
-    machine = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8"), os.readlink("/proc/self/ns/pid")
+    machine = (
+        Path("/proc/sys/kernel/random/boot_id").read_text("utf-8"),
+        os.readlink("/proc/self/ns/pid"),
+    )
     processes = select.poll()
     for host, process in all_gather((machine, os.getpid()), world):
         if host == machine and process != os.getpid():
@@ -112,7 +120,9 @@ GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", 
 def is_lost_process_error(error: BaseException, world: World) -> bool:
     """Return whether an error means that another process of the run has ended."""
     is_gloo = isinstance(error, RuntimeError) and any(words in str(error) for words in GONE)
-    return world.size > 1 and (is_gloo or isinstance(error, dist.DistBackendError | dist.DistNetworkError))
+    return world.size > 1 and (
+        is_gloo or isinstance(error, dist.DistBackendError | dist.DistNetworkError)
+    )
 
 
 def wrap(model: nn.Module, world: World) -> nn.Module:
@@ -130,8 +140,9 @@ def ties_rows(model: nn.Module) -> bool:
 def share(batches: EpochBatches, update: range, world: World, *, whole: bool) -> list[Any]:
     """Return the batches of an update that this process computes: every n-th whole batch, of n processes.
 
-    Without `whole`, or if n does not divide their number, it is a part of each batch. Either way each row is
-    computed once, and a process makes only its own rows. Whole batches use a device better than parts.
+    Without `whole`, or if n does not divide their number, it is a part of each batch. Either way
+    each row is computed once, and a process makes only its own rows. Whole batches use a device
+    better than parts.
     """
     if whole and len(update) % world.size == 0:
         return [batches.part(index) for index in update[world.rank :: world.size]]

@@ -18,10 +18,26 @@ from adanorm.data.examples import Movable
 from adanorm.metrics.table import METRICS
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
-from adanorm.training.distributed import all_gather, all_reduce, broadcast, reshard, share, ties_rows, wrap
+from adanorm.training.distributed import (
+    all_gather,
+    all_reduce,
+    broadcast,
+    reshard,
+    share,
+    ties_rows,
+    wrap,
+)
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.progress import Progress, updates_per_epoch
-from adanorm.training.state import ComputeContext, Outcome, Row, State, rng_state, seed_of, set_rng_state
+from adanorm.training.state import (
+    ComputeContext,
+    Outcome,
+    Row,
+    State,
+    rng_state,
+    seed_of,
+    set_rng_state,
+)
 
 T = TypeVar("T")
 Log = Callable[[Row], None]
@@ -44,7 +60,9 @@ class Trainer:
         self.shared_model = wrap(model, context.world)
         if context.compile is not None:
             if task.carries or context.world.size > 1:
-                raise ValueError("compile: works with one process, and with models that carry no memory")
+                raise ValueError(
+                    "compile: works with one process, and with models that carry no memory"
+                )
             self.shared_model = torch.compile(model, mode=context.compile)  # type: ignore[assignment]
         self.optimizer = make_optimizer(model, settings)
         self.state = State()
@@ -54,13 +72,18 @@ class Trainer:
         self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
         self._pending_units = 0
         self.checkpoints = RunCheckpoints(context)
-        self._divides = task.carries or ties_rows(model)  # whether processes take parts of each batch
+        self._divides = task.carries or ties_rows(
+            model
+        )  # whether processes take parts of each batch
         self._updates_per_epoch = 0  # until an epoch's batches are counted
 
-    def train(self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None) -> Outcome:
+    def train(
+        self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None
+    ) -> Outcome:
         """Train to the end, with checkpoints at `path`; return the outcome, with a score of the best weights.
 
-        On the first process, each evaluation calls `log` with a row and `log_test`, if any, with a test row.
+        On the first process, each evaluation calls `log` with a row and `log_test`, if any, with a
+        test row.
         """
         self.model.train()
         state, saved = self.state, time.monotonic()
@@ -71,7 +94,10 @@ class Trainer:
                 if state.update % CHECK_EVERY == 0:
                     self._fetch_loss()
                 progress.show(state, self._updates_per_epoch)
-                state.seconds, state.cpu_seconds = time.monotonic() - started, time.process_time() - busy
+                state.seconds, state.cpu_seconds = (
+                    time.monotonic() - started,
+                    time.process_time() - busy,
+                )
                 due = self._evaluation_due()
                 if due:
                     self._evaluate(log, log_test, path.parent)
@@ -82,14 +108,21 @@ class Trainer:
 
     def batches(self) -> Generator[list[Movable], None, None]:
         """Yield this process's batches of each update, from the run's position on, without end."""
-        world, count, size = self.context.world, self.context.batches_ahead, self.settings.accumulate
+        world, count, size = (
+            self.context.world,
+            self.context.batches_ahead,
+            self.settings.accumulate,
+        )
         whole = not self._divides
         while True:
             batches = self.task.train_batches(self.state.epoch)
             self._updates_per_epoch = updates_per_epoch(self.settings, len(batches))
             indices = range(len(batches))
             starts = indices[self.state.position * size :: size]
-            parts = (share(batches, indices[start : start + size], world, whole=whole) for start in starts)
+            parts = (
+                share(batches, indices[start : start + size], world, whole=whole)
+                for start in starts
+            )
             yield from ahead(map(_pinned, parts), count=count) if count else parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
@@ -141,7 +174,9 @@ class Trainer:
     def _fetch_loss(self) -> None:
         """Fetch the sum of the losses since the last fetch; if it is not finite, the run has diverged."""
         state = self.state
-        pending = torch.stack([self._pending_loss, torch.full_like(self._pending_loss, self._pending_units)])
+        pending = torch.stack(
+            [self._pending_loss, torch.full_like(self._pending_loss, self._pending_units)]
+        )
         total, units = all_reduce(pending, self.context.world).tolist()
         self._pending_loss.zero_()
         self._pending_units = 0
@@ -153,7 +188,9 @@ class Trainer:
 
     def _evaluation_due(self) -> bool:
         every, state = self.settings.evaluate_every, self.state
-        return self.finished() or (state.position == 0 if every is None else state.update % every == 0)
+        return self.finished() or (
+            state.position == 0 if every is None else state.update % every == 0
+        )
 
     def _checkpoint_due(self, saved: float) -> bool:
         world = self.context.world
@@ -187,12 +224,17 @@ class Trainer:
             row = position | {"train_loss": train_loss}
             row |= {f"train_{name}": value for name, value in self.task.derived(train_loss).items()}
             row |= {f"valid_{name}": value for name, value in valid.items()}
-            row |= {"lr": learning_rate(self.settings, state.update), "seconds": round(state.seconds, 1)}
+            row |= {
+                "lr": learning_rate(self.settings, state.update),
+                "seconds": round(state.seconds, 1),
+            }
             state.rows.append(row)
             log(row)
             if log_test is not None:
                 scores = self.measure("test").metrics
-                state.test_rows.append(position | {f"test_{name}": value for name, value in scores.items()})
+                state.test_rows.append(
+                    position | {f"test_{name}": value for name, value in scores.items()}
+                )
                 log_test(state.test_rows[-1])
 
     def measure(self, split: str) -> Evaluation:
@@ -257,8 +299,8 @@ class Trainer:
 def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
     """Yield items in their order; a thread makes them, up to `count` ahead.
 
-    An exception in the thread is raised here in its turn. The thread ends with the items, or when the
-    iterator is closed.
+    An exception in the thread is raised here in its turn. The thread ends with the items, or when
+    the iterator is closed.
     """
     end: Any = object()
     thread = ThreadPoolExecutor(1, "batches-ahead")
@@ -273,4 +315,8 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
 
 def _pinned(batches: list[Movable]) -> list[Movable]:
     """Return batches in pinned memory, from which a GPU copies while it computes; without a GPU, as is."""
-    return [batch.moved(Tensor.pin_memory) for batch in batches] if torch.cuda.is_available() else batches
+    return (
+        [batch.moved(Tensor.pin_memory) for batch in batches]
+        if torch.cuda.is_available()
+        else batches
+    )

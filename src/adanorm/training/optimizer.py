@@ -15,11 +15,13 @@ from adanorm.config.sections import TrainingConfig
 def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
     """Return the optimizer of a model's parameters: Adam with decoupled weight decay, or SGD.
 
-    SGD is torch's: v' = momentum v + g + weight_decay w, w' = w - lr v'. On the CPU and on CUDA both are
-    fused: a step is one pass over memory. AdamW's step counts then lie on the parameters' device, also after
-    a resume, and need not be fetched from it.
+    SGD is torch's: v' = momentum v + g + weight_decay w, w' = w - lr v'. On the CPU and on CUDA
+    both are fused: a step is one pass over memory. AdamW's step counts then lie on the parameters'
+    device, also after a resume, and need not be fetched from it.
     """
-    fused = all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters()) or None
+    fused = (
+        all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters()) or None
+    )
     shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "fused": fused}
     if settings.optimizer == "sgd":
         sgd = _without_dynamo(torch.optim.SGD)
@@ -28,7 +30,8 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
     return adamw(model.parameters(), betas=settings.betas, eps=settings.eps, **shared)
 
 
-# torch's wrappers of these import its compiler: 1.6 s and 145 MB in a process that compiles nothing.
+# torch's wrappers of these import its compiler: 1.6 s and 145 MB in a process that compiles
+# nothing.
 WRAPPED_METHODS = ("step", "add_param_group", "zero_grad", "state_dict", "load_state_dict")
 
 
@@ -42,8 +45,9 @@ def _without_dynamo(cls: Any) -> Callable[..., torch.optim.Optimizer]:
 def learning_rate(settings: TrainingConfig, update: int) -> float:
     """Return the learning rate of an update, counted from 1.
 
-    After a linear warm-up it is constant, falls with the inverse square root of the number of updates before
-    (Vaswani et al. 2017, in fairseq's form), or follows half a cosine to zero at max_updates.
+    After a linear warm-up it is constant, falls with the inverse square root of the number of
+    updates before (Vaswani et al. 2017, in fairseq's form), or follows half a cosine to zero at
+    max_updates.
     """
     lr, warmup, done = settings.lr, settings.warmup_updates, update - 1
     if settings.schedule == "inverse_sqrt":

@@ -31,12 +31,16 @@ def planned_updates(settings: TrainingConfig, epoch_batches: int) -> int:
 class Progress(AbstractContextManager["Progress"]):
     """A table of evaluations. Between them a terminal shows a bar, and a log gets a row every half minute."""
 
-    def __init__(self, settings: TrainingConfig, epoch_batches: int, metric: str, *, shown: bool) -> None:
+    def __init__(
+        self, settings: TrainingConfig, epoch_batches: int, metric: str, *, shown: bool
+    ) -> None:
         self._metric, self._shown = metric, shown
         self._has_heads, self._text = False, ""
         self._shown_at: float | None = None
         self._updates = planned_updates(settings, epoch_batches)
-        self._start: tuple[int, float] | None = None  # update and time from which the time left is computed
+        self._start: tuple[int, float] | None = (
+            None  # update and time from which the time left is computed
+        )
         self._is_terminal = sys.stderr.isatty()
         hidden = not (shown and self._is_terminal)
         self._bar = tqdm(total=self._updates, unit="update", disable=hidden, ncols=80, leave=False)
@@ -47,7 +51,9 @@ class Progress(AbstractContextManager["Progress"]):
         if self._start is None:  # after the first update, which is slower
             self._start, self._bar.initial = (state.update, now), state.update
             self._shown_at = None if self._is_terminal else now
-        if not self._shown or now - (self._shown_at or 0.0) < (SECONDS if self._is_terminal else LOG_SECONDS):
+        if not self._shown or now - (self._shown_at or 0.0) < (
+            SECONDS if self._is_terminal else LOG_SECONDS
+        ):
             return
         self._shown_at = now
         loss = state.loss_sum / state.loss_units if state.loss_units else None
@@ -73,7 +79,9 @@ class Progress(AbstractContextManager["Progress"]):
         columns = "{:>7}{:>10}{:>12}{:>22}{:>12}".format
         if not self._has_heads:
             self._has_heads = True
-            self._bar.write(columns("epoch", "update", "train loss", f"valid {self._metric}", "time left"))
+            self._bar.write(
+                columns("epoch", "update", "train loss", f"valid {self._metric}", "time left")
+            )
         self._bar.write(columns(epoch, update, loss, valid, self._time_left(update)))
         sys.stdout.flush()
 

@@ -27,7 +27,11 @@ class ComputeContext(NamedTuple):
 
     def autocast(self) -> Any:
         """Return the autocast context of forward passes."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
+        return (
+            torch.autocast(self.device.type, torch.bfloat16)
+            if self.precision == "bf16"
+            else nullcontext()
+        )
 
 
 def set_tf32(precision: str) -> None:
@@ -40,8 +44,8 @@ def set_tf32(precision: str) -> None:
 def flushed_denormals() -> Iterator[None]:
     """Have this thread, and those that start meanwhile, take numbers below 1.2e-38 for zero on the CPU.
 
-    A processor computes with such denormal numbers many times slower. A network's gradients and Adam's means
-    reach them where units are dead or training is unstable.
+    A processor computes with such denormal numbers many times slower. A network's gradients and
+    Adam's means reach them where units are dead or training is unstable.
     """
     torch.set_flush_denormal(True)
     try:
@@ -65,18 +69,23 @@ class State:
     worse_than_start: int = 0  # evaluations in a row whose training loss is above first_loss
     lowest_of_these: float | None = None  # the lowest training loss of these evaluations
     rows: list[dict[str, Any]] = field(default_factory=list)  # logged, by the first process
-    test_rows: list[dict[str, Any]] = field(default_factory=list)  # one per row, if test scores are tracked
+    test_rows: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # one per row, if test scores are tracked
     diverged: str | None = None
     loss_sum: float = 0.0  # since the last evaluation
     loss_units: int = 0
     valid: dict[str, float] = field(default_factory=dict)  # at the best update
-    kept: list[tuple[float, int]] = field(default_factory=list)  # (score, update) of the weights to average
+    kept: list[tuple[float, int]] = field(
+        default_factory=list
+    )  # (score, update) of the weights to average
 
     def mean_loss(self, *, diverge_after: int) -> float:
         """Return the mean training loss since the last evaluation, and start a new mean.
 
-        The run has diverged if its loss is above first_loss at `diverge_after` evaluations in a row and no
-        longer falls. A loss that falls may yet recover: first_loss is of one update, perhaps an easy one.
+        The run has diverged if its loss is above first_loss at `diverge_after` evaluations in a row
+        and no longer falls. A loss that falls may yet recover: first_loss is of one update, perhaps
+        an easy one.
         """
         assert self.first_loss is not None
         loss = self.loss_sum / self.loss_units
@@ -111,7 +120,10 @@ def seed_of(*numbers: int) -> int:
 
 def rng_state(device: torch.device) -> list[Tensor]:
     """Return the states of torch's generators that a run draws from: the CPU's and its CUDA device's."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    return [
+        torch.get_rng_state(),
+        *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []),
+    ]
 
 
 def set_rng_state(states: list[Tensor], device: torch.device) -> None:

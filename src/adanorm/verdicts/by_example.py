@@ -25,7 +25,8 @@ class ByExample:
     gaps: tuple[float, ...]  # one per seed, in that order; positive where the second norm is better
     noise: Components
     parts: Mapping[str, float]  # the part of the mean gap that each factor of the metric makes up
-    # Each norm's standard deviation over seeds, on this test set and on its distribution; None below 5 seeds.
+    # Each norm's standard deviation over seeds, on this test set and on its distribution; None
+    # below 5 seeds.
     spreads: tuple[tuple[float, float] | None, ...]
 
 
@@ -36,14 +37,19 @@ def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> B
     """
     seeds = tuple(run.seed for run in sides[0])
     if len({reader.seed_series(seed) for seed in seeds}) > 1:
-        raise ValueError(f"seeds {', '.join(map(str, seeds))}: of several series; compare those of one")
+        raise ValueError(
+            f"seeds {', '.join(map(str, seeds))}: of several series; compare those of one"
+        )
     records = [[reader.record(run.folder()) for run in side] for side in sides]
     if not seeds or any(metric not in record.counts for side in records for record in side):
         return None
     scores = [np.array([_scores(record, metric) for record in side]) for side in records]
     if len({side.shape for side in scores}) > 1 or scores[0].shape[1] < 2:
         return None
-    gaps, outputs = scores[1] - scores[0], [record.outputs_digest for side in records for record in side]
+    gaps, outputs = (
+        scores[1] - scores[0],
+        [record.outputs_digest for side in records for record in side],
+    )
     return ByExample(
         seeds,
         digest_of({"outputs": outputs}),
@@ -74,7 +80,8 @@ def _scores(record: reader.Record, metric: str) -> Numbers:
 def _factor_gaps(sides: Sequence[Sequence[reader.Record]], metric: str) -> dict[str, float]:
     """Return the part of the mean gap that each of two factors makes up; {} for a metric without factors.
 
-    A part is the factor's own gap times the other factor's mean, so the parts sum to the product's gap.
+    A part is the factor's own gap times the other factor's mean, so the parts sum to the product's
+    gap.
     """
     parts: dict[str, float] = {}
     for pair in zip(*sides, strict=True):

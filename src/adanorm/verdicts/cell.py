@@ -29,7 +29,11 @@ from adanorm.verdicts.variance import Spread, TaskVariance, prediction
 
 Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
 Fate: TypeAlias = Status | Literal["did not learn"]
-FATES: tuple[Fate, ...] = ("diverged", "did not learn", "failed")  # of runs whose scores do not count
+FATES: tuple[Fate, ...] = (
+    "diverged",
+    "did not learn",
+    "failed",
+)  # of runs whose scores do not count
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,18 @@ class Cell:
     planned: int = 0  # number of seeds that the study asks for
     runs: tuple[Experiment, ...] = ()
     results: tuple[Result, ...] = ()
-    by_seed: Mapping[int, float] = field(default_factory=dict)  # of runs that learned; larger is better
+    by_seed: Mapping[int, float] = field(
+        default_factory=dict
+    )  # of runs that learned; larger is better
     unlearned: tuple[int, ...] = ()  # seeds of the runs that are no better than a trivial baseline
     paper: Published | None = None
 
     @property
     def scores(self) -> list[float]:
         """The test scores of the runs that are done, in the metric's own unit and direction."""
-        return [result.test_score(self.metric) for result in self.results if result.status == "done"]
+        return [
+            result.test_score(self.metric) for result in self.results if result.status == "done"
+        ]
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -75,11 +83,17 @@ class Cell:
     @property
     def example(self) -> float:
         """By how much one test example changes a score in percent; 0 for other scores and without outputs."""
-        return _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
+        return (
+            _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
+        )
 
     def count(self, fate: Fate) -> int:
         """Return how many runs ended with a status, or did not learn."""
-        return len(self.unlearned) if fate == "did not learn" else sum(r.status == fate for r in self.results)
+        return (
+            len(self.unlearned)
+            if fate == "did not learn"
+            else sum(r.status == fate for r in self.results)
+        )
 
     @property
     def text(self) -> str:
@@ -90,7 +104,9 @@ class Cell:
         if not self.scores:
             return "failed" if ended else "-"
         mean = mean_text(self.scores, METRICS[self.metric].decimals(fmean(self.scores)))
-        seeds = f" ({len(self.scores)}/{self.planned} seeds)" if len(self.scores) < self.planned else ""
+        seeds = (
+            f" ({len(self.scores)}/{self.planned} seeds)" if len(self.scores) < self.planned else ""
+        )
         unlearned = f", did not learn ({len(self.unlearned)}/{ended})" if self.unlearned else ""
         return f"{mean}{seeds}{unlearned}"
 
@@ -112,14 +128,17 @@ class Cell:
         if not self.scores or spread is None or spread.sd == 0:
             return "inconclusive"
         mean, count = fmean(self.scores), len(self.scores)
-        position = prediction(number.value, rounding=number.rounding, mean=mean, count=count, spread=spread)
+        position = prediction(
+            number.value, rounding=number.rounding, mean=mean, count=count, spread=spread
+        )
         return f"{position.verdict} ({position.percentile:.0f} %)"
 
 
 def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cell:
     """Return the cell of runs that differ only in their seed, with all other seeds on record.
 
-    If `metric` is not the task's own, the cell shows it where runs have it, and has no number of the paper.
+    If `metric` is not the task's own, the cell shows it where runs have it, and has no number of
+    the paper.
     """
     first, seeds = experiments[0], {experiment.seed for experiment in experiments}
     runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in seeds)]
@@ -137,7 +156,11 @@ def cell_on_record(first: Experiment, quantity: Quantity = "test") -> Cell:
 
 
 def cell_of(
-    first: Experiment, runs: Iterable[Experiment], quantity: Quantity = "test", *, metric: str | None = None
+    first: Experiment,
+    runs: Iterable[Experiment],
+    quantity: Quantity = "test",
+    *,
+    metric: str | None = None,
 ) -> Cell:
     """Return the cell of `runs`, which differ from `first` only in their seed."""
     own = first.task.metric
@@ -146,7 +169,9 @@ def cell_of(
     done = [(run, result) for run, result in ended if result.status == "done"]
     unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
     name = metric if quantity in ("test", "top3") else first.task.selection_metric
-    sign = METRICS[quantity if quantity in METRICS else "loss" if quantity.startswith("last_") else name].sign
+    sign = METRICS[
+        quantity if quantity in METRICS else "loss" if quantity.startswith("last_") else name
+    ].sign
     learned = [(run, result) for run, result in done if run.seed not in unlearned]
     values = {run.seed: value_of(run, result, quantity, metric) for run, result in learned}
     return Cell(
@@ -161,7 +186,9 @@ def cell_of(
 def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> float | None:
     """Return a completed run's value of a quantity (a test score in `metric`); None if it has none."""
     if quantity == "test" or (quantity == "top3" and result.averaged):
-        return (result.test or {}).get(metric)  # averaged weights are a mean over evaluations already
+        return (result.test or {}).get(
+            metric
+        )  # averaged weights are a mean over evaluations already
     if quantity == "valid_best":
         return (result.valid or {}).get(run.task.selection_metric)
     valid = f"valid_{run.task.selection_metric}"
@@ -171,7 +198,9 @@ def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = 
     if quantity.startswith("last_"):
         return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
     tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
-    if quantity != "top3":  # memorized or recovered: a score of wrong labels, at the last evaluation
+    if (
+        quantity != "top3"
+    ):  # memorized or recovered: a score of wrong labels, at the last evaluation
         return tracked[-1].get(f"test_{quantity}") if tracked else None
     tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
     sign = METRICS[run.task.selection_metric].sign
@@ -213,7 +242,9 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
     settings = []
     for preset in sorted(choices("preset"), key=lambda name: name != "none"):
         with suppress(ValueError):  # raised by a preset for another kind of task
-            run = cached_experiment([f"task={task}", f"norm={norm}", "scale=paper", f"preset={preset}"])
+            run = cached_experiment(
+                [f"task={task}", f"norm={norm}", "scale=paper", f"preset={preset}"]
+            )
             settings.append(_settings(run))
     return [one for one in settings if one.get("data.scoring") == settings[0].get("data.scoring")]
 

@@ -16,8 +16,13 @@ from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sequential import last_look
 
 SCALES = ("paper", "small")
-BESIDE: tuple[Quantity, ...] = ("valid_best", "valid_level")  # validation scores shown beside a claim
-TESTED: dict[str, tuple[Hypothesis, Hypothesis, Hypothesis]] = {  # by bound: claim, contrary, no gain
+BESIDE: tuple[Quantity, ...] = (
+    "valid_best",
+    "valid_level",
+)  # validation scores shown beside a claim
+TESTED: dict[
+    str, tuple[Hypothesis, Hypothesis, Hypothesis]
+] = {  # by bound: claim, contrary, no gain
     "better": ("better", "worse", "not superior"),
     "no_worse": ("not inferior", "inferior", "inferior"),
 }
@@ -61,7 +66,9 @@ class ClaimResult:
         A claim on at least u of n tasks is contradicted if its contrary is true on n - u + 1.
         """
         needed = self.claim.needed(self.scale)
-        contrary = len(self.tasks) - needed + 1  # tasks on which the contrary refutes a claim on `needed`
+        contrary = (
+            len(self.tasks) - needed + 1
+        )  # tasks on which the contrary refutes a claim on `needed`
         holds, against, no_gain = zip(*(task.ps for task in self.tasks), strict=True)
         ps = partial_conjunction(holds, needed), partial_conjunction(against, contrary)
         return *ps, partial_conjunction(no_gain, contrary)
@@ -88,13 +95,19 @@ class ClaimResult:
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:
     """Return the result of every claim of the paper at each of SCALES."""
-    return [result for scale in SCALES for result in evaluated(preregistration().claims, scale, runs=runs)]
+    return [
+        result
+        for scale in SCALES
+        for result in evaluated(preregistration().claims, scale, runs=runs)
+    ]
 
 
 def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -> list[ClaimResult]:
     """Return the results of claims at a scale, corrected for the number of claims with runs."""
     results = [
-        ClaimResult(claim, scale, tuple(_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)))
+        ClaimResult(
+            claim, scale, tuple(_judged(claim, task, scale, runs) for task in claim.tasks_at(scale))
+        )
         for claim in claims
     ]
     by_test = zip(*(result.ps for result in results if result.run), strict=True)
@@ -112,13 +125,16 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return the evidence at a scale on each task of a claim on which both of its norms have runs."""
     by_task = {task: _decided(claim, task, scale, runs) for task in claim.tasks_at(scale)}
-    return {task: records for task, (records, claimed) in by_task.items() if claimed.answer != "not run"}
+    return {
+        task: records for task, (records, claimed) in by_task.items() if claimed.answer != "not run"
+    }
 
 
 def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair]:
     """Return the records that decide a claim on a task, and the pair of its norms.
 
-    At the paper's scale, the first plan's records decide until the task's own plan has had its first look.
+    At the paper's scale, the first plan's records decide until the task's own plan has had its
+    first look.
     """
     plan = preregistration().plan_of(task, scale)
     records, claimed_pair = _read(claim, task, scale, runs, plan)
@@ -129,13 +145,24 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
 
 
 def _read(
-    claim: Claim, task: str, scale: str, runs: str | None, plan: str | None, quantity: Quantity | None = None
+    claim: Claim,
+    task: str,
+    scale: str,
+    runs: str | None,
+    plan: str | None,
+    quantity: Quantity | None = None,
 ) -> tuple[Evidence, Pair]:
     """Return the records that a plan reads for a claim on a task, and the pair of its norms by them."""
-    registered, norms, overrides = preregistration(), claim.norms(task), claim.overrides(scale, task)
+    registered, norms, overrides = (
+        preregistration(),
+        claim.norms(task),
+        claim.overrides(scale, task),
+    )
     scale = registered.scale_of(task, scale)
     quantity = quantity or registered.quantity_read(claim.quantity, plan)
-    records = evidence(task, scale, quantity, runs=runs, norms=norms, overrides=overrides, plan=plan)
+    records = evidence(
+        task, scale, quantity, runs=runs, norms=norms, overrides=overrides, plan=plan
+    )
     return records, pair(records, *norms)
 
 
@@ -148,9 +175,13 @@ class TaskAnswer:
     plan: str
     comparison: Comparison | None
     pairs: int  # number of seeds that both norms have under the plan
-    next_look: int | None  # number of seeds at the next look; None after the last, and in the first plan
+    next_look: (
+        int | None
+    )  # number of seeds at the next look; None after the last, and in the first plan
     family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979); 1 without a comparison
-    before: "TaskAnswer | None" = None  # what the first plan decided, if a later one has looked since
+    before: "TaskAnswer | None" = (
+        None  # what the first plan decided, if a later one has looked since
+    )
     setback: str = ""  # norms with runs that diverged or did not learn; then there is no comparison
 
     @property
@@ -179,22 +210,40 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         sources, name, comparison = [records], records.plan, claimed_pair.comparison
         pairs = len(records.variance.shared(*claim.norms(task)))
     sides = [(norm, one.norms[norm]) for norm in claim.norms(task) for one in sources]
-    setback = ", ".join({f"{title(norm)} {cell.setback}": None for norm, cell in sides if cell.setback})
+    setback = ", ".join(
+        {f"{title(norm)} {cell.setback}": None for norm, cell in sides if cell.setback}
+    )
     looks = registered.plans[name].looks if name else ()
     next_look = next((look for look in looks if look > pairs), None)
     scale, before = registered.scale_of(task, "small"), None
-    if name and scale == "paper" and (first := _read(claim, task, scale, runs, None)[1]).answer != "open":
+    if (
+        name
+        and scale == "paper"
+        and (first := _read(claim, task, scale, runs, None)[1]).answer != "open"
+    ):
         before = TaskAnswer(task, scale, "first", first.comparison, len(first.seeds), None)
-    return TaskAnswer(task, scale, name or "first", comparison, pairs, next_look, 1.0, before, setback)
+    return TaskAnswer(
+        task, scale, name or "first", comparison, pairs, next_look, 1.0, before, setback
+    )
 
 
 def _over_folds(
     name: str, claim: Claim, task: str, runs: str | None
 ) -> tuple[Comparison | None, int, list[Evidence]]:
     """Return the folds' mean gaps compared at the last look, the seeds that every fold has, and records."""
-    registered, plan, (better, worse) = preregistration(), preregistration().plans[name], claim.norms(task)
-    settings, quantity = [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)], plan.quantity
-    folds = [evidence(task, plan.scale, quantity, runs=runs, overrides=own, plan=name) for own in settings]
+    registered, plan, (better, worse) = (
+        preregistration(),
+        preregistration().plans[name],
+        claim.norms(task),
+    )
+    settings, quantity = (
+        [[f"data.fold={fold}"] for fold in range(1, (plan.folds or 0) + 1)],
+        plan.quantity,
+    )
+    folds = [
+        evidence(task, plan.scale, quantity, runs=runs, overrides=own, plan=name)
+        for own in settings
+    ]
     by_fold = [records.variance.gaps(worse, better) for records in folds]  # in the order of seeds
     pairs, looks = min(map(len, by_fold)), registered.looks_of(name)
     seeds = last_look(plan.looks, pairs)
@@ -203,14 +252,20 @@ def _over_folds(
     margin, overlap = registered.margin(task, claim.quantity, name), plan.overlap or 0.0
     assert margin is not None, "checked with the file"
     means, level = [fmean(gaps[:seeds]) for gaps in by_fold], looks.level
-    return compare_gaps(means, margin, level=level, levels=looks.levels(seeds), overlap=overlap), pairs, folds
+    return (
+        compare_gaps(means, margin, level=level, levels=looks.levels(seeds), overlap=overlap),
+        pairs,
+        folds,
+    )
 
 
 def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:
     """Yield each claim on test scores, with wins, losses, ties and sign test's p of the paper's numbers."""
     for claim in preregistration().claims:
         if claim.quantity == "test":
-            scores = [[published_score(task, norm) for norm in claim.norms(task)] for task in claim.tasks]
+            scores = [
+                [published_score(task, norm) for norm in claim.norms(task)] for task in claim.tasks
+            ]
             gaps = [better - worse for better, worse in scores if max(better, worse) > -math.inf]
             wins, losses, p = sign_test(gaps)
             yield claim, wins, losses, len(gaps) - wins - losses, p

@@ -13,7 +13,9 @@ Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
 Size = Literal["within the margin", "not shown within the margin"]
 Hypothesis = Literal["better", "worse", "not inferior", "inferior", "not superior"]
-SeedScores: TypeAlias = Mapping[int, float] | Numbers | Sequence[float]  # by seed, or one list in their order
+SeedScores: TypeAlias = (
+    Mapping[int, float] | Numbers | Sequence[float]
+)  # by seed, or one list in their order
 SMALLEST_P = 1e-300  # floor of p: a smaller one could be taken for 0
 
 
@@ -48,10 +50,11 @@ class PaperGap(NamedTuple):
 class Comparison:
     """The gap between two norms in the metric's unit, with the noise of seeds and of test examples.
 
-    `gap` is the mean over `seeds` shared seeds, positive if the first norm is better; `sd` is the deviation
-    of one seed's gap, with `df` degrees of freedom. `example_error` is the standard error that the choice of
-    `examples` adds, 0 if unknown. It has no degrees of freedom, so more noise never narrows an interval.
-    `family_p`, if set, decides the sign instead of p. With `beyond_margin`, a lead must exceed the margin.
+    `gap` is the mean over `seeds` shared seeds, positive if the first norm is better; `sd` is the
+    deviation of one seed's gap, with `df` degrees of freedom. `example_error` is the standard error
+    that the choice of `examples` adds, 0 if unknown. It has no degrees of freedom, so more noise
+    never narrows an interval. `family_p`, if set, decides the sign instead of p. With
+    `beyond_margin`, a lead must exceed the margin.
     """
 
     gap: float
@@ -139,15 +142,24 @@ class Comparison:
     def p_of(self, hypothesis: Hypothesis) -> float:
         """Return the p of the test for a hypothesis on the first norm: a small p shows that it is true.
 
-        For *better* and *worse* it is two-sided, and 1 if the norms are equivalent. The others concern the
-        margin and are one-sided: each side has half of the nominal level of equivalence.
+        For *better* and *worse* it is two-sided, and 1 if the norms are equivalent. The others
+        concern the margin and are one-sided: each side has half of the nominal level of
+        equivalence.
         """
         gap, margin = self.gap, self.margin
-        distances = {"not inferior": gap + margin, "inferior": -gap - margin, "not superior": margin - gap}
+        distances = {
+            "not inferior": gap + margin,
+            "inferior": -gap - margin,
+            "not superior": margin - gap,
+        }
         if hypothesis in distances:
             return self._corrected(self._tail(distances[hypothesis]), self.levels.equivalence / 2)
         tail = self._tail(gap if hypothesis == "better" else -gap)
-        return 1.0 if self.answer == "equivalent" else self._corrected(2 * tail, self.levels.difference)
+        return (
+            1.0
+            if self.answer == "equivalent"
+            else self._corrected(2 * tail, self.levels.difference)
+        )
 
     def _tail(self, distance: float, error: float | None = None) -> float:
         """Return the probability of a distance or more by chance: the upper tail of Student's t."""
@@ -170,25 +182,40 @@ class Comparison:
 
 
 def compare(
-    first: SeedScores, second: SeedScores, margin: float, *, level: float = 0.05, levels: Levels | None = None
+    first: SeedScores,
+    second: SeedScores,
+    margin: float,
+    *,
+    level: float = 0.05,
+    levels: Levels | None = None,
 ) -> Comparison | None:
     """Return the comparison of the first norm with the second, over the seeds that both have.
 
-    Larger scores are better, so negate a loss. A difference below `margin` does not matter. None with fewer
-    than two shared seeds or equal gaps: they show no noise. Raises ValueError for a margin or level out of
-    range, for lists of different lengths and for scores that are not finite.
+    Larger scores are better, so negate a loss. A difference below `margin` does not matter. None
+    with fewer than two shared seeds or equal gaps: they show no noise. Raises ValueError for a
+    margin or level out of range, for lists of different lengths and for scores that are not finite.
     """
     if not 0 < margin < math.inf:
-        raise ValueError(f"margin={margin:g}: must be above 0, the smallest difference that matters")
+        raise ValueError(
+            f"margin={margin:g}: must be above 0, the smallest difference that matters"
+        )
     if not 0 < level < 1:
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
-    if not isinstance(first, Mapping) and not isinstance(second, Mapping) and len(first) != len(second):
-        raise ValueError(f"{len(first)} and {len(second)} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
+    if (
+        not isinstance(first, Mapping)
+        and not isinstance(second, Mapping)
+        and len(first) != len(second)
+    ):
+        raise ValueError(
+            f"{len(first)} and {len(second)} scores: name seeds, as in {{1: 75.9, 2: 76.4}}"
+        )
     ours, others = map(by_seed, (first, second))
     gaps = {seed: float(ours[seed] - others[seed]) for seed in ours if seed in others}
     for seed, gap in gaps.items():
         if not math.isfinite(gap):
-            raise ValueError(f"seed {seed}: scores {ours[seed]:g} and {others[seed]:g}: must be finite")
+            raise ValueError(
+                f"seed {seed}: scores {ours[seed]:g} and {others[seed]:g}: must be finite"
+            )
     return compare_gaps([*gaps.values()], margin, level=level, levels=levels)
 
 
@@ -209,8 +236,9 @@ def compare_gaps(
 ) -> Comparison | None:
     """Return the comparison of gaps, one per seed or fold; None if their spread is unknown or 0.
 
-    Without `levels` the plan is fixed: one look. For n folds with `overlap` test examples per training
-    example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section 3).
+    Without `levels` the plan is fixed: one look. For n folds with `overlap` test examples per
+    training example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section
+    3).
     """
     own = Spread(stdev(gaps), len(gaps) - 1) if spread is None and len(gaps) > 1 else spread
     if own is None or own.sd <= NO_SPREAD:

@@ -20,8 +20,9 @@ Two: TypeAlias = tuple[str, str]
 def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
     """Return p of the test that a hypothesis is true on `at_least` data sets or more; `ps`: by data set.
 
-    The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini & Heller
-    2008). For all data sets: the largest, an intersection-union test (Berger 1982), without any correction.
+    The largest len(ps) - at_least + 1 of independent p-values, combined after Fisher (Benjamini &
+    Heller 2008). For all data sets: the largest, an intersection-union test (Berger 1982), without
+    any correction.
     """
     from scipy.special import chdtrc
 
@@ -41,7 +42,9 @@ def corrected(ps: Sequence[float]) -> list[float]:
     values = np.asarray(ps, dtype=float)
     order, count = np.argsort(values), len(values)
     adjusted = np.empty(count)
-    adjusted[order] = np.minimum(np.maximum.accumulate((count - np.arange(count)) * values[order]), 1)
+    adjusted[order] = np.minimum(
+        np.maximum.accumulate((count - np.arange(count)) * values[order]), 1
+    )
     return adjusted.tolist()
 
 
@@ -54,12 +57,14 @@ def in_family(comparisons: Sequence[Comparison | None]) -> list[Comparison | Non
 def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the mean gap of comparisons with one unit and one margin, all with the same weight.
 
-    Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds would favor
-    comparisons whose variance is too small by chance. The levels are the strictest of all looks. Raises
-    ValueError if there are no comparisons, or if one is None.
+    Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds
+    would favor comparisons whose variance is too small by chance. The levels are the strictest of
+    all looks. Raises ValueError if there are no comparisons, or if one is None.
     """
     if not comparisons or None in comparisons:
-        raise ValueError(f"comparisons={[*comparisons]}: must be one or more, and none of them None")
+        raise ValueError(
+            f"comparisons={[*comparisons]}: must be one or more, and none of them None"
+        )
     errors, dfs = np.array([(one.error**2, one.df) for one in comparisons]).T
     seeds = sum(one.seeds for one in comparisons)
     return Comparison(
@@ -68,7 +73,9 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
         df=float(errors.sum() ** 2 / (errors**2 / dfs).sum()),
         seeds=seeds,
         margin=comparisons[0].margin,
-        levels=Levels(*(min(levels) for levels in zip(*(one.levels for one in comparisons), strict=True))),
+        levels=Levels(
+            *(min(levels) for levels in zip(*(one.levels for one in comparisons), strict=True))
+        ),
         level=comparisons[0].level,
     )
 
@@ -82,8 +89,14 @@ def significantly_best(variance: TaskVariance, level: float) -> str | None:
     comparisons = []
     for other in scores.keys() - {best}:
         spread = variance.of_difference(other, best)
-        comparisons.append(spread and compare_gaps(variance.gaps(other, best), spread=spread, level=level))
-    return best if all(one is not None and one.sign == "ahead" for one in in_family(comparisons)) else None
+        comparisons.append(
+            spread and compare_gaps(variance.gaps(other, best), spread=spread, level=level)
+        )
+    return (
+        best
+        if all(one is not None and one.sign == "ahead" for one in in_family(comparisons))
+        else None
+    )
 
 
 def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:
@@ -98,9 +111,9 @@ def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:
 class League:
     """Names by mean score, the best first. This order is no rank: `letters` shows which are told apart.
 
-    `scores` are by name and seed; larger is better. `pairs` has the comparison of every two names, the better
-    mean first, with p corrected over all pairs (Holm 1979); None if their shared seeds show no noise. With
-    `looks`, the pairs are read more than once.
+    `scores` are by name and seed; larger is better. `pairs` has the comparison of every two names,
+    the better mean first, with p corrected over all pairs (Holm 1979); None if their shared seeds
+    show no noise. With `looks`, the pairs are read more than once.
     """
 
     scores: Scores
@@ -117,7 +130,8 @@ class League:
     def chance(self, first: str, second: str) -> float | None:
         """Return P(first > second): the share of shared seeds where the first is better; a tie counts half.
 
-        It is the probability of outperforming (Bouthillier et al. 2021). None without a shared seed.
+        It is the probability of outperforming (Bouthillier et al. 2021). None without a shared
+        seed.
         """
         ours, others = self.scores[first], self.scores[second]
         wins = [(ours[s] > others[s]) + (ours[s] == others[s]) / 2 for s in ours & others.keys()]
@@ -132,12 +146,14 @@ class League:
     def groups(self) -> list[list[str]]:
         """The largest sets of names in which no two are told apart; a name may be in several.
 
-        By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups that have
-        both names. Raises ValueError if there are more groups than letters.
+        By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups
+        that have both names. Raises ValueError if there are more groups than letters.
         """
         order, groups, most = [*self.scores], [frozenset(self.scores)], len(ascii_letters)
         for two in self.told_apart:
-            split = {group - {name} if group >= {*two} else group for group in groups for name in two}
+            split = {
+                group - {name} if group >= {*two} else group for group in groups for name in two
+            }
             groups = [group for group in split if not any(group < other for other in split)]
             if len(groups) > most:
                 raise ValueError(f"{len(order)} names fall into over {most} groups: compare fewer")
@@ -148,7 +164,10 @@ class League:
     def letters(self) -> dict[str, str]:
         """The letters of each name's groups: two names share one unless they are told apart."""
         lettered = list(zip(ascii_letters, self.groups, strict=False))
-        return {name: "".join(letter for letter, group in lettered if name in group) for name in self.scores}
+        return {
+            name: "".join(letter for letter, group in lettered if name in group)
+            for name in self.scores
+        }
 
     @property
     def next_told_apart(self) -> list[Two]:
@@ -161,7 +180,11 @@ class League:
         if self.looks is None:
             return replace(one, seeds=one.seeds + 1, df=one.df + 1)
         seeds = next((look for look in self.looks.after if look > one.seeds), None)
-        return replace(one, seeds=seeds, df=seeds - 1, levels=self.looks.levels(seeds)) if seeds else one
+        return (
+            replace(one, seeds=seeds, df=seeds - 1, levels=self.looks.levels(seeds))
+            if seeds
+            else one
+        )
 
 
 def league(scores: Mapping[str, SeedScores], margin: float, *, level: float = 0.05) -> League:
@@ -170,7 +193,9 @@ def league(scores: Mapping[str, SeedScores], margin: float, *, level: float = 0.
     Larger scores are better. `margin` and the errors are those of `compare`.
     """
     seeded = {name: by_seed(of_name) for name, of_name in scores.items()}
-    return league_of(seeded, lambda one, two: compare(scores[one], scores[two], margin, level=level))
+    return league_of(
+        seeded, lambda one, two: compare(scores[one], scores[two], margin, level=level)
+    )
 
 
 def league_of(

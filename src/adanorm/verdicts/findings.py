@@ -101,18 +101,26 @@ class Prediction(Config):
     expected: Expected
     given: Compared | None = None
 
-    def outcomes(self, families: Mapping[str, Sequence[Decision]]) -> Iterator[tuple[Decision, str]]:
+    def outcomes(
+        self, families: Mapping[str, Sequence[Decision]]
+    ) -> Iterator[tuple[Decision, str]]:
         """Yield each column's decision with the outcome of the prediction, or with why there is none."""
         decisions = chain.from_iterable(families.values())
-        given_answers = {one.column.task: one.answer for one in decisions if one.compared == self.given}
+        given_answers = {
+            one.column.task: one.answer for one in decisions if one.compared == self.given
+        }
         for decision in families[self.family]:
             if decision.compared == self.rows:
                 is_void = given_answers.get(decision.column.task, "better") != "better"
-                outcome = "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
+                outcome = (
+                    "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
+                )
                 yield decision, decision.lack or f"*{outcome}*"
 
 
 def load_predictions() -> tuple[list[Prediction], str]:
     """Return the registered predictions, and eight hexadecimal digits that identify their content."""
     entries = read_yaml_file(CONF / "claims" / PREDICTIONS, list)
-    return [Prediction.checked(one, f"conf/claims/{PREDICTIONS}: ") for one in entries], digest_of(entries)
+    return [Prediction.checked(one, f"conf/claims/{PREDICTIONS}: ") for one in entries], digest_of(
+        entries
+    )

@@ -26,7 +26,8 @@ class Pair:
     scale: str
     norms: tuple[str, str]  # better, worse
     sides: tuple[Cell, Cell]
-    # Shared seeds; none if a run diverged or did not learn, since the scores left would flatter its norm.
+    # Shared seeds; none if a run diverged or did not learn, since the scores left would flatter its
+    # norm.
     seeds: tuple[int, ...]
     comparison: Comparison | None  # None without shared seeds or a variance
     spread: Spread | None  # of one seed's gap
@@ -43,8 +44,8 @@ class Pair:
     def answer(self) -> Answer | Literal["not run"]:
         """The answer for the norm that is claimed to be better.
 
-        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with a run that
-        learned nothing is not compared: *open*.
+        Runs that diverge count as worse than runs that do not, by Fisher's exact test. A norm with
+        a run that learned nothing is not compared: *open*.
         """
         if not all(side.recorded for side in self.sides):
             return "not run"
@@ -63,7 +64,9 @@ class Pair:
             return None
         from scipy.stats import fisher_exact
 
-        return float(fisher_exact([[diverged, ended - diverged] for diverged, ended in counts]).pvalue)
+        return float(
+            fisher_exact([[diverged, ended - diverged] for diverged, ended in counts]).pvalue
+        )
 
     @cached_property
     def prospect(self) -> Prospect | None:
@@ -74,15 +77,23 @@ class Pair:
         paper_lead = abs(comparison.paper.value) if comparison.paper else 0.0
         noise = {"sd": self.spread.sd, "example_error": comparison.example_error}
         to_find = seeds_looked_at(self.looks, paper_lead, kind="difference", **noise)
-        return Prospect(to_find, seeds_looked_at(self.looks, comparison.margin, kind="equivalence", **noise))
+        return Prospect(
+            to_find, seeds_looked_at(self.looks, comparison.margin, kind="equivalence", **noise)
+        )
 
     @property
     def remark(self) -> str:
         """Why there is no comparison, or which runs it leaves out; perhaps ''."""
         sides, parts = [*zip(self.norms, self.sides, strict=True)], []
         for fate in FATES:
-            shares = [f"{title(norm)} {side.count(fate)} of {len(side.results)}" for norm, side in sides]
-            parts += [f"{fate}: {', '.join(shares)}"] if any(side.count(fate) for _, side in sides) else []
+            shares = [
+                f"{title(norm)} {side.count(fate)} of {len(side.results)}" for norm, side in sides
+            ]
+            parts += (
+                [f"{fate}: {', '.join(shares)}"]
+                if any(side.count(fate) for _, side in sides)
+                else []
+            )
         if parts or self.comparison is not None or self.answer != "open":
             return "; ".join(parts)
         if len(self.seeds) < 2:
@@ -121,8 +132,8 @@ class Pair:
 def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -> Pair:
     """Return the pair of two norms by the records of a task with a registered margin.
 
-    It is compared over all shared seeds up to the plan's last look. `goes_on` says that seeds are added until
-    it is decided: the planned seeds are then the first look of several.
+    It is compared over all shared seeds up to the plan's last look. `goes_on` says that seeds are
+    added until it is decided: the planned seeds are then the first look of several.
     """
     margin = preregistration().margin(records.task, records.quantity, records.plan)
     assert margin is not None, "checked with the claims"
@@ -133,19 +144,31 @@ def pair(records: Evidence, better: str, worse: str, *, goes_on: bool = False) -
     noise = _example_noise(records, better, worse, seeds, goes_on=goes_on) if seeds else None
     gaps = variance.gaps(worse, better)
     comparison = compared(
-        variance, better, worse, gaps, margin=margin, paper=paper, noise=noise, goes_on=goes_on, plan=plan
+        variance,
+        better,
+        worse,
+        gaps,
+        margin=margin,
+        paper=paper,
+        noise=noise,
+        goes_on=goes_on,
+        plan=plan,
     )
     task, scale, sides = records.task, records.scale, (records.norms[better], records.norms[worse])
     spread = variance.of_difference(worse, better)
     return Pair(task, scale, (better, worse), sides, tuple(seeds), comparison, spread, looks, gaps)
 
 
-def until_last_look(variance: TaskVariance, better: str, worse: str, plan: str | None) -> TaskVariance:
+def until_last_look(
+    variance: TaskVariance, better: str, worse: str, plan: str | None
+) -> TaskVariance:
     """Return a task's scores without the seeds that two norms share beyond the last look they reach."""
     looks, shared = preregistration().looks_of(plan), variance.shared(worse, better)
     reached = [look for look in looks.after if plan is None or look <= len(shared)]
     late = {*shared[reached[-1] :]} if reached else {*()}
-    scores = {n: {s: x for s, x in own.items() if s not in late} for n, own in variance.scores.items()}
+    scores = {
+        n: {s: x for s, x in own.items() if s not in late} for n, own in variance.scores.items()
+    }
     return replace(variance, scores=scores) if late else variance
 
 
@@ -154,9 +177,9 @@ def _example_noise(
 ) -> Components | None:
     """Return the noise of test examples; None if none are counted, or the quantity is no test score.
 
-    The first plan allows for it in claims, and if seeds are added until a pair is decided. A later plan pools
-    it over all pairs of the task's norms, each up to its last look. A pair's component may be negative; only
-    a negative mean is set to 0.
+    The first plan allows for it in claims, and if seeds are added until a pair is decided. A later
+    plan pools it over all pairs of the task's norms, each up to its last look. A pair's component
+    may be negative; only a negative mean is set to 0.
     """
     if records.quantity not in ("test", "top3"):
         return None
@@ -172,7 +195,9 @@ def _example_noise(
     return noises[0]._replace(example=fmean(noise.example for noise in noises)) if noises else None
 
 
-def _components(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Components | None:
+def _components(
+    records: Evidence, better: str, worse: str, seeds: Collection[int]
+) -> Components | None:
     cells = [records.norms[norm] for norm in (worse, better)]
     sides = [[run for run in cell.runs if run.seed in seeds] for cell in cells]
     comparison = compared_by_example(sides, cells[0].metric)
@@ -193,8 +218,9 @@ def compared(
 ) -> Comparison | None:
     """Return the comparison of gaps, one per seed; None below two gaps, without a variance, or off a look.
 
-    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan. Its levels hold for
-    tests by the comparison's own variance. A later `plan`, and one that `goes_on`, has looks only.
+    More gaps than planned, or as many if it `goes_on`, are a look of a sequential plan. Its levels
+    hold for tests by the comparison's own variance. A later `plan`, and one that `goes_on`, has
+    looks only.
     """
     looks, looks_alone = preregistration().looks_of(plan), plan is not None or goes_on
     is_look = len(gaps) in (looks.after if looks_alone else looks.after[1:])
@@ -205,7 +231,9 @@ def compared(
     if noise is not None:
         facts |= {"example_error": noise.example_error, "examples": noise.examples}
     levels = looks.levels(len(gaps)) if is_look else None
-    return spread and compare_gaps(gaps, margin, level=looks.level, levels=levels, spread=spread, **facts)
+    return spread and compare_gaps(
+        gaps, margin, level=looks.level, levels=levels, spread=spread, **facts
+    )
 
 
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:

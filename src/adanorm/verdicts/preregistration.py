@@ -66,7 +66,9 @@ class Claim(Config):
                 raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
         for tasks in (self.tasks, *map(self.tasks_at, self.at or ())):
             if (self.at_least or 1) > len(tasks):
-                raise ValueError(f"claim {self.id}: at_least {self.at_least}, of {len(tasks)} tasks")
+                raise ValueError(
+                    f"claim {self.id}: at_least {self.at_least}, of {len(tasks)} tasks"
+                )
         return self
 
 
@@ -90,7 +92,9 @@ class Plan(Config):
     scale: Literal["paper", "small"]
     tasks: Tasks
     first: Positive  # the first seed
-    looks: Annotated[RisingLooks, Field(min_length=1)]  # numbers of shared seeds after which it is read
+    looks: Annotated[
+        RisingLooks, Field(min_length=1)
+    ]  # numbers of shared seeds after which it is read
     spending: PositiveFloat
     quantity: Literal["test", "top3"]
     margins: dict[str, PositiveFloat]
@@ -114,7 +118,9 @@ class Preregistration(Config):
     @model_validator(mode="after")
     def _every_comparison_has_a_margin(self) -> Preregistration:
         for claim in self.claims:
-            if lacking := [task for task in claim.tasks if self.margin(task, claim.quantity) is None]:
+            if lacking := [
+                task for task in claim.tasks if self.margin(task, claim.quantity) is None
+            ]:
                 raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {lacking[0]}")
         return self
 
@@ -130,7 +136,11 @@ class Preregistration(Config):
 
     def margin(self, task: str, quantity: str, plan: str | None = None) -> float | None:
         """Return the smallest difference that matters (for scores, the plan's own if it has one), or None."""
-        own = self.plans[plan].margins.get(task) if plan and not quantity.startswith("last_") else None
+        own = (
+            self.plans[plan].margins.get(task)
+            if plan and not quantity.startswith("last_")
+            else None
+        )
         return own or (self.margins[task].of(quantity) if task in self.margins else None)
 
     def quantity_read(self, quantity: Compares, plan: str | None) -> Compares:
@@ -150,13 +160,17 @@ class Preregistration(Config):
 @cache
 def preregistration() -> Preregistration:
     """Return the content of conf/claims/paper.yaml; raises ValueError for an invalid value."""
-    return Preregistration.checked(read_yaml_file(CONF / "claims" / "paper.yaml"), "conf/claims/paper.yaml: ")
+    return Preregistration.checked(
+        read_yaml_file(CONF / "claims" / "paper.yaml"), "conf/claims/paper.yaml: "
+    )
 
 
 def drawn_claim(claim: Claim) -> Claim | None:
     """Return the claim whose figure shows this one too: the first on test scores with its norms; or None."""
     tested = (one for one in preregistration().claims if one.quantity == claim.quantity == "test")
-    return next((one for one in tested if (one.better, one.worse) == (claim.better, claim.worse)), None)
+    return next(
+        (one for one in tested if (one.better, one.worse) == (claim.better, claim.worse)), None
+    )
 
 
 def claimed_pairs(task: str) -> list[Norms]:

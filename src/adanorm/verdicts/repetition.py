@@ -12,7 +12,9 @@ from adanorm.records.result import Result
 from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, prediction
 
 Agreement = Literal["to the bit", "within rounding", "within the seeds' spread", "open", "differs"]
-ROUNDING = 1e-4  # relative: how far another order of summation moves a sum, before training magnifies it
+ROUNDING = (
+    1e-4  # relative: how far another order of summation moves a sum, before training magnifies it
+)
 FACTS = {
     "device": "processor",
     "arithmetic": "instructions and libraries",
@@ -47,8 +49,12 @@ def repetition(before: Record, after: Record) -> Repetition:
     scores, recorded, repeated, p = scores_alike(before), score_of(before), score_of(after), None
     if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
-        p = prediction(repeated, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread).p
-    agreement: Agreement = "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
+        p = prediction(
+            repeated, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread
+        ).p
+    agreement: Agreement = (
+        "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
+    )
     (old_rows, old_outputs), (rows, outputs) = _curve_and_outputs(before), _curve_and_outputs(after)
     if (repeated is None) != (recorded is None):
         agreement = "differs"
@@ -91,7 +97,9 @@ def _curve_and_outputs(record: Record) -> tuple[list[dict[str, float]], list[str
 
 
 def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return one.keys() == other.keys() and all(math.isclose(one[k], other[k], rel_tol=ROUNDING) for k in one)
+    return one.keys() == other.keys() and all(
+        math.isclose(one[k], other[k], rel_tol=ROUNDING) for k in one
+    )
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -102,7 +110,8 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
         if isinstance(was, dict) and isinstance(now, dict):
             parts = [part for part in {**was, **now} if was.get(part) != now.get(part)]
             lines += [
-                f"{part}: {_shown(was.get(part))} on record, {_shown(now.get(part))} here" for part in parts
+                f"{part}: {_shown(was.get(part))} on record, {_shown(now.get(part))} here"
+                for part in parts
             ]
         # For the backend `eager`, the reason behind the colon changes no number.
         elif was != now and {str(value).partition(":")[0] for value in (was, now)} != {"eager"}:
@@ -113,4 +122,6 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 def _shown(value: Any) -> str:
     if value is None:
         return "not said"
-    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+    return (
+        ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+    )

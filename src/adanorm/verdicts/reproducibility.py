@@ -46,7 +46,9 @@ def agreement(ours: Sequence[float], papers: Sequence[float]) -> Agreement | Non
 
 def orders_upheld(ours: Sequence[float], papers: Sequence[float]) -> tuple[int, int]:
     """Return how many pairs of norms ours order as the paper does, and how many the paper orders."""
-    pairs = [(o2 - o1, p2 - p1) for (o1, p1), (o2, p2) in combinations(zip(ours, papers, strict=True), 2)]
+    pairs = [
+        (o2 - o1, p2 - p1) for (o1, p1), (o2, p2) in combinations(zip(ours, papers, strict=True), 2)
+    ]
     return sum(o * p > 0 for o, p in pairs), sum(p != 0 for _, p in pairs)
 
 
@@ -64,7 +66,9 @@ def agreements(runs: str | None = None) -> list[Agreement]:
     """Return the agreement of each column of the paper with runs at its scale, then of all together."""
     results = []
     for confirmed in (True, False):
-        columns = [c for task in published_tasks() if (c := _column(task, runs, confirmed=confirmed))]
+        columns = [
+            c for task in published_tasks() if (c := _column(task, runs, confirmed=confirmed))
+        ]
         results += [*columns, *([_together(columns)] if len(columns) > 1 else [])]
     return results
 

@@ -42,7 +42,8 @@ class Column:
     looks: tuple[int, ...]  # numbers of shared seeds (or folds) after which rows are read
     overlap: float = 0.0
     example: float = 0.0  # how much one test example changes a score in percent; 0 if unknown
-    # Rows with runs that diverged or did not learn, and how many: their other scores would flatter them.
+    # Rows with runs that diverged or did not learn, and how many: their other scores would flatter
+    # them.
     not_compared: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -70,9 +71,15 @@ class Decision:
         """Why there is no comparison; '' if there is one."""
         if self.comparison is not None:
             return ""
-        setbacks = ", ".join(f"{title(row)} {setback}" for row, setback in self.not_compared.items())
+        setbacks = ", ".join(
+            f"{title(row)} {setback}" for row, setback in self.not_compared.items()
+        )
         shared = len(_shared(self.compared, self.column))
-        few = f"too little to compare ({counted(shared, 'shared run')})" if shared else "no scores to compare"
+        few = (
+            f"too little to compare ({counted(shared, 'shared run')})"
+            if shared
+            else "no scores to compare"
+        )
         return f"not compared ({setbacks})" if setbacks else few
 
     @property
@@ -84,14 +91,18 @@ class Decision:
 def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
     """Return, by name of the family, the decision on each comparison in each column of its quantity.
 
-    Rows are equivalent if the 95 % interval lies within the margin. p is corrected over the family; a
-    comparison without runs counts as p = 1.
+    Rows are equivalent if the 95 % interval lies within the margin. p is corrected over the family;
+    a comparison without runs counts as p = 1.
     """
     decisions = {}
     for name, family in rule.families.items():
         cases = list(product(family, columns[rule.quantity_of(name)]))
-        comparisons = in_family([_compare(*case, beyond_margin=rule.beyond_margin) for case in cases])
-        decisions[name] = [Decision(*case, one) for case, one in zip(cases, comparisons, strict=True)]
+        comparisons = in_family(
+            [_compare(*case, beyond_margin=rule.beyond_margin) for case in cases]
+        )
+        decisions[name] = [
+            Decision(*case, one) for case, one in zip(cases, comparisons, strict=True)
+        ]
     return decisions
 
 
@@ -107,10 +118,16 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     """Return whether each column shows, one-sided, a row not worse by the margin; None if one lacks runs."""
     tests = [one for column in columns if (one := _compare((first, second), column)) is not None]
     level = preregistration().level
-    return all(one.p_of("not inferior") < level for one in tests) if len(tests) == len(columns) else None
+    return (
+        all(one.p_of("not inferior") < level for one in tests)
+        if len(tests) == len(columns)
+        else None
+    )
 
 
-def _compare(rows: tuple[str, ...], column: Column, *, beyond_margin: bool = False) -> Comparison | None:
+def _compare(
+    rows: tuple[str, ...], column: Column, *, beyond_margin: bool = False
+) -> Comparison | None:
     registered, shared = preregistration(), _shared(rows, column)
     seeds = last_look(column.looks, len(shared))
     if seeds is None:
@@ -121,7 +138,12 @@ def _compare(rows: tuple[str, ...], column: Column, *, beyond_margin: bool = Fal
     signed = [*zip((1, -1, -1, 1), (column.scores[row] for row in rows), strict=False)]
     gaps = [sum(sign * by_seed[seed] for sign, by_seed in signed) for seed in shared[:seeds]]
     return compare_gaps(
-        gaps, column.margin, level=level, levels=levels, overlap=overlap, beyond_margin=beyond_margin
+        gaps,
+        column.margin,
+        level=level,
+        levels=levels,
+        overlap=overlap,
+        beyond_margin=beyond_margin,
     )
 
 

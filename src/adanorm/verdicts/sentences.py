@@ -47,7 +47,9 @@ def claim_sentence(result: ClaimResult) -> str:
     else:
         finding = f"{'shown' if hits else 'not shown'} on {title(result.tasks[0].task)}"
     by_words = {
-        words: [name for name, task in by_task.items() if task.pair.answer == answer and not task.holds]
+        words: [
+            name for name, task in by_task.items() if task.pair.answer == answer and not task.holds
+        ]
         for answer, words in ANSWERS.items()
         if several or answer != result.verdict  # one data set's answer may be the verdict
     }
@@ -56,7 +58,9 @@ def claim_sentence(result: ClaimResult) -> str:
     by_words["the paper's own gap is excluded"] = excluded
     parts = [f"{result.verdict.capitalize()}: {finding}: {better} is {relation} {worse}{by}"]
     parts += [
-        f"{words}{f' on {listed(where)}' if several else ''}" for words, where in by_words.items() if where
+        f"{words}{f' on {listed(where)}' if several else ''}"
+        for words, where in by_words.items()
+        if where
     ]
     parts += [f"{count(missing)} without runs"] if missing else []
     return "; ".join(parts) + "." + conditions(claim, result.scale)
@@ -65,9 +69,13 @@ def claim_sentence(result: ClaimResult) -> str:
 def conditions(claim: Claim, scale: str) -> str:
     """Return which runs of a scale a claim reads, as sentences to append to another; perhaps ''."""
     own = {title(task): claim.overrides(scale, task) for task in claim.tasks_at(scale)}
-    used = [f" {task}: runs with {listed(overrides)}." for task, overrides in own.items() if overrides]
+    used = [
+        f" {task}: runs with {listed(overrides)}." for task, overrides in own.items() if overrides
+    ]
     left_out = [title(task) for task in claim.tasks if task not in claim.tasks_at(scale)]
-    no_run = f" Without {listed(left_out)}, where no run of this scale can show it." if left_out else ""
+    no_run = (
+        f" Without {listed(left_out)}, where no run of this scale can show it." if left_out else ""
+    )
     return "".join([*used, no_run])
 
 
@@ -91,7 +99,9 @@ def lacking(pair: Pair) -> str:
     if pair.comparison.papers_gap == "not excluded":
         takes["to find the paper's gap"] = pair.prospect.to_find
     parts = [f"{more(pair, seeds)} {aim}" for aim, seeds in takes.items()]
-    is_only_look = pair.comparison.levels.difference == pair.looks.level  # the next seed changes that
+    is_only_look = (
+        pair.comparison.levels.difference == pair.looks.level
+    )  # the next seed changes that
     if is_only_look and any(seeds is not None for seeds in takes.values()):
         parts.append("though the next seed widens the interval at first")
     return ", ".join(parts)

@@ -29,8 +29,9 @@ class Levels(NamedTuple):
 class Looks(NamedTuple):
     """The numbers of seeds after which a comparison is looked at; all looks together have error `level`.
 
-    By the look after n seeds, level * (n / last look)^spending of the error is spent (power family of Kim &
-    DeMets 1987). Numbers of seeds needed are computed so that a comparison closes with probability `power`.
+    By the look after n seeds, level * (n / last look)^spending of the error is spent (power family
+    of Kim & DeMets 1987). Numbers of seeds needed are computed so that a comparison closes with
+    probability `power`.
     """
 
     after: tuple[int, ...]
@@ -41,9 +42,13 @@ class Looks(NamedTuple):
     def levels(self, seeds: int) -> Levels:
         """Return the levels of the look after `seeds` seeds; raises ValueError if the plan has none there."""
         if seeds not in self.after:
-            raise ValueError(f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}")
+            raise ValueError(
+                f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}"
+            )
         index, levels = self.after.index(seeds), (self.level, 2 * self.level)
-        return Levels(*(nominal_levels(self.after, level, self.spending)[index] for level in levels))
+        return Levels(
+            *(nominal_levels(self.after, level, self.spending)[index] for level in levels)
+        )
 
 
 def last_look(looks: tuple[int, ...], seeds: int) -> int | None:
@@ -55,11 +60,19 @@ def last_look(looks: tuple[int, ...], seeds: int) -> int | None:
 def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
     """Return the two-sided level of Student's t at each look; looks are numbers of seeds from 2 on.
 
-    Together they reject a true hypothesis with probability `level`: exact for normal gaps, up to BINS.
-    Raises ValueError unless looks rise from 2 on, level lies between 0 and 1, and spending is above 0.
+    Together they reject a true hypothesis with probability `level`: exact for normal gaps, up to
+    BINS. Raises ValueError unless looks rise from 2 on, level lies between 0 and 1, and spending is
+    above 0.
     """
-    if not looks or looks[0] < 2 or [*looks] != sorted({*looks}) or not (0 < level < 1 and spending > 0):
-        raise ValueError(f"looks {looks}, level {level:g}, spending {spending:g}: looks rise, from 2 on")
+    if (
+        not looks
+        or looks[0] < 2
+        or [*looks] != sorted({*looks})
+        or not (0 < level < 1 and spending > 0)
+    ):
+        raise ValueError(
+            f"looks {looks}, level {level:g}, spending {spending:g}: looks rise, from 2 on"
+        )
     # Take the n gaps less their true mean, with sum S and sum of squares Q. r = S / sqrt(Q) determines t:
     # |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One more gap turns r by a random angle, which does not depend on
     # any earlier r, since Q does not (Basu 1955): r is a Markov chain. A histogram carries the distribution
@@ -71,7 +84,9 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
     spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0)
     levels = [float(spent[0])]
     _, middles = _bins(looks[0], levels[0])
-    mass = 2 * np.diff(ndtr(_scores(levels[0])))  # probability of the paths within all bounds so far, by |r|
+    mass = 2 * np.diff(
+        ndtr(_scores(levels[0]))
+    )  # probability of the paths within all bounds so far, by |r|
     for seeds in range(looks[0] + 1, looks[-1] + 1):
         p = NO_LOOK
         if seeds in looks:
@@ -112,9 +127,10 @@ def _r_of_scores(scores: Numbers, seeds: int) -> Numbers:
 def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
     """Return P(|r| < bound) after one more gap, (before, bounds), given r = `before` after n = `seeds` gaps.
 
-    The new r is r cos(a) + sin(a) with tan(a) = x / sqrt(Q), x the new gap: sqrt(n) tan(a) is Student's
-    t on n degrees of freedom. It lies below a bound at all angles a with sin(a + c) < bound / sqrt(1 + r^2),
-    where c = arctan(r). Since `before` >= 0, c >= 0 and a + c lies above -pi / 2.
+    The new r is r cos(a) + sin(a) with tan(a) = x / sqrt(Q), x the new gap: sqrt(n) tan(a) is
+    Student's t on n degrees of freedom. It lies below a bound at all angles a with sin(a + c) <
+    bound / sqrt(1 + r^2), where c = arctan(r). Since `before` >= 0, c >= 0 and a + c lies above -pi
+    / 2.
     """
     from scipy.special import stdtr
 
@@ -142,8 +158,9 @@ def seeds_looked_at(
 ) -> int | None:
     """Return the fewest seeds by which a plan's looks close, with its power, in DRAWS simulations.
 
-    A difference closes as *better* with a true gap of `effect`; equivalence, within ± `effect` for norms that
-    do not differ. If the plan ends before: `seeds_needed`, at least one more than the plan has; or None.
+    A difference closes as *better* with a true gap of `effect`; equivalence, within ± `effect` for
+    norms that do not differ. If the plan ends before: `seeds_needed`, at least one more than the
+    plan has; or None.
     """
     if effect == 0:
         return None
@@ -154,7 +171,9 @@ def seeds_looked_at(
     errors = np.hypot(sd * deviations / np.sqrt(seeds), example_error)
     gaps = sd * means + example_error * examples[:, None]
     differ, equal = gaps + effect > bounds * errors, np.abs(gaps) + reaches * errors < effect
-    closed = np.logical_or.accumulate(differ if kind == "difference" else equal, axis=1).mean(axis=0)
+    closed = np.logical_or.accumulate(differ if kind == "difference" else equal, axis=1).mean(
+        axis=0
+    )
     if len(enough := seeds[closed >= plan.power]):
         return int(enough[0])
     with_one_look = seeds_needed(plan, effect, kind=kind, sd=sd, example_error=example_error)
@@ -173,12 +192,19 @@ def _simulated(looks: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def seeds_needed(
-    plan: Looks, effect: float, *, kind: Kind, sd: float, prior_df: float = 0.0, example_error: float = 0.0
+    plan: Looks,
+    effect: float,
+    *,
+    kind: Kind,
+    sd: float,
+    prior_df: float = 0.0,
+    example_error: float = 0.0,
 ) -> int | None:
     """Return the fewest seeds with which a plan with one look has its power; None if MOST_SEEDS are too few.
 
-    The variance has n - 1 + prior_df degrees of freedom. A difference takes a two-sided t-test. Equivalence
-    takes two one-sided tests; for norms that do not differ their power is 2 P - 1, with P that of one test.
+    The variance has n - 1 + prior_df degrees of freedom. A difference takes a two-sided t-test.
+    Equivalence takes two one-sided tests; for norms that do not differ their power is 2 P - 1, with
+    P that of one test.
     """
     if effect == 0:
         return None

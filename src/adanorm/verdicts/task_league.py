@@ -23,20 +23,26 @@ class TaskLeague(NamedTuple):
 
 def plan_names() -> list[str]:
     """Return the names of the plans that read seeds and no folds: `first`, and later ones."""
-    return ["first", *(name for name, plan in preregistration().plans.items() if plan.folds is None)]
+    return [
+        "first",
+        *(name for name, plan in preregistration().plans.items() if plan.folds is None),
+    ]
 
 
 def league_by_plan(scores: Scores, margin: float, plan: str) -> League:
     """Return the league of scores with each pair read as a plan reads it; only seeds count as noise.
 
-    In the first plan, the other names moderate a pair's variance at the planned seeds; more seeds are a look.
+    In the first plan, the other names moderate a pair's variance at the planned seeds; more seeds
+    are a look.
     """
     registered, name = preregistration(), None if plan == "first" else plan
     variance = TaskVariance(scores, registered.prior_df_at_most)
 
     def by_plan(first: str, second: str) -> Comparison | None:
         until_look = until_last_look(variance, first, second, name)
-        return compared(until_look, first, second, until_look.gaps(second, first), margin=margin, plan=name)
+        return compared(
+            until_look, first, second, until_look.gaps(second, first), margin=margin, plan=name
+        )
 
     return league_of(scores, by_plan, registered.looks_of(name))
 
@@ -52,7 +58,10 @@ def _of_task(task: str, runs: str | None) -> TaskLeague | None:
         name = registered.plan_of(task, scale)
         if scale != "paper" and (name not in plan_names() or registered.plans[name].scale != scale):
             continue
-        margin, records = registered.margin(task, "test", name), evidence(task, scale, runs=runs, plan=name)
+        margin, records = (
+            registered.margin(task, "test", name),
+            evidence(task, scale, runs=runs, plan=name),
+        )
         assert margin is not None, "every task of `margins` has one"
         league = league_by_plan(records.variance.scores, margin, name or "first")
         if any(league.pairs.values()):

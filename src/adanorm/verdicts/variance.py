@@ -31,8 +31,9 @@ class Spread(NamedTuple):
 class TaskVariance:
     """The variance of a task's scores over seeds, which are blocks: score = norm + seed + noise.
 
-    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, or 0; a score's variance
-    is at least resolution² / 12. `prior_df_at_most` bounds the degrees of freedom that other norms add.
+    `resolution` is the step of a score, such as 0.2 for the accuracy on 500 images, or 0; a score's
+    variance is at least resolution² / 12. `prior_df_at_most` bounds the degrees of freedom that
+    other norms add.
     """
 
     scores: Scores
@@ -45,14 +46,18 @@ class TaskVariance:
 
     def gaps(self, first: str, second: str) -> list[float]:
         """Return by how much the second norm scores above the first, one number per shared seed."""
-        return [self.scores[second][seed] - self.scores[first][seed] for seed in self.shared(first, second)]
+        return [
+            self.scores[second][seed] - self.scores[first][seed]
+            for seed in self.shared(first, second)
+        ]
 
     def of_difference(self, first: str, second: str, *, borrowing: bool = True) -> Spread | None:
         """Return the spread of one seed's difference between two norms; None if it cannot be estimated.
 
-        With n gaps g, s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d) on n - 1 + d degrees of freedom
-        (Smyth 2004): r is the residual sum of squares of all norms less this pair's term, f its degrees of
-        freedom, and d = min(prior_df, f). Without `borrowing`, d = 0. s² is at least resolution² / 6.
+        With n gaps g, s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d) on n - 1 + d degrees
+        of freedom (Smyth 2004): r is the residual sum of squares of all norms less this pair's
+        term, f its degrees of freedom, and d = min(prior_df, f). Without `borrowing`, d = 0. s² is
+        at least resolution² / 6.
         """
         gaps = self.gaps(first, second)
         if not gaps:
@@ -64,15 +69,17 @@ class TaskVariance:
         if own_df + borrowed <= 0:
             return None
         squares = own + (rest * borrowed / rest_df if borrowed else 0.0)
-        sd = math.sqrt(max(2 * squares / (own_df + borrowed), self.resolution**2 / 6))  # twice a score's
+        sd = math.sqrt(
+            max(2 * squares / (own_df + borrowed), self.resolution**2 / 6)
+        )  # twice a score's
         return Spread(sd, own_df + borrowed) if sd > NO_SPREAD else None
 
     @cached_property
     def prior_df(self) -> float:
         """The degrees of freedom d that the other norms add (Smyth 2004, section 6.2).
 
-        trigamma(d / 2) equals the variance of the logarithms of all pairs' variances, less the part that is
-        due to chance. So d is small if some norms are far noisier than others.
+        trigamma(d / 2) equals the variance of the logarithms of all pairs' variances, less the part
+        that is due to chance. So d is small if some norms are far noisier than others.
         """
         from scipy.optimize import brentq
         from scipy.special import digamma, polygamma
@@ -90,7 +97,9 @@ class TaskVariance:
         def difference(df: float) -> float:
             return float(polygamma(1, df / 2)) - excess
 
-        if difference(most) >= 0:  # the variances differ no more than `most` degrees of freedom imply
+        if (
+            difference(most) >= 0
+        ):  # the variances differ no more than `most` degrees of freedom imply
             return most
         return float(brentq(difference, fewest, most)) if difference(fewest) > 0 else fewest
 
@@ -124,18 +133,23 @@ class Prediction(NamedTuple):
     verdict: Standing
 
 
-def prediction(number: float, *, rounding: float, mean: float, count: int, spread: Spread) -> Prediction:
+def prediction(
+    number: float, *, rounding: float, mean: float, count: int, spread: Spread
+) -> Prediction:
     """Return where a number lies among possible further runs, given the mean of `count` runs.
 
-    One more run scores mean + t s sqrt(1 + 1/n), with Student's t on the spread's degrees of freedom. The
-    number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the verdicts' limits of p.
+    One more run scores mean + t s sqrt(1 + 1/n), with Student's t on the spread's degrees of
+    freedom. The number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the verdicts'
+    limits of p.
     """
     from scipy.special import stdtr
 
     scale = spread.sd * math.sqrt(1 + 1 / count)
     distance = max(0.0, abs(number - mean) - rounding)
     p = 2 * float(stdtr(spread.df, -distance / scale))
-    verdict: Standing = "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
+    verdict: Standing = (
+        "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
+    )
     return Prediction(100 * float(stdtr(spread.df, (number - mean) / scale)), p, verdict)
 
 
@@ -161,9 +175,9 @@ class Components(NamedTuple):
 def components(values: Numbers) -> Components:
     """Return the unbiased variance components of `values` (seeds, examples), by the method of moments.
 
-    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7):
-    seed = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Either may be negative. For one
-    seed, `example` includes the rest.
+    Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7): seed
+    = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Either may be negative. For
+    one seed, `example` includes the rest.
     """
     seeds, examples = values.shape
     over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
@@ -173,14 +187,17 @@ def components(values: Numbers) -> Components:
     ms_examples = seeds * float(over_seeds.var(ddof=1))
     residuals = values - over_examples[:, None] - over_seeds[None, :] + mean
     rest = float(np.square(residuals).sum()) / ((seeds - 1) * (examples - 1))
-    return Components((ms_seeds - rest) / examples, (ms_examples - rest) / seeds, rest, seeds, examples)
+    return Components(
+        (ms_seeds - rest) / examples, (ms_examples - rest) / seeds, rest, seeds, examples
+    )
 
 
 def seed_split(values: Numbers) -> tuple[float, float] | None:
     """Return a score's deviations over seeds, on this test set and on its distribution (Jordan 2024).
 
-    `values` is (seeds, examples). The second variance is E / (E - 1) (V - sum_e v_e / E²), the component
-    `seed`, with V the score's variance and v_e that of example e over seeds. None below FEWEST_SEEDS seeds.
+    `values` is (seeds, examples). The second variance is E / (E - 1) (V - sum_e v_e / E²), the
+    component `seed`, with V the score's variance and v_e that of example e over seeds. None below
+    FEWEST_SEEDS seeds.
     """
     if len(values) < FEWEST_SEEDS or (seed := components(values).seed) is None:
         return None

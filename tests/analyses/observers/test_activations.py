@@ -50,7 +50,10 @@ def test_a_constant_row_and_k_0_have_no_feature_outside_the_bound() -> None:
 
 def test_the_means_are_those_from_which_adanorm_is_derived() -> None:
     """The mean of phi is C, that of z is -C k: a row's mean of y (1 - k y) is -k times the variance of y."""
-    norm, x = AdaNorm(50, k=0.3, C=2.0), torch.randn(7, 50, generator=torch.Generator().manual_seed(0))
+    norm, x = (
+        AdaNorm(50, k=0.3, C=2.0),
+        torch.randn(7, 50, generator=torch.Generator().manual_seed(0)),
+    )
     means = activations.shares(Call(norm, x, norm(x), x, torch.ones_like(x)), 10.0)
     torch.testing.assert_close(means["factor_mean"], torch.full((7,), 2.0))
     torch.testing.assert_close(means["output_mean"], torch.full((7,), -0.6), rtol=1e-3, atol=0)
@@ -58,7 +61,9 @@ def test_the_means_are_those_from_which_adanorm_is_derived() -> None:
 
 
 def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None:
-    one = record("activations", "task=rt", "norm=adanorm", "norm.params.k=0.6", settings={"every": "3"})
+    one = record(
+        "activations", "task=rt", "norm=adanorm", "norm.params.k=0.6", settings={"every": "3"}
+    )
     rows = observed(one, activations.observe)
     assert len(rows) == 2
     for row in rows:

@@ -36,7 +36,10 @@ def test_the_shift_is_that_of_its_written_out_definition(
         earlier = tuple(f"{name}." for name in order[: order.index(layer)])
         mixed = {name: (new if name.startswith(earlier) else old)[name] for name in old}
         G, G_after = (flat(grad(loss)(weights), f"{layer}.") for weights in (old, mixed))
-        shift, cosine = (G - G_after).norm(), torch.cosine_similarity(G.double(), G_after.double(), dim=0)
+        shift, cosine = (
+            (G - G_after).norm(),
+            torch.cosine_similarity(G.double(), G_after.double(), dim=0),
+        )
         assert shifts[layer]["shift"] == pytest.approx(shift.item(), rel=1e-3)
         assert shifts[layer]["relative"] == pytest.approx((shift / G.norm()).item(), rel=1e-3)
         assert shifts[layer]["cosine"] == pytest.approx(cosine.item(), abs=1e-6)
@@ -54,7 +57,9 @@ def test_without_a_step_nothing_shifts(task: str, record: Records) -> None:
     assert all(values["cosine"] > 0.99999 for values in shifts.values())
 
 
-def test_a_layer_costs_one_forward_pass_and_the_gradient_of_its_own_weights(record: Records) -> None:
+def test_a_layer_costs_one_forward_pass_and_the_gradient_of_its_own_weights(
+    record: Records,
+) -> None:
     step = first_step(record("covariate-shift", "task=gaussian", "norm=layernorm"))
     passes = count_passes(step.model)
     observe(step)
@@ -84,5 +89,7 @@ def test_layers_come_in_the_order_of_their_calls() -> None:
     layer_parameters = layers(model, called)
     assert list(layer_parameters) == ["", "first", "attention", "last"]
     assert layer_parameters[""] == ["scale"]
-    assert "attention.out_proj.weight" in layer_parameters["attention"]  # its own module is never called
+    assert (
+        "attention.out_proj.weight" in layer_parameters["attention"]
+    )  # its own module is never called
     assert sorted(chain(*layer_parameters.values())) == sorted(dict(model.named_parameters()))

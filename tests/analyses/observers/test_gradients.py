@@ -31,7 +31,9 @@ def test_every_row_keeps_the_bounds_of_the_theorem(name: str, numerics: str) -> 
     statistics = gradients.statistics(called(norm, torch.randn(ROWS, H)), 1e-3)
     assert statistics["mean_holds"].tolist() == statistics["variance_holds"].tolist() == [1] * ROWS
     ratio = statistics["ratio"].mean().item()
-    assert ratio == pytest.approx(1, abs=1e-4) if name in ("detachnorm", "detach-var") else ratio < 1
+    assert (
+        ratio == pytest.approx(1, abs=1e-4) if name in ("detachnorm", "detach-var") else ratio < 1
+    )
 
 
 def test_the_ratio_of_variances_follows_from_the_definition() -> None:
@@ -48,7 +50,9 @@ def test_the_ratio_of_variances_follows_from_the_definition() -> None:
     result = gradients.statistics(call, 1e-3)
     assert result["ratio"].tolist() == pytest.approx(expected.tolist(), rel=1e-4)
     assert result["mean_after"].tolist() == pytest.approx(dz.mean(1).abs().tolist(), rel=1e-4)
-    assert result["variance_after"].tolist() == pytest.approx(dz.var(1, unbiased=False).tolist(), rel=1e-4)
+    assert result["variance_after"].tolist() == pytest.approx(
+        dz.var(1, unbiased=False).tolist(), rel=1e-4
+    )
 
 
 def test_a_gradient_that_breaks_the_theorem_is_counted() -> None:
@@ -89,7 +93,9 @@ def test_recorded_gradients_flow_through_the_norm_alone(name: str) -> None:
     model = Residual(norm_factory(NormChoice(name))(H, site="norm"))
     x = torch.randn(ROWS, 3, H, requires_grad=True)
     calls: list[Call] = []
-    with record_norm_calls({"norm": model.norm}, lambda _, call: calls.append(call), gradients=True):
+    with record_norm_calls(
+        {"norm": model.norm}, lambda _, call: calls.append(call), gradients=True
+    ):
         torch.manual_seed(1)
         model(x).square().sum().backward()
     alone = x.detach().clone().requires_grad_()
@@ -109,7 +115,9 @@ def test_statistics_are_those_of_the_mean_loss_of_the_update(record: Records) ->
     """Halved micro-batches, accumulated, are the same update."""
     few = {"steps": "1", "every": "1"}
     sizes = (["data.batch_size=32"], ["data.batch_size=16", "training.accumulate=2"])
-    whole, halved = (record("gradients", "task=mnist", "norm=adanorm", *size, settings=few) for size in sizes)
+    whole, halved = (
+        record("gradients", "task=mnist", "norm=adanorm", *size, settings=few) for size in sizes
+    )
     (statistics,), (other,) = (
         [row["values"] for row in observed(one, gradients.observe)] for one in (whole, halved)
     )
@@ -125,7 +133,10 @@ def test_statistics_are_those_of_the_mean_loss_of_the_update(record: Records) ->
         assert other[site] == pytest.approx(values, rel=1e-3)
         for at, gradient in zip(("before", "after"), both, strict=True):
             rows = gradient.reshape(-1, gradient.shape[-1])[both[1].flatten(0, -2).any(-1)]
-            mean, variance = rows.mean(-1).abs().mean().item(), rows.var(-1, correction=0).mean().item()
+            mean, variance = (
+                rows.mean(-1).abs().mean().item(),
+                rows.var(-1, correction=0).mean().item(),
+            )
             assert values[f"mean_{at}"] == pytest.approx(mean, rel=1e-3, abs=1e-9)
             assert values[f"variance_{at}"] == pytest.approx(variance, rel=1e-3)
 

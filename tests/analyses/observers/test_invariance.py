@@ -10,8 +10,8 @@ from adanorm.norms import NORMS
 OPTIONS = load_analysis("invariance").options
 TOLERANCE = float(OPTIONS["tolerance"])
 
-# Norms by their rows in the published table, in the order of its columns. Of the later norms, RMSNorm's row
-# is from Zhang & Sennrich 2019, table 1, and the others follow from their formulas.
+# Norms by their rows in the published table, in the order of its columns. Of the later norms,
+# RMSNorm's row is from Zhang & Sennrich 2019, table 1, and the others follow from their formulas.
 # Over positions a re-centering is not constant, so GroupNorm is not invariant to it.
 ROWS = {
     "yes yes no yes no yes": "layernorm layernorm-simple detachnorm detach-mean detach-var adanorm topk",
@@ -35,7 +35,11 @@ def measured(name: str, *overrides: str, **options: float) -> dict[str, float]:
 @pytest.mark.parametrize("name", sorted(NORMS))
 def test_the_measured_invariances_are_the_published_ones(name: str) -> None:
     sizes = measured(name)
-    assert list(sizes) == list(CHANGES) == [quantity.name for quantity in load_analysis("invariance").shown]
+    assert (
+        list(sizes)
+        == list(CHANGES)
+        == [quantity.name for quantity in load_analysis("invariance").shown]
+    )
     assert all(size < TOLERANCE / 100 or size > 0.01 for size in sizes.values())
     answers = " ".join("yes" if size <= TOLERANCE else "no" for size in sizes.values())
     assert answers == INVARIANT.get(name, answers)  # a norm that is added later may have no row

@@ -49,9 +49,13 @@ def test_on_a_quadratic_every_number_follows_from_the_hessian(record: Records) -
 
 @pytest.mark.parametrize("clip", ["null", "1.0e-3"])
 @pytest.mark.parametrize("norm", ["none", "batchnorm", "layernorm", "adanorm"])
-def test_the_landscape_agrees_with_functional_gradients(norm: str, clip: str, record: Records) -> None:
+def test_the_landscape_agrees_with_functional_gradients(
+    norm: str, clip: str, record: Records
+) -> None:
     """The observed gradient is that of the loss, even where training clips it."""
-    one = record("landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", settings=FEW)
+    one = record(
+        "landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", settings=FEW
+    )
     step = first_step(one)
     loss = functional_loss(step)
     x = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}

@@ -18,8 +18,11 @@ def deviation(gradient: Tensor) -> float:
 
 
 @pytest.mark.parametrize("norm", ["layernorm-simple", "detachnorm"])
-def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(norm: str, record: Records) -> None:
-    # With norms behind the sum only the norm reads its input: the gradient of that input is the norm's.
+def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(
+    norm: str, record: Records
+) -> None:
+    # With norms behind the sum only the norm reads its input: the gradient of that input is the
+    # norm's.
     overrides = ("task=rt", f"norm={norm}", "model.pre_norm=false", "model.layers=3")
     one = record("layer-gradients", *overrides)
     ((span, sizes),) = layer_gradients.observe(first_step(one)).items()
@@ -41,7 +44,9 @@ def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(norm: s
 
 def test_a_network_with_a_single_norm_is_refused(record: Records) -> None:
     one = record("layer-gradients", "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
-    with pytest.raises(ValueError, match="layer-gradients: a gradient reaches 1 norms of this model"):
+    with pytest.raises(
+        ValueError, match="layer-gradients: a gradient reaches 1 norms of this model"
+    ):
         layer_gradients.observe(first_step(one))
 
 

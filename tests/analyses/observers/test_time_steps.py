@@ -16,7 +16,9 @@ BACK = 5
 
 
 @pytest.mark.parametrize("norm", ["none", "layernorm-simple"])
-def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, record: Records) -> None:
+def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(
+    norm: str, record: Records
+) -> None:
     step = first_step(record("time-steps", "task=enwik8-rnn", f"norm={norm}", "model.layers=1"))
     model, batch = cast(Recurrent, step.model), cast(SegmentBatch, step.micro_batches[0])
     layer = cast(Layer, model.layers[0])
@@ -40,9 +42,13 @@ def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(norm: str, re
 
 def test_a_model_without_time_steps_and_too_long_a_reach_are_refused(record: Records) -> None:
     step = first_step(record("time-steps", "task=rt", "norm=adanorm"))
-    with pytest.raises(ValueError, match="time-steps: the model of this task carries no state through time"):
+    with pytest.raises(
+        ValueError, match="time-steps: the model of this task carries no state through time"
+    ):
         time_steps.observe(step, back=BACK)
     step = first_step(record("time-steps", "task=enwik8-rnn", "norm=adanorm"))
-    assert {site.split(".")[1] for site in time_steps.observe(step, back=BACK)} == {"0", "1"}, "both layers"
+    assert {site.split(".")[1] for site in time_steps.observe(step, back=BACK)} == {"0", "1"}, (
+        "both layers"
+    )
     with pytest.raises(ValueError, match="back=16: a segment has 16 time steps"):
         time_steps.observe(step, back=16)

@@ -19,7 +19,13 @@ from adanorm.data.packed import text_lines
 from adanorm.data.translation import preparation
 from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
-from adanorm.data.translation.preparation import UNHASHED, Shard, clean, prepared_corpus, prepared_folder
+from adanorm.data.translation.preparation import (
+    UNHASHED,
+    Shard,
+    clean,
+    prepared_corpus,
+    prepared_folder,
+)
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
 from adanorm.metrics.bleu import bleu
@@ -41,7 +47,10 @@ def write_pairs(tmp_path: Path, **texts: str) -> list[str]:
     for name in (f"{split}.{language}" for split in SPLITS for language in LANGUAGES):
         content = texts.get(name.replace(".", "_"), "ein Haus\nzwei Worte\n")
         (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
-    return [f"data.cache={tmp_path / 'cache'}", *(f"data.{split}={tmp_path / split}" for split in SPLITS)]
+    return [
+        f"data.cache={tmp_path / 'cache'}",
+        *(f"data.{split}={tmp_path / split}" for split in SPLITS),
+    ]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -59,7 +68,10 @@ def contents(folder: Path) -> dict[str, bytes]:
         ),
         ({"train_de": "a\n", "train_en": "b\n"}, "too little to learn subwords from"),
         ({"test_de": "gut\nschlecht \udcff\n"}, r"test\.de, line 2: not UTF-8"),
-        ({"test_de": "a\rb\r", "test_en": "a\rb\r"}, r"test\.de: its lines end in carriage returns alone"),
+        (
+            {"test_de": "a\rb\r", "test_en": "a\rb\r"},
+            r"test\.de: its lines end in carriage returns alone",
+        ),
         (
             {"test_en": " \n\n"},
             r"test\.de, test\.en: every pair has an empty side: there is nothing to score",
@@ -100,7 +112,10 @@ def test_dropped_pairs_are_reported_with_line_and_reason(tmp_path: Path, capsys:
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30))
 def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> None:
-    sides = [[" ".join("w" * n) for n in column] for column in zip(*lengths, strict=True)] or [[], []]
+    sides = [[" ".join("w" * n) for n in column] for column in zip(*lengths, strict=True)] or [
+        [],
+        [],
+    ]
     indices, dropped = clean(sides[0], sides[1], longest=9, ratio=1.5)
     sizes = [(i, *sorted(pair)) for i, pair in enumerate(lengths)]
     rule = [i for i, less, more in sizes if 1 <= less <= more <= min(9, 1.5 * less)]
@@ -117,7 +132,9 @@ def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> No
 
 
 def test_words_are_those_of_moses() -> None:
-    words = Tokenizer("en", data_of("data.tokenize=true", "data.normalize=true", "data.lowercase=true"))
+    words = Tokenizer(
+        "en", data_of("data.tokenize=true", "data.normalize=true", "data.lowercase=true")
+    )
     # As Moses's tokenizer.perl splits and escapes.
     split = words.split("Don't say «no» -- it costs $1,000.50!")
     assert split == "don &apos;t say &quot; no &quot; -- it costs $ 1,000.50 !"
@@ -125,11 +142,19 @@ def test_words_are_those_of_moses() -> None:
 
 
 @pytest.mark.parametrize("how", ["a bit flipped", "cut", "missing"])
-def test_a_corpus_with_a_corrupted_file_is_prepared_again(tmp_path: Path, how: str, capsys: Capture) -> None:
+def test_a_corpus_with_a_corrupted_file_is_prepared_again(
+    tmp_path: Path, how: str, capsys: Capture
+) -> None:
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
     folder, _ = prepared_corpus(data)
     before = contents(folder)
-    assert {"codes", "dict.de.txt", "train.de-en.de.bin", "test.text.en", "report.json"} < before.keys()
+    assert {
+        "codes",
+        "dict.de.txt",
+        "train.de-en.de.bin",
+        "test.text.en",
+        "report.json",
+    } < before.keys()
     for name, content in sorted(before.items()):
         (folder / name).unlink()
         if how != "missing":
@@ -149,7 +174,10 @@ def test_a_corpus_with_a_corrupted_file_is_prepared_again(tmp_path: Path, how: s
 def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = ("data.clean=subwords", "data.longest=6")  # so that shards of one step differ in size
+    settings = (
+        "data.clean=subwords",
+        "data.longest=6",
+    )  # so that shards of one step differ in size
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '1'}", *settings), processes=1)
     monkeypatch.setattr(preparation, "PAIRS", 100)
     parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
@@ -218,12 +246,22 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
 
     corpus = load_pairs(data_of(f"data.cache={tmp_path / 'cache'}"))
     for split, pairs in corpus.splits.items():
-        sides = zip(LANGUAGES, corpus.dictionaries, (pairs.dataset.src, pairs.dataset.tgt), strict=True)
+        sides = zip(
+            LANGUAGES, corpus.dictionaries, (pairs.dataset.src, pairs.dataset.tgt), strict=True
+        )
         for language, dictionary, lines in sides:
             texts = [f"{dictionary.string(lines[i])}\n" for i in range(len(lines))]
             (tmp_path / f"{split}.{language}").write_text("".join(texts))
     parser = options.get_preprocessing_parser()
-    arguments = ["--source-lang", "de", "--target-lang", "en", "--joined-dictionary", "--workers", "1"]
+    arguments = [
+        "--source-lang",
+        "de",
+        "--target-lang",
+        "en",
+        "--joined-dictionary",
+        "--workers",
+        "1",
+    ]
     arguments += [f"--{split}pref={tmp_path / split}" for split in SPLITS]
     preprocess.main(parser.parse_args([*arguments, "--destdir", str(tmp_path / "bin")]))
     files = [path for end in ("txt", "bin", "idx") for path in (tmp_path / "bin").glob(f"*.{end}")]
@@ -234,7 +272,10 @@ def test_dictionaries_and_files_are_those_of_fairseq_preprocess(tmp_path: Path) 
 
 def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_path: Path) -> None:
     texts = {"valid_en": "one house\ntwo words\n", "test_en": "a tree\nmany trees\n"}
-    training = {"train_en": "".join(texts.values()), "train_de": "a b\n" * 4}  # so that all words are known
+    training = {
+        "train_en": "".join(texts.values()),
+        "train_de": "a b\n" * 4,
+    }  # so that all words are known
     corpus = load_pairs(data_of(*write_pairs(tmp_path, **texts, **training)))
     data = data_of(f"data.path={corpus.folder}")
     for loaded, kind in ((corpus, "words"), (corpus, "text"), (load_pairs(data), "words")):
@@ -246,7 +287,10 @@ def test_references_are_the_targets_of_their_split_and_those_of_a_data_bin(tmp_p
 
 
 BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "ids of 2 to 65535, its dictionary has 8": ("test.de-en.en.bin", lambda ids: b"\xff\xff" + ids[2:]),
+    "ids of 2 to 65535, its dictionary has 8": (
+        "test.de-en.en.bin",
+        lambda ids: b"\xff\xff" + ids[2:],
+    ),
     "the .idx is of another file": ("valid.de-en.de.bin", lambda content: content[:-2]),
     "no data of fairseq \\(buffer is smaller": ("train.de-en.de.idx", lambda content: content[:-1]),
     "match expected format": ("train.de-en.en.idx", lambda _: b""),
@@ -272,8 +316,12 @@ def test_a_data_bin_whose_sides_differ_in_length_is_refused(tmp_path: Path) -> N
     texts = {f"valid_{language}": "a b\n" for language in LANGUAGES}
     folder = load_pairs(data_of(*write_pairs(tmp_path, **texts))).folder
     for end in ("bin", "idx"):
-        (folder / f"train.de-en.de.{end}").write_bytes((folder / f"valid.de-en.de.{end}").read_bytes())
-    with pytest.raises(ValueError, match=r"train.de-en.de.bin: 1 sentences, train.de-en.en.bin has 2"):
+        (folder / f"train.de-en.de.{end}").write_bytes(
+            (folder / f"valid.de-en.de.{end}").read_bytes()
+        )
+    with pytest.raises(
+        ValueError, match=r"train.de-en.de.bin: 1 sentences, train.de-en.en.bin has 2"
+    ):
         load_pairs(data_of(f"data.path={folder}"))
 
 
@@ -289,15 +337,21 @@ def test_an_unknown_word_in_a_reference_matches_no_output_and_is_counted(
         for kind in ("words", "text"):
             (corpus.folder / f"test.{kind}.en").write_text("of other pairs\n")
     for kind in ("words", "text"):
-        assert not any(mark in line for line in corpus.references("test", kind) for mark in ("<", "unk"))
+        assert not any(
+            mark in line for line in corpus.references("test", kind) for mark in ("<", "unk")
+        )
         assert "of other pairs" not in corpus.references("test", kind)
-    assert corpus.inspection.warnings[-1].startswith("test: 4 of 7 target subwords (57.1%) are unknown")
+    assert corpus.inspection.warnings[-1].startswith(
+        "test: 4 of 7 target subwords (57.1%) are unknown"
+    )
     outputs, references = corpus.beside_references("test", ["<unk> <unk> <unk> <unk>"] * 2)[1]
     assert bleu("sacrebleu", outputs, references, lowercase=False)[0] == 0
 
 
 @pytest.mark.parametrize(("mark", "kind"), [("\u0120", "byte-level BPE"), ("##", "Word")])
-def test_subwords_of_another_kind_are_refused_not_scored(tmp_path: Path, mark: str, kind: str) -> None:
+def test_subwords_of_another_kind_are_refused_not_scored(
+    tmp_path: Path, mark: str, kind: str
+) -> None:
     pieces = f"a {mark}b\n{mark}c d\n"
     settings = write_pairs(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
     with pytest.raises(ValueError, match=f"holds subwords of {kind}"):
@@ -321,9 +375,15 @@ def test_every_setting_of_a_preparation_names_another_folder() -> None:
         if name not in {*UNHASHED, *other, "reader"}
     }
     changed = {**other, **numbers}
-    folders = {prepared_folder(data.model_copy(update={name: value}), {}) for name, value in changed.items()}
+    folders = {
+        prepared_folder(data.model_copy(update={name: value}), {})
+        for name, value in changed.items()
+    }
     assert {"lowercase", "normalize", "train_pairs"} < changed.keys()
-    assert len({*folders, prepared_folder(data, {}), prepared_folder(data, {"a": "b"})}) == len(changed) + 2
+    assert (
+        len({*folders, prepared_folder(data, {}), prepared_folder(data, {"a": "b"})})
+        == len(changed) + 2
+    )
 
 
 def test_old_leftovers_of_an_interrupted_preparation_are_removed(tmp_path: Path) -> None:
@@ -348,14 +408,20 @@ def test_batches_hold_every_pair_once_within_their_tokens(tmp_path: Path) -> Non
         for world in (3, len(indices) + 1):
             parts = [batches.part(index, rank, world) for rank in range(world)]
             assert sum(part.units for part in parts) == batch.units
-            assert all(len(part.source) for part in parts), "a process without pairs has one, of no target"
+            assert all(len(part.source) for part in parts), (
+                "a process without pairs has one, of no target"
+            )
     again = train.order(100, np.random.default_rng(2))
     assert np.concatenate(order).tolist() != np.concatenate(again).tolist()
     tokens = int(np.median(train.sizes))
     assert train.sizes.max() > tokens
-    evaluated, trained = (np.concatenate(train.order(tokens, r)) for r in (None, np.random.default_rng(0)))
+    evaluated, trained = (
+        np.concatenate(train.order(tokens, r)) for r in (None, np.random.default_rng(0))
+    )
     assert sorted(evaluated) == list(range(len(train)))
-    assert sorted(trained) == np.flatnonzero(train.sizes <= tokens).tolist(), "longer ones are not trained on"
+    assert sorted(trained) == np.flatnonzero(train.sizes <= tokens).tolist(), (
+        "longer ones are not trained on"
+    )
 
 
 def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> None:
@@ -384,10 +450,16 @@ def test_the_classic_iwslt14_recipe_is_read_from_its_archive(tmp_path: Path) -> 
 
 def test_english_vietnamese_validates_on_2012_and_tests_on_2013(tmp_path: Path) -> None:
     stems = {"train": "train", "valid": "tst2012", "test": "tst2013"}
-    files = {f"{stem}.{end}": tmp_path / f"{stem}.{end}" for stem in stems.values() for end in ("en", "vi")}
+    files = {
+        f"{stem}.{end}": tmp_path / f"{stem}.{end}"
+        for stem in stems.values()
+        for end in ("en", "vi")
+    }
     for path in files.values():
         path.write_text(f"{path.name}\n")
-    splits = read_corpus(section_of(ParallelConfig, "task=en-vi", "data.source=iwslt15-en-vi"), files, {})
+    splits = read_corpus(
+        section_of(ParallelConfig, "task=en-vi", "data.source=iwslt15-en-vi"), files, {}
+    )
     assert {split: [*texts] for split, texts in splits.items()} == {
         split: [(f"{stem}.en", f"{stem}.vi")] for split, stem in stems.items()
     }
@@ -417,14 +489,21 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
     files = {}
     for file, patterns in ARCHIVES[source].items():
         names = {pattern.format(language) for pattern in patterns.split() for language in LANGUAGES}
-        members = {name: f'<seg id="1">{name}’s</seg>\n' if "sgm" in name else f"{name}\n" for name in names}
+        members = {
+            name: f'<seg id="1">{name}’s</seg>\n' if "sgm" in name else f"{name}\n"
+            for name in names
+        }
         files[file] = archive(tmp_path / file, members)
-    splits = read_corpus(section_of(ParallelConfig, "task=en-de", f"data.source={source}"), files, {})
+    splits = read_corpus(
+        section_of(ParallelConfig, "task=en-de", f"data.source={source}"), files, {}
+    )
     ((english, german),) = splits["test"]
     assert english.rpartition("/")[2].startswith("newstest2014")
     assert ".en" in english
     assert ".de" in german
-    assert ("’" in english) == (source == "wmt16-en-de-parts"), "fairseq's recipe has plain apostrophes"
+    assert ("’" in english) == (source == "wmt16-en-de-parts"), (
+        "fairseq's recipe has plain apostrophes"
+    )
     assert [pair[0].rpartition("/")[2][:12] for pair in splits["valid"]] == ["newstest2013"]
     corpora = [pair[0].rpartition("/")[2].partition(".")[0] for pair in splits["train"]]
     whole = ["europarl-v7", "commoncrawl", f"news-commentary-v{11 if 'parts' in source else 9}"]
@@ -438,7 +517,9 @@ def test_pairs_taken_out_for_validation_are_not_trained_on(tmp_path: Path) -> No
     for number, (start, count) in enumerate(((0, range(1, 31)), (30, range(31, 47)))):
         for split in lines:
             shard = Shard(tmp_path, "words", split, number, start, data.valid_every)
-            shard.path.write_text(json.dumps({"sides": [[f"{side}{n}" for n in count] for side in "st"]}))
+            shard.path.write_text(
+                json.dumps({"sides": [[f"{side}{n}" for n in count] for side in "st"]})
+            )
             lines[split] += [line for side in shard.sides() for line in side]
     assert lines["valid"] == ["s23", "t23", "s46", "t46"]
     assert not {*lines["valid"]} & {*lines["train"]}
@@ -448,7 +529,9 @@ def test_pairs_taken_out_for_validation_are_not_trained_on(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("task", "sizes"), [("de-en", (29_000, 1_014, 1_000)), ("en-vi", (30_000, 1_553, 1_268))]
 )
-def test_the_mini_corpora_are_read_from_the_mirror(mirror: Path, task: str, sizes: tuple[int, ...]) -> None:
+def test_the_mini_corpora_are_read_from_the_mirror(
+    mirror: Path, task: str, sizes: tuple[int, ...]
+) -> None:
     data = section_of(ParallelConfig, f"task={task}", "scale=mini", f"data.mirror={mirror}")
     splits = read_corpus(data, corpus_files(data), {})
     assert tuple(len(list(splits[s])) for s in ("train", "valid", "test")) == sizes

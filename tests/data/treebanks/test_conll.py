@@ -96,7 +96,9 @@ def crossing(heads: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 @given(st.integers(1, 14), st.integers(0, 10**6))
-def test_a_tree_is_projective_if_every_head_dominates_the_words_between(count: int, seed: int) -> None:
+def test_a_tree_is_projective_if_every_head_dominates_the_words_between(
+    count: int, seed: int
+) -> None:
     for tree in (any_tree(count, seed), projective(count, seed)):
         assert problem(tree.heads) is None
         covered = not crossing(tree.heads)
@@ -121,23 +123,35 @@ def test_the_shortest_of_several_crossing_arcs_is_lifted_first() -> None:
     assert other_order > 60
 
 
-def test_a_treebank_without_tags_in_the_chosen_column_is_refused_naming_the_other(tmp_path: Path) -> None:
+def test_a_treebank_without_tags_in_the_chosen_column_is_refused_naming_the_other(
+    tmp_path: Path,
+) -> None:
     files = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\tX\t_\t"))
     with pytest.raises(ValueError, match=r"has no tags in the column xpos: data\.tags=upos reads"):
         load_treebank(section_of(TreebankConfig, "task=ptb", *files))
     assert load_treebank(section_of(TreebankConfig, "task=ptb", *files, "data.tags=upos"))
     without = write_splits(tmp_path, (row(1, 0) + row(2, 1)).replace("\tX\tX\t", "\t_\t_\t"))
-    assert load_treebank(section_of(TreebankConfig, "task=ptb", *without)), "of a treebank without any tags"
+    assert load_treebank(section_of(TreebankConfig, "task=ptb", *without)), (
+        "of a treebank without any tags"
+    )
 
 
-def test_trees_that_the_oracle_cannot_follow_are_counted_and_stay_in_the_evaluation(tmp_path: Path) -> None:
+def test_trees_that_the_oracle_cannot_follow_are_counted_and_stay_in_the_evaluation(
+    tmp_path: Path,
+) -> None:
     from adanorm.tasks.parsing import Parsing
 
     crossing = "a\tX\t0\nb\tX\t4\nc\tX\t1\nd\tX\t1\n\n"
     plain = "a\tX\t0\nb\tX\t1\n\n"
     files = write_splits(tmp_path, crossing + 2 * plain)
     skipping = Parsing(parser(*files))
-    counts = {"sentences": 3, "words": 8, "non_projective": 1, "without_transitions": 1, "transitions": 8}
+    counts = {
+        "sentences": 3,
+        "words": 8,
+        "non_projective": 1,
+        "without_transitions": 1,
+        "transitions": 8,
+    }
     assert skipping.inspection.counts["train"] == counts
     lifting = Parsing(parser(*files, "data.non_projective=projectivize"))
     transitions = [lifting.inspection.counts[split]["transitions"] for split in ("train", "valid")]
@@ -160,8 +174,16 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
     folder = penn(tmp_path / "wsj")
     chosen = parser(f"data.path={folder}", "data.conversion=stanford-3.3.0", *scale)
     trees, checksums = load_treebank(chosen.data)  # type: ignore[arg-type]
-    assert {split: len(part) for split, part in trees.items()} == {"train": 2, "valid": 1, "test": 1}
-    assert list(checksums) == ["penn, train, 2 files", "penn, valid, 1 files", "penn, test, 1 files"]
+    assert {split: len(part) for split, part in trees.items()} == {
+        "train": 2,
+        "valid": 1,
+        "test": 1,
+    }
+    assert list(checksums) == [
+        "penn, train, 2 files",
+        "penn, valid, 1 files",
+        "penn, test, 1 files",
+    ]
     assert not chosen.own_data, "it stands beside the paper's number"
     digest = chosen.digest
     assert parser(f"data.path={folder}", "data.conversion=penn2malt", *scale).digest != digest
@@ -176,14 +198,22 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
     [
         ([], "the Penn Treebank is licensed: name the folder of your own"),
         (["data.path={}"], "data.conversion: name the program that converted"),
-        (["data.path={}", "data.conversion=x"], "holds no file wsj_SSNN.* of the sections for valid"),
+        (
+            ["data.path={}", "data.conversion=x"],
+            "holds no file wsj_SSNN.* of the sections for valid",
+        ),
         (["data.path={}", "data.train={}/a"], "data.path and data.train exclude each other"),
-        (["scale=mini", "data.fold=2", "data.train={}/a"], "data.train and data.fold exclude each other"),
+        (
+            ["scale=mini", "data.fold=2", "data.train={}/a"],
+            "data.train and data.fold exclude each other",
+        ),
         (["data.source=wsj"], "trees come from penn, ptb-sample or synthetic"),
         (["data.vectors={}/v"], "no such file"),
     ],
 )
-def test_a_treebank_that_cannot_be_had_is_named(tmp_path: Path, overrides: list[str], message: str) -> None:
+def test_a_treebank_that_cannot_be_had_is_named(
+    tmp_path: Path, overrides: list[str], message: str
+) -> None:
     folder = penn(tmp_path / "wsj", skip="22")
     with pytest.raises(ValueError, match=r".") as caught:  # noqa: PT012
         chosen = parser(*(override.format(folder) for override in overrides))
@@ -193,16 +223,25 @@ def test_a_treebank_that_cannot_be_had_is_named(tmp_path: Path, overrides: list[
     assert "\n" not in str(caught.value)
 
 
-def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_folds(tmp_path: Path) -> None:
+def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_folds(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "dependency_treebank.zip"
     with zipfile.ZipFile(path, "w") as file:
         for number in range(1, 200):  # each file has a word, its number
             file.writestr(f"dependency_treebank/wsj_{number:04}.dp", f"{number}\tNN\t0\n")
     whole, *folds = (
-        {split: [int(tree.words[0]) for tree in trees] for split, trees in read_sample(path, fold).items()}
+        {
+            split: [int(tree.words[0]) for tree in trees]
+            for split, trees in read_sample(path, fold).items()
+        }
         for fold in (None, 1, 2, 3, 4, 5)
     )
-    assert whole == {"train": [*range(1, 160)], "valid": [*range(160, 180)], "test": [*range(180, 200)]}
+    assert whole == {
+        "train": [*range(1, 160)],
+        "valid": [*range(160, 180)],
+        "test": [*range(180, 200)],
+    }
     assert sorted(number for fold in folds for number in fold["test"]) == [*range(1, 200)]
     for fold in folds:
         assert sorted(fold["train"] + fold["valid"] + fold["test"]) == [*range(1, 200)]
@@ -214,18 +253,26 @@ def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> Non
     path = tmp_path / "vectors.txt"
     path.write_text("2 3\nthe 1 2 3\nof -1 0.5 2e-1\n")
     vectors = read_vectors(path, {"of": 7, "a": 8}, 3)
-    assert {index: vector.tolist() for index, vector in vectors.items()} == {7: pytest.approx([-1, 0.5, 0.2])}
-    with pytest.raises(ValueError, match=r"vectors.txt, line 2: 3 numbers, model.embedding_dim is 50"):
+    assert {index: vector.tolist() for index, vector in vectors.items()} == {
+        7: pytest.approx([-1, 0.5, 0.2])
+    }
+    with pytest.raises(
+        ValueError, match=r"vectors.txt, line 2: 3 numbers, model.embedding_dim is 50"
+    ):
         read_vectors(path, {"of": 7}, 50)
     path.write_text(". . 1 2 3\nof 1 2 3\n")
-    assert read_vectors(path, {"of": 7, ". .": 8}, 3).keys() == {7, 8}, "GloVe has words with spaces"
+    assert read_vectors(path, {"of": 7, ". .": 8}, 3).keys() == {7, 8}, (
+        "GloVe has words with spaces"
+    )
     path.write_text("the x y z\n")
     with pytest.raises(ValueError, match=r"line 1: not `word v1 v2"):
         read_vectors(path, {}, 3)
 
 
 def test_words_and_tags_that_training_lacks_have_ids_of_their_own() -> None:
-    training, other = (read_treebank(text, "a.dp", "xpos") for text in (b"a\tX\t0\nb\tY\t1\n", b"c\tZ\t0\n"))
+    training, other = (
+        read_treebank(text, "a.dp", "xpos") for text in (b"a\tX\t0\nb\tY\t1\n", b"c\tZ\t0\n")
+    )
     vocabulary = Vocabulary.of(training, lowercase=False, min_count=1)
     encoded, encoded_other = vocabulary.encode(training), vocabulary.encode(other)
     ids = [*encoded_other.words, *encoded.words[2:], *encoded_other.tags, *encoded.tags[2:]]

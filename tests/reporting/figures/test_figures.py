@@ -20,7 +20,13 @@ from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import evidence_accrual
 from adanorm.reporting.figures.scores import norm_scores, over_setting
 from adanorm.reporting.figures.square import square
-from adanorm.reporting.figures.style import NORM_STYLES, NamedFigure, norm_styles, rendered, write_figure
+from adanorm.reporting.figures.style import (
+    NORM_STYLES,
+    NamedFigure,
+    norm_styles,
+    rendered,
+    write_figure,
+)
 from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
@@ -56,7 +62,10 @@ def evaluations(*losses: float) -> list[dict[str, float]]:
 def of_two_norms(runs: str) -> Cells:
     """Return RT under two norms and three seeds."""
     norms = ("layernorm", "adanorm")
-    return {n: [run_in(Path(runs), "task=rt", f"norm={n}", seed=seed) for seed in (1, 2, 3)] for n in norms}
+    return {
+        n: [run_in(Path(runs), "task=rt", f"norm={n}", seed=seed) for seed in (1, 2, 3)]
+        for n in norms
+    }
 
 
 @pytest.fixture
@@ -105,7 +114,9 @@ def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -
 
 
 # The last has nine evaluations.
-@pytest.mark.parametrize(("start", "is_steep"), [((5.0, 4.0), True), ((2.9, 2.8), False), ((5.0,), False)])
+@pytest.mark.parametrize(
+    ("start", "is_steep"), [((5.0, 4.0), True), ((2.9, 2.8), False), ((5.0,), False)]
+)
 def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     tmp_path: Path, start: tuple[float, ...], is_steep: bool
 ) -> None:
@@ -120,20 +131,26 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     assert is_visible == [*[not is_steep] * len(start), *[True] * len(late)]
 
 
-def test_scores_are_drawn_with_their_interval_beside_the_papers_number(cells: Cells, tmp_path: Path) -> None:
+def test_scores_are_drawn_with_their_interval_beside_the_papers_number(
+    cells: Cells, tmp_path: Path
+) -> None:
     study = load_study("table4")
     grid = study_grid(study, runs=str(tmp_path / "runs"))
     drawing = not_none(norm_scores("norms-table4", Table(study, grid)))
     (panel,) = drawing.figure.axes
     whisker, mean, paper, other = panel.lines
-    own = stats.t.interval(0.95, 2, 75.2, stats.sem([75.0, 75.1, 75.5]))  # of two norms, one has seeds
+    own = stats.t.interval(
+        0.95, 2, 75.2, stats.sem([75.0, 75.1, 75.5])
+    )  # of two norms, one has seeds
     assert xs(whisker) == pytest.approx(own)
     assert [*xs(mean), *xs(paper), *xs(other)] == pytest.approx([75.2, 77.21, 77.5])
     assert ys(paper)[0] < ys(mean)[0] < ys(paper)[0] + 1, "above the mean, which it does not hide"
     assert [x for x, _ in np.asarray(panel.collections[0].get_offsets())] == [75.0, 75.1, 75.5]
     assert [text.get_text() for text in panel.texts] == ["diverged 1/2"]
     assert "Not run yet: En-De, De-En" in drawing.caption
-    mini = not_none(norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid)))
+    mini = not_none(
+        norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid))
+    )
     assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
     assert "These runs do not have the paper's data and settings." in mini.caption
 
@@ -150,7 +167,9 @@ def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
         record(run, rows=evaluations(1.0, 0.7, 0.4))
     axes = not_none(figures()["figure2-ptb"](str(tmp_path))).figure.axes
     titles = ["training, ours", "validation, ours", "training, paper", "validation, paper"]
-    assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [(title, 2) for title in titles]
+    assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [
+        (title, 2) for title in titles
+    ]
     released = grid["AdaNorm on De-En", "de-en"].runs[0]
     assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
 
@@ -162,9 +181,14 @@ def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(tmp_path
     record(table.grid["LayerNorm post, 16", "rt"].runs[0], status="diverged", test=None)
     drawing = not_none(over_setting("norms-depth", Table(study, table.grid)))
     axes = drawing.figure.axes
-    assert [p.get_title() for p in axes] == ["RT: norms in front of a branch", "RT: norms behind the sum"]
+    assert [p.get_title() for p in axes] == [
+        "RT: norms in front of a branch",
+        "RT: norms behind the sum",
+    ]
     solid = NORM_STYLES["layernorm"].color
-    first, second = [[(xs(x), ys(x)) for x in panel.lines if x.get_color() == solid] for panel in axes]
+    first, second = [
+        [(xs(x), ys(x)) for x in panel.lines if x.get_color() == solid] for panel in axes
+    ]
     assert first == [([2, 8], [73, 74])]
     assert second[0] == ([2], [72])
     assert [x for x, _ in second[1:]] == [[16]], "a cross"
@@ -194,18 +218,24 @@ def test_a_point_is_the_mean_of_all_runs_and_marks_runs_that_did_not_learn(tmp_p
     grid = study_grid(study, runs=str(tmp_path))
     without = zip(grid["no norm, 0.4", "rt"].runs, (70, 20, 20), (60, 0, 0), strict=True)
     for run, accuracy, memorized in without:
-        record(run, tests=[{"accuracy": accuracy, "memorized": memorized}], test={"accuracy": accuracy})
+        record(
+            run, tests=[{"accuracy": accuracy, "memorized": memorized}], test={"accuracy": accuracy}
+        )
     lost, survivor = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
     record(lost, status="diverged", test=None)
     record(survivor, tests=[{"accuracy": 70.0, "memorized": 50.0}], test={"accuracy": 70.0})
     drawing = not_none(over_setting("norms-label-noise", Table(study, grid)))
     points = [[mark.get_marker(), *ys(mark)] for mark in drawing.figure.axes[0].lines if xs(mark)]
-    assert [20, *"xv"] == [points[0][1], points[1][0], points[2][0]], "the mean, not that of the survivor"
+    assert [20, *"xv"] == [points[0][1], points[1][0], points[2][0]], (
+        "the mean, not that of the survivor"
+    )
     assert legend(drawing)[-3:-1] == ["a run diverges or fails", "a run does not learn"]
 
 
 def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path: Path) -> None:
-    nothing = scored("square-translation", tmp_path / "no", {("layernorm", "de-en"): [41.0]})  # no grad-scale
+    nothing = scored(
+        "square-translation", tmp_path / "no", {("layernorm", "de-en"): [41.0]}
+    )  # no grad-scale
     assert square("norms-square", nothing) is None
     scores = {"none": [75.0, 76.0], "grad-only": [76.0, 77.5], "grad-mean": [20.0, 70.0]}
     scores["detachnorm"] = [70.0]
@@ -235,7 +265,9 @@ def test_a_figure_over_a_setting_names_seeds_settings_and_undefined_rows(tmp_pat
     assert "*undefined*: one example has no variance over the batch." in table_markdown(table)
     drawing = not_none(over_setting("norms-batch-size", table))
     assert "BatchNorm: one example has no variance over the batch." in drawing.caption
-    assert [xs(mark) for mark in drawing.figure.axes[0].lines if mark.get_marker() == "o"][-1] == [1]
+    assert [xs(mark) for mark in drawing.figure.axes[0].lines if mark.get_marker() == "o"][-1] == [
+        1
+    ]
     assert ys(drawing.figure.axes[0].lines[1]) == [pytest.approx(93 + 1 / 3)]
     assert "seeds 1, 2, 7." in drawing.caption
     assert drawing.figure.axes[0].get_title() == "MNIST, training.max_epochs=5, model.norm_axes=all"
@@ -280,9 +312,14 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -
     assert [xs(line)[0] for line in effects] == [2, 3, 4]
     assert [ys(line)[0] for line in effects] == pytest.approx([0.2, 0.2, 0.2])
     intervals = [max(ys(line)) for line in axes.lines if len(set(ys(line))) == 2]
-    assert axes.get_ylim()[1] == pytest.approx(1.1 * intervals[-2]), "that of the sign, not of the size"
+    assert axes.get_ylim()[1] == pytest.approx(1.1 * intervals[-2]), (
+        "that of the sign, not of the size"
+    )
     assert drawing.figure.get_suptitle() == "AdaNorm beside LayerNorm: better on MNIST"
-    assert (legend(drawing)[0], legend(drawing)[-2:]) == ("better", ["within the margin", "the paper's lead"])
+    assert (legend(drawing)[0], legend(drawing)[-2:]) == (
+        "better",
+        ["within the margin", "the paper's lead"],
+    )
     assert "worse" not in legend(drawing)
     small = evidence_accrual("evidence-a-small", ADANORM, "small", str(tmp_path))
     assert small is None, "the paper's shows it"
@@ -305,8 +342,12 @@ write_figure(curves("curves-rt-paper", of_two_norms(sys.argv[1])), Path(sys.argv
 """
 
 
-def test_the_same_records_give_the_same_bytes_in_another_process(cells: Cells, tmp_path: Path) -> None:
-    here = write_figure(not_none(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"])
+def test_the_same_records_give_the_same_bytes_in_another_process(
+    cells: Cells, tmp_path: Path
+) -> None:
+    here = write_figure(
+        not_none(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"]
+    )
     settings = tmp_path / "matplotlibrc"  # the user's own count for nothing
     settings.write_text("font.size: 20\nlines.linewidth: 7\n")
     subprocess.run(
@@ -324,10 +365,16 @@ def cut_off(drawing: NamedFigure) -> list[str]:
     """Return the words of a figure that was drawn which reach beyond it."""
     # Matplotlib keeps the labels of ticks beyond what an axis shows, and does not draw them.
     axes = [axis for panel in drawing.figure.axes for axis in (panel.xaxis, panel.yaxis)]
-    ticks = [(axis, tick) for axis in axes for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())]
+    ticks = [
+        (axis, tick) for axis in axes for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+    ]
     ends = {axis: sorted(axis.get_view_interval()) for axis in axes}
-    unseen = {tick.label1 for axis, tick in ticks if not ends[axis][0] <= tick.get_loc() <= ends[axis][1]}
-    texts = [text for text in drawing.figure.findobj(Text) if text.get_visible() and text not in unseen]
+    unseen = {
+        tick.label1 for axis, tick in ticks if not ends[axis][0] <= tick.get_loc() <= ends[axis][1]
+    }
+    texts = [
+        text for text in drawing.figure.findobj(Text) if text.get_visible() and text not in unseen
+    ]
     right = drawing.figure.bbox.width
     extents = {text.get_text(): text.get_window_extent() for text in texts if text.get_text()}
     return [word for word, extent in extents.items() if extent.x0 < -1 or extent.x1 > right + 1]
@@ -339,7 +386,9 @@ def test_the_committed_figures_are_those_of_the_committed_records(committed_runs
         if drawing := draw(str(committed_runs)):
             names.add(name)
             committed = PROJECT / "results" / "figures" / f"{name}.svg"
-            assert committed.read_bytes() == rendered(drawing, "svg"), f"run `make figures`: {name} is stale"
+            assert committed.read_bytes() == rendered(drawing, "svg"), (
+                f"run `make figures`: {name} is stale"
+            )
             assert cut_off(drawing) == []
             assert len(drawing.caption.split()) <= 40, drawing.caption
             assert drawing.figure.get_suptitle()

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from adanorm.analyses.spec import Analysis, AnalysisGrid, AnalysisRecord, analysis_grid, load_analysis, number
+from adanorm.analyses.spec import (
+    Analysis,
+    AnalysisGrid,
+    AnalysisRecord,
+    analysis_grid,
+    load_analysis,
+    number,
+)
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown
 from tests.reporting.figures.test_figures import corners, legend, xs, ys
@@ -22,7 +29,9 @@ def write_rows(record: AnalysisRecord, by_update: dict[int, Any]) -> None:
 
 def write(record: AnalysisRecord, ratio: float, *, status: str = "done") -> None:
     """Record two observations of a ratio at two places."""
-    record_analysis(record, status=status, summary={"ratio": 0.75 * ratio}, places={"a": {"ratio": ratio}})
+    record_analysis(
+        record, status=status, summary={"ratio": 0.75 * ratio}, places={"a": {"ratio": ratio}}
+    )
     places = {"a": {"ratio": ratio}, "b": {"ratio": ratio / 2, "mean_holds": None}}
     write_rows(record, {10: places, 20: places})
 
@@ -42,7 +51,11 @@ def recorded(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
 
 def test_a_cell_is_mean_and_deviation_over_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
     page = analysis_markdown(*recorded)
-    for row in ("| LayerNorm | 0.675 ± 0.106 | -", "| AdaNorm | 0.375 | - |", "| DetachNorm | diverges |"):
+    for row in (
+        "| LayerNorm | 0.675 ± 0.106 | -",
+        "| AdaNorm | 0.375 | - |",
+        "| DetachNorm | diverges |",
+    ):
         assert row in page
     assert page.endswith("1 to 2 of the seeds 1, 2.\n"), "the seeds that ended, not those planned"
 
@@ -57,8 +70,14 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
         write_rows(record, {at: {"a": {"far": x}, "b": {"far": 1e-8 * x}} for at, x in far.items()})
     means = (1e-4, 1e-8)
     page = analysis_markdown(analysis, grid)
-    assert f"| LayerNorm | 0.700 ± 0.000 | - | {number(fmean(means))} ± {number(stdev(means))} |" in page
-    assert r"observed (geometric means for: \|dl/da\| at the last step; \|dl/da\| 32 steps before), ±" in page
+    assert (
+        f"| LayerNorm | 0.700 ± 0.000 | - | {number(fmean(means))} ± {number(stdev(means))} |"
+        in page
+    )
+    assert (
+        r"observed (geometric means for: \|dl/da\| at the last step; \|dl/da\| 32 steps before), ±"
+        in page
+    )
     line = not_none(over_updates(analysis, grid, "enwik8-lstm")).figure.axes[-1].lines[0]
     assert xs(line) == [10, 20]
     assert ys(line) == pytest.approx([1e-5, 1e-7]), "over places and seeds"
@@ -67,7 +86,12 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
 def test_the_csv_has_one_line_per_place(recorded: tuple[Analysis, AnalysisGrid]) -> None:
     rows = rows_of(analysis_csv(*recorded))
     lines = [" ".join([row["norm"], row["seed"], row["place"], row["mean"]]) for row in rows]
-    assert lines == ["layernorm 1 a 1", "layernorm 2 a 0.8", "adanorm 1 a 0.5", "detachnorm 1 a 0.5"]
+    assert lines == [
+        "layernorm 1 a 1",
+        "layernorm 2 a 0.8",
+        "adanorm 1 a 0.5",
+        "detachnorm 1 a 0.5",
+    ]
 
 
 def test_a_curve_is_the_mean_over_places_and_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
@@ -83,12 +107,16 @@ def test_a_curve_is_the_mean_over_places_and_seeds(recorded: tuple[Analysis, Ana
 
 
 def test_a_quantity_with_two_ends_is_a_band_averaged_over_seeds(tmp_path: Path) -> None:
-    analysis = load_analysis("landscape", {"tasks": "[mnist]", "norms": "[layernorm]", "seeds": "[1, 2]"})
+    analysis = load_analysis(
+        "landscape", {"tasks": "[mnist]", "norms": "[layernorm]", "seeds": "[1, 2]"}
+    )
     grid = analysis_grid(analysis, runs=str(tmp_path))
     assert over_updates(analysis, grid, "mnist") is None, "no record yet"
     for one, (low, high) in zip(grid["layernorm", "mnist"], ((1.0, 2.0), (3.0, 4.0)), strict=True):
         record_analysis(one)
-        write_rows(one, {10: {"": {"loss": 1.0, "loss_low": low, "loss_high": high, "smoothness": 5.0}}})
+        write_rows(
+            one, {10: {"": {"loss": 1.0, "loss_low": low, "loss_high": high, "smoothness": 5.0}}}
+        )
     drawing = not_none(over_updates(analysis, grid, "mnist"))
     loss, smoothness = drawing.figure.axes
     assert {y for _, y in corners(loss.collections[0])} == {2.0, 3.0}

@@ -1,8 +1,9 @@
 """How often AdaNorm's phi is negative while a run trains, beside Chebyshev's bound; AdaNorm's constraints.
 
 Xu et al. 2019, section 4: phi(y) = C (1 - k y) is above 0 where y < 1/k, and at most k^2 of the
-features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features. AdaNorm is
-derived from three constraints: phi is differentiable, its mean over features is C, and |mean z| is bounded.
+features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features.
+AdaNorm is derived from three constraints: phi is differentiable, its mean over features is C, and
+|mean z| is bounded.
 """
 
 import math
@@ -19,7 +20,8 @@ def observe(step: Step, *, threshold: float) -> Values:
 
     `above`: y >= 1/k, where phi is not positive; `outside`: |y| >= 1/k; `bound`: Chebyshev's k^2;
     `largest`: a row's largest |y|, at most sqrt(H - 1); `output_mean`: the mean of z over features;
-    `factor_mean`, for AdaNorm: the mean of phi. All are means over the rows that a gradient reaches.
+    `factor_mean`, for AdaNorm: the mean of phi. All are means over the rows that a gradient
+    reaches.
     """
     return row_means(step, lambda call: shares(call, threshold))[1]
 

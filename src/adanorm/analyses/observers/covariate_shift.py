@@ -1,8 +1,9 @@
 """Internal covariate shift as Santurkar et al. 2018 measure it (section 2.2, definition 2.1).
 
-It is the change of a layer's gradient when the layers before it are updated first. G_i is the gradient of
-the loss with respect to the parameters of layer i before an update. G'_i is the gradient on the same batch
-after the layers before i are updated, but not layer i and the layers after it.
+It is the change of a layer's gradient when the layers before it are updated first. G_i is the
+gradient of the loss with respect to the parameters of layer i before an update. G'_i is the
+gradient on the same batch after the layers before i are updated, but not layer i and the layers
+after it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,9 +19,10 @@ from adanorm.analyses.step import Step, Values, difference, l2_norm
 def observe(step: Step) -> Values:
     """Return |G - G'| (`shift`), |G - G'| / |G| (`relative`) and cos(G, G') (`cosine`) of each layer.
 
-    A layer is a module with parameters of its own, in the order of the forward pass. The first is left out:
-    nothing before it can shift. Norms are updated in this order too, but are not measured, so that all
-    norms are compared over the same layers. The update is the optimizer's own.
+    A layer is a module with parameters of its own, in the order of the forward pass. The first is
+    left out: nothing before it can shift. Norms are updated in this order too, but are not
+    measured, so that all norms are compared over the same layers. The update is the optimizer's
+    own.
     """
     with calls(step.model) as called:
         before, gradient = step.update_and_gradient()
@@ -33,16 +35,22 @@ def observe(step: Step) -> Values:
             reached = [name for name in names if name in gradient]
             if has_shifted and reached and layer not in step.sites:
                 _, shifted_gradient = step.loss_and_gradient(names=reached)
-                values[layer] = compared({name: gradient[name] for name in reached}, shifted_gradient)
+                values[layer] = compared(
+                    {name: gradient[name] for name in reached}, shifted_gradient
+                )
             step.set_parameters({name: after[name] for name in names})
-            has_shifted = has_shifted or any(not torch.equal(before[name], after[name]) for name in names)
+            has_shifted = has_shifted or any(
+                not torch.equal(before[name], after[name]) for name in names
+            )
     return values
 
 
 def compared(gradient: Mapping[str, Tensor], shifted: Mapping[str, Tensor]) -> dict[str, float]:
     """Return |G - G'|, its ratio to |G|, and the cosine of G and G'; NaN where a divisor is 0."""
     shift, own, other = l2_norm(difference(gradient, shifted)), l2_norm(gradient), l2_norm(shifted)
-    product = sum((gradient[name].double() * shifted[name].double()).sum().item() for name in gradient)
+    product = sum(
+        (gradient[name].double() * shifted[name].double()).sum().item() for name in gradient
+    )
     return {
         "shift": shift,
         "relative": shift / own if own else float("nan"),
@@ -66,7 +74,8 @@ def calls(model: nn.Module) -> Iterator[Iterable[str]]:
 def layers(model: nn.Module, called: Iterable[str]) -> dict[str, list[str]]:
     """Return the parameter names of each layer, in the order in which the layers are called.
 
-    Parameters of a module that is never called, as in torch's attention, belong to the module around it.
+    Parameters of a module that is never called, as in torch's attention, belong to the module
+    around it.
     """
     order = {name: index for index, name in enumerate(called)}
     names: dict[str, list[str]] = {}

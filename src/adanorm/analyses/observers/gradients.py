@@ -16,8 +16,8 @@ from adanorm.norms.family import ClosedFormNorm
 def observe(step: Step, *, tolerance: float) -> Values:
     """Return the means of `statistics` over rows, by site.
 
-    Rows that no gradient reaches, such as padding, do not count. The tolerance is relative: to the root mean
-    square of g over sigma for the mean, and to D_g / sigma^2 for the variance.
+    Rows that no gradient reaches, such as padding, do not count. The tolerance is relative: to the
+    root mean square of g over sigma for the mean, and to D_g / sigma^2 for the variance.
     """
     units, means = row_means(step, lambda call: statistics(call, tolerance))
     power = {"mean_before": 1, "mean_after": 1, "variance_before": 2, "variance_after": 2}
@@ -31,8 +31,9 @@ def statistics(call: Call, tolerance: float) -> dict[str, Tensor]:
     """Return numbers (N,), one for each row that a gradient reaches.
 
     `mean_before`, `variance_before`: absolute mean and variance of dl/dx over H; `mean_after`,
-    `variance_after`: the same of dl/dz. Where theorem 1 applies also `mean_holds`, `variance_holds`: 1 for a
-    row within what the theorem allows; `ratio`: variance * sigma^2 / D_g, with the variance of dl/dx.
+    `variance_after`: the same of dl/dz. Where theorem 1 applies also `mean_holds`,
+    `variance_holds`: 1 for a row within what the theorem allows; `ratio`: variance * sigma^2 / D_g,
+    with the variance of dl/dx.
     """
     x, _, dx, dz = call.rows()
     (mean, variance), (mean_after, variance_after) = row_moments(dx), row_moments(dz)

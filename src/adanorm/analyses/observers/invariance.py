@@ -1,7 +1,8 @@
 """Which changes of weights and data leave a norm's output as it is: table 1 of Ba et al. 2016, for any norm.
 
-A layer x -> W x without bias is followed by the norm: x (B, T, D), W (H, D), z (B, T, H), in float64.
-Learned parameters are moved away from their initial values, at which SeeDNorm, for one, is RMSNorm.
+A layer x -> W x without bias is followed by the norm: x (B, T, D), W (H, D), z (B, T, H), in
+float64. Learned parameters are moved away from their initial values, at which SeeDNorm, for one, is
+RMSNorm.
 """
 
 import inspect
@@ -20,7 +21,8 @@ B, T, D, H = 16, 5, 12, 16
 ONE_VECTOR = torch.linspace(-1, 2, D, dtype=torch.float64)
 FACTORS = torch.linspace(0.5, 3, H, dtype=torch.float64)[:, None]
 
-# The table's columns (Ba et al. 2016, section 5.1); re-centering adds a vector of the inputs' width.
+# The table's columns (Ba et al. 2016, section 5.1); re-centering adds a vector of the inputs'
+# width.
 CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "matrix_rescaled": lambda W, x: (2.5 * W, x),
     "matrix_recentered": lambda W, x: (W + ONE_VECTOR, x),
@@ -34,9 +36,13 @@ CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
-    backend = backends.describe(norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64)
+    backend = backends.describe(
+        norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64
+    )
     device, threads = torch.device("cpu"), torch.get_num_threads()
-    setup = describe(device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend)
+    setup = describe(
+        device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend
+    )
     with RunFolder(record.folder()).recording(record.identity, setup, run.norm.code) as recording:
         if recording.is_complete:
             return
@@ -47,8 +53,8 @@ def make(record: AnalysisRecord) -> None:
 def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) -> dict[str, float]:
     """Return for each change the largest difference of z, in units of the root mean square of z.
 
-    A norm with an eps gets that of `options`, since its own would spoil exactness. Draws of N(0, learned^2)
-    are added to the initial values of its parameters.
+    A norm with an eps gets that of `options`, since its own would spoil exactness. Draws of N(0,
+    learned^2) are added to the initial values of its parameters.
     """
     eps, learned = float(options["eps"]), float(options["learned"])
     make_norm = norm_factory(norm.choice)
@@ -64,7 +70,9 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     return moved
 
 
-def _output(make_norm: MakeNorm, W: Tensor, x: Tensor, first: Tensor, seed: int, learned: float) -> Tensor:
+def _output(
+    make_norm: MakeNorm, W: Tensor, x: Tensor, first: Tensor, seed: int, learned: float
+) -> Tensor:
     """Return z (B, T, H); `first` are the layer's weights before the change."""
     torch.manual_seed(seed)  # the norm's parameters are the same draws in each case
     module = make_norm(H, site="here").double()
@@ -74,7 +82,8 @@ def _output(make_norm: MakeNorm, W: Tensor, x: Tensor, first: Tensor, seed: int,
             parameter.add_(torch.randn_like(parameter), alpha=learned)
         layer.weight.copy_(first)
         if module.lives_in_layer:
-            # A norm of the weights: its gain comes from the first weights, and the change is to its vector v.
+            # A norm of the weights: its gain comes from the first weights, and the change is to its
+            # vector v.
             module.attach(layer)
             layer.parametrizations.weight.original1.copy_(W)  # type: ignore[union-attr,operator]
         else:

@@ -1,7 +1,7 @@
 """How much of the gradient that enters a network's last norm comes out of its first norm.
 
-A norm maps x to z, both rows (N, H). Xu et al. 2019 (section 3.2) say what one norm does to a gradient.
-This analysis measures what all norms of a network do, with the layers between them.
+A norm maps x to z, both rows (N, H). Xu et al. 2019 (section 3.2) say what one norm does to a
+gradient. This analysis measures what all norms of a network do, with the layers between them.
 """
 
 import math
@@ -14,9 +14,10 @@ from adanorm.analyses.step import Call, Step, Values, row_means, row_moments
 def observe(step: Step) -> Values:
     """Return the gradient's size at the last and the first norm, in the order in which the model has them.
 
-    `enters`: the size of dl/dz at the last norm; `leaves`: of dl/dx at the first; `passed`: leaves / enters.
-    A size is the root of the variance over H, averaged over the rows that a gradient reaches. l is the
-    update's mean loss in nats. Raises ValueError where a gradient reaches fewer than two norms.
+    `enters`: the size of dl/dz at the last norm; `leaves`: of dl/dx at the first; `passed`: leaves
+    / enters. A size is the root of the variance over H, averaged over the rows that a gradient
+    reaches. l is the update's mean loss in nats. Raises ValueError where a gradient reaches fewer
+    than two norms.
     """
 
     def variances(call: Call) -> dict[str, Tensor]:
@@ -26,7 +27,9 @@ def observe(step: Step) -> Values:
     units, means = row_means(step, variances)
     sites = [site for site in step.sites if site in means]
     if (count := len(sites)) < 2:
-        raise ValueError(f"layer-gradients: a gradient reaches {count} norms of this model, two are needed")
+        raise ValueError(
+            f"layer-gradients: a gradient reaches {count} norms of this model, two are needed"
+        )
     first, last = means[sites[0]], means[sites[-1]]
     leaves, enters = math.sqrt(first["before"]) / units, math.sqrt(last["after"]) / units
     passed = leaves / enters if enters else math.nan

@@ -1,7 +1,7 @@
 """The distribution of a norm's output while a run trains, feature by feature.
 
-Santurkar et al. 2018, section 2.2 and figure 2: BatchNorm with noise after it trains as well as without,
-although the distribution of its outputs is less stable than in a network without norms.
+Santurkar et al. 2018, section 2.2 and figure 2: BatchNorm with noise after it trains as well as
+without, although the distribution of its outputs is less stable than in a network without norms.
 """
 
 import torch
@@ -13,8 +13,8 @@ from adanorm.analyses.step import Call, Step, Values, record_norm_calls
 def observe(step: Step) -> Values:
     """Return for each site the features' means and variances over the batch, summarized over features.
 
-    They are over all examples and positions that the norm itself counts; leaving out others, such as rows
-    without a gradient, would shift the means.
+    They are over all examples and positions that the norm itself counts; leaving out others, such
+    as rows without a gradient, would shift the means.
     """
     rows: dict[str, list[Tensor]] = {}
 
@@ -32,5 +32,9 @@ def observe(step: Step) -> Values:
 def feature_distribution(z: Tensor) -> dict[str, float]:
     """Return mean and spread of the features' means over rows z (N, H), and the mean of their variances."""
     variance, mean = torch.var_mean(z, 0, correction=0)
-    summary = {"mean": mean.mean(), "mean_spread": mean.std(correction=0), "variance": variance.mean()}
+    summary = {
+        "mean": mean.mean(),
+        "mean_spread": mean.std(correction=0),
+        "variance": variance.mean(),
+    }
     return {name: number.item() for name, number in summary.items()}

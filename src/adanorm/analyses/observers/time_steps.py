@@ -1,8 +1,8 @@
 """How far a gradient reaches back through time in a recurrent network, at every norm.
 
-a_t (G, B, H) or (B, H) are the summed inputs of a norm at time step t of a segment of T bytes. l_T is the
-loss on the segment's last byte alone, in nats. Ba et al. 2016 (section 3.1) say that such a norm keeps the
-hidden dynamics stable, so that the gradient neither vanishes nor explodes.
+a_t (G, B, H) or (B, H) are the summed inputs of a norm at time step t of a segment of T bytes. l_T
+is the loss on the segment's last byte alone, in nats. Ba et al. 2016 (section 3.1) say that such a
+norm keeps the hidden dynamics stable, so that the gradient neither vanishes nor explodes.
 """
 
 import torch
@@ -16,9 +16,9 @@ from adanorm.models.recurrent import Recurrent
 def observe(step: Step, *, back: int) -> Values:
     """Return for each site the gradient at the last time step and `back` steps before it.
 
-    `near` and `far`: the mean over rows of |dl_T/da_t| over H, for t = T and t = T - back; `factor`: its
-    growth with each step back, (far / near)^(1 / back). Raises ValueError for a model without time steps,
-    and for segments of `back` or fewer time steps.
+    `near` and `far`: the mean over rows of |dl_T/da_t| over H, for t = T and t = T - back;
+    `factor`: its growth with each step back, (far / near)^(1 / back). Raises ValueError for a model
+    without time steps, and for segments of `back` or fewer time steps.
     """
     batch, model = step.micro_batches[0].to(step.trainer.context.device), step.model
     if not (isinstance(model, Recurrent) and isinstance(batch, SegmentBatch)):
@@ -29,12 +29,16 @@ def observe(step: Step, *, back: int) -> Values:
 
     def on_call(site: str, call: Call) -> None:
         assert call.dx is not None, "recorded with gradients"
-        sizes.setdefault(site, []).append(call.dx.float().norm(dim=-1).mean().item())  # last step first
+        sizes.setdefault(site, []).append(
+            call.dx.float().norm(dim=-1).mean().item()
+        )  # last step first
 
     with step.preserved_state(), record_norm_calls(step.sites, on_call, gradients=True):
         with step.trainer.context.autocast():
             logits, _ = model(batch.segment, [] if batch.first else step.trainer.carried)
-        torch.autograd.backward(F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum"))
+        torch.autograd.backward(
+            F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum")
+        )
     step.update()
     ends = {site: (by_step[0], by_step[back]) for site, by_step in sizes.items()}
     return {s: {"near": a, "far": b, "factor": (b / a) ** (1 / back)} for s, (a, b) in ends.items()}

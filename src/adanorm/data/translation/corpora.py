@@ -48,7 +48,9 @@ class ParallelText:
             if pair is None:
                 raise ValueError(f"{source.name}: no lines")
 
-    def parts(self, size: int, limit: int | None = None) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    def parts(
+        self, size: int, limit: int | None = None
+    ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
         """Yield the first `limit` pairs, `size` at a time; the rest is read to check that it aligns."""
         pairs = iter(self)
         limited = pairs if limit is None else islice(pairs, limit)
@@ -73,11 +75,14 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     return fetch(data.source, data)
 
 
-def read_corpus(data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapping[str, str]) -> Splits:
+def read_corpus(
+    data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapping[str, str]
+) -> Splits:
     """Return the raw lines of each split of a corpus, read from its files on iteration.
 
-    `valid` is missing where the training pairs are to be split. Iterating raises ValueError for files that do
-    not align or are not UTF-8, and for a file whose SHA-256 is not the one under its name in `checksums`.
+    `valid` is missing where the training pairs are to be split. Iterating raises ValueError for
+    files that do not align or are not UTF-8, and for a file whose SHA-256 is not the one under its
+    name in `checksums`.
     """
     own = data.own_files()
     first, second = data.languages
@@ -85,7 +90,9 @@ def read_corpus(data: ParallelConfig, paths: Mapping[str, Path], checksums: Mapp
         texts = synthetic.pairs() if data.source == "synthetic" else synthetic.full_size_pairs(data)
         names = [f"{data.source}.{language}" for language in data.languages]
         return {
-            split: ParallelText([(Text(names[0], source.__iter__), Text(names[1], target.__iter__))])
+            split: ParallelText(
+                [(Text(names[0], source.__iter__), Text(names[1], target.__iter__))]
+            )
             for split, (source, target) in texts.items()
         }
 
@@ -109,7 +116,9 @@ def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str
     rest, before = packed.lines(path, member, checksum=checksum), 0
     while block := b"".join(islice(rest, TOGETHER)):
         if not before and b"\r" in block.rstrip(b"\r") and b"\n" not in block:
-            raise ValueError(f"{name}: its lines end in carriage returns alone; a line feed ends a line")
+            raise ValueError(
+                f"{name}: its lines end in carriage returns alone; a line feed ends a line"
+            )
         yield from packed.text_lines(block, name, before=before)
         before += TOGETHER
 
@@ -137,7 +146,8 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
 class Part(NamedTuple):
     """A text of a corpus."""
 
-    # In names, {} is the language, {role} is `src` or `ref`, {deen} is `src` for German, `ref` for English.
+    # In names, {} is the language, {role} is `src` or `ref`, {deen} is `src` for German, `ref` for
+    # English.
     file: str
     member: str | None = None  # of a tar archive
     filter: Callable[[Iterable[str]], Iterable[str]] = iter  # applied to its lines
@@ -174,14 +184,17 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
         Part("dev-2012-en-vi.tgz", "tst2012.{}"),
         Part("test-2013-en-vi.tgz", "tst2013.{}"),
     ),
-    "multi30k-de-en": _by_split(Part("train.{}.gz"), Part("val.{}.gz"), Part("test_2016_flickr.{}.gz")),
+    "multi30k-de-en": _by_split(
+        Part("train.{}.gz"), Part("val.{}.gz"), Part("test_2016_flickr.{}.gz")
+    ),
     # Google's pre-processed corpus, already split into words and subwords.
     "wmt16-en-de": _by_split(
         Part("wmt16_en_de.tar.gz", "train.tok.clean.bpe.32000.{}"),
         Part("wmt16_en_de.tar.gz", "newstest2013.tok.bpe.32000.{}"),
         Part("wmt16_en_de.tar.gz", "newstest2014.tok.bpe.32000.{}"),
     ),
-    # Google's corpus as raw text. As in its script, validation is plain text, the test set SGML for de-en.
+    # Google's corpus as raw text. As in its script, validation is plain text, the test set SGML for
+    # de-en.
     "wmt16-en-de-parts": {
         "train": _wmt_train("de-en.tgz", news="v11"),
         "valid": [Part("dev.tgz", "newstest2013.{}")],

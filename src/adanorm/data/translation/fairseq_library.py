@@ -33,7 +33,10 @@ def fairseq() -> Any:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] != "fairseq":
             raise
-        has_wheels = sys.version_info < (3, 13) and (sys.platform, platform.machine()) == ("linux", "x86_64")
+        has_wheels = sys.version_info < (3, 13) and (sys.platform, platform.machine()) == (
+            "linux",
+            "x86_64",
+        )
         python = sys.executable if has_wheels else "python3.12"
         raise ValueError(
             "translation needs fairseq, which is not installed here; the extra `translation` has it on x86_64"

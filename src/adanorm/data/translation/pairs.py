@@ -17,14 +17,21 @@ from torch import Tensor
 from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
 from adanorm.data import packed
 from adanorm.data.examples import Indices, Movable, batches_within
-from adanorm.data.inspection import Counts, Inspection, batch_warnings, count_overlaps, overlap_warnings
+from adanorm.data.inspection import (
+    Counts,
+    Inspection,
+    batch_warnings,
+    count_overlaps,
+    overlap_warnings,
+)
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
 from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
 from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
-# In references the second, a private-use character, replaces the first: a model's <unk> never matches.
+# In references the second, a private-use character, replaces the first: a model's <unk> never
+# matches.
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
 OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
@@ -62,7 +69,9 @@ class Pairs:
         With a generator, batches are in random order, without pairs longer than a batch.
         """
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
-        indices = indices[np.lexsort((self.dataset.tgt_sizes[indices], self.dataset.src_sizes[indices]))]
+        indices = indices[
+            np.lexsort((self.dataset.tgt_sizes[indices], self.dataset.src_sizes[indices]))
+        ]
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
         # Not fairseq's batch_by_size: it drops a last batch whose size is not a multiple.
@@ -75,7 +84,9 @@ class Pairs:
         """Return these pairs as a batch; for no indices, the shortest pair without any target."""
         chosen = indices if len(indices) else [self.sizes.argmin()]
         sample = self.dataset.collater([self.dataset[int(index)] for index in chosen])
-        source, previous = (sample["net_input"][name] for name in ("src_tokens", "prev_output_tokens"))
+        source, previous = (
+            sample["net_input"][name] for name in ("src_tokens", "prev_output_tokens")
+        )
         targets = sample["target"]
         positions = (targets != self._padding).nonzero().t()[:, : None if len(indices) else 0]
         has_padding = bool((source == self._padding).any())
@@ -111,7 +122,9 @@ class Corpus:
     @cached_property
     def inspection(self) -> Inspection:
         """Counts and warnings: pairs in two splits, pairs too long for a batch, unknown target subwords."""
-        counts = self.counted or count_overlaps({name: part.as_bytes() for name, part in self.splits.items()})
+        counts = self.counted or count_overlaps(
+            {name: part.as_bytes() for name, part in self.splits.items()}
+        )
         sizes, batch_tokens = self.splits["train"].sizes, self.data.batch_tokens
         too_long = int((sizes > batch_tokens).sum())
         counts["too_long"] = {"train": too_long}
@@ -125,7 +138,9 @@ class Corpus:
                 " longer than a batch and are not trained on"
             )
         if any(word.startswith(PIECE) for word in self.dictionaries[1].symbols):
-            warnings.append(f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored")
+            warnings.append(
+                f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored"
+            )
         references = self.splits["test"].dataset.tgt
         lines = [references[index].numpy() for index in range(len(references))]
         ids = np.concatenate(lines)
@@ -166,12 +181,16 @@ def load_pairs(data: ParallelConfig) -> Corpus:
         names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
         counts = {name: report[name] for name in names}
     files = data_bin_files(folder, data.languages)
-    texts = {name: files[name].read_bytes() for name in (f"dict.{end}.txt" for end in data.languages)}
+    texts = {
+        name: files[name].read_bytes() for name in (f"dict.{end}.txt" for end in data.languages)
+    }
     first, second = (_dictionary(text, name) for name, text in texts.items())
     splits = {split: _split(split, files, (first, second)) for split in SPLITS}
     if data.path is not None:  # hashed after they are mapped: the bytes in use are the bytes hashed
         file_checksums = {name: sha256(path) for name, path in files.items()}
-        checksums = file_checksums | {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+        checksums = file_checksums | {
+            name: hashlib.sha256(text).hexdigest() for name, text in texts.items()
+        }
     if (shortest := splits["train"].sizes.min()) > data.batch_tokens:
         problem = f"no training pair fits into a batch, the shortest has {shortest} tokens"
         raise ValueError(f"data.batch_tokens={data.batch_tokens}: {problem}")
@@ -182,7 +201,9 @@ def load_pairs(data: ParallelConfig) -> Corpus:
     except (ValueError, LookupError, SystemExit):
         raise ValueError(f"{codes}: no merges of subword-nmt") from None
     source, target = (Tokenizer(language, data) for language in data.languages)
-    return Corpus(data, folder, (first, second), splits, (source, target), subwords, checksums, counts)
+    return Corpus(
+        data, folder, (first, second), splits, (source, target), subwords, checksums, counts
+    )
 
 
 def _dictionary(text: bytes, name: str) -> Any:
@@ -203,10 +224,16 @@ def _dictionary(text: bytes, name: str) -> Any:
 
 
 def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) -> Pairs:
-    paths = [path for name, path in files.items() if name.startswith(f"{split}.") and name.endswith(".bin")]
+    paths = [
+        path
+        for name, path in files.items()
+        if name.startswith(f"{split}.") and name.endswith(".bin")
+    ]
     source, target = map(_side, paths, dictionaries)
     if len(source) != len(target):
-        raise ValueError(f"{paths[0]}: {len(source):,} sentences, {paths[1].name} has {len(target):,}")
+        raise ValueError(
+            f"{paths[0]}: {len(source):,} sentences, {paths[1].name} has {len(target):,}"
+        )
     dataset = fairseq().data.LanguagePairDataset(
         source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
     )
@@ -222,10 +249,14 @@ def _side(path: Path, dictionary: Any) -> Any:
             ids = np.memmap(path, library.indexed_dataset._code_to_dtype[kind], "r")
             sizes = np.frombuffer(index, np.int32, count, 26)
             starts = np.append(np.frombuffer(index, np.int64, count, 26 + 4 * count), ids.nbytes)
-            if sizes.min() < 1 or not np.array_equal(starts, np.append(0, np.cumsum(sizes)) * ids.itemsize):
+            if sizes.min() < 1 or not np.array_equal(
+                starts, np.append(0, np.cumsum(sizes)) * ids.itemsize
+            ):
                 raise ValueError("the .idx is of another file")
             if ids.min() < 0 or ids.max() >= len(dictionary):
-                raise ValueError(f"ids of {ids.min()} to {ids.max()}, its dictionary has {len(dictionary):,}")
+                raise ValueError(
+                    f"ids of {ids.min()} to {ids.max()}, its dictionary has {len(dictionary):,}"
+                )
         return library.data_utils.load_indexed_dataset(str(path.with_suffix("")), dictionary)
     except (AssertionError, ValueError, LookupError, OverflowError, struct.error) as error:
         raise ValueError(f"{path} with its .idx: no data of fairseq ({error})") from None

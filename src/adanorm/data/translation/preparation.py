@@ -1,8 +1,9 @@
 """The preparation of a parallel corpus: words, cleaning, subwords, dictionaries, fairseq's binary files.
 
-A prepared corpus is a folder that `fairseq-train` can read (a data-bin). It also has the merges of the
-subwords, the references as words and as text, and a report of dropped pairs. It is prepared in shards, by one
-process per core, in a folder `<name>.part`, which keeps finished shards after an interruption.
+A prepared corpus is a folder that `fairseq-train` can read (a data-bin). It also has the merges of
+the subwords, the references as words and as text, and a report of dropped pairs. It is prepared in
+shards, by one process per core, in a folder `<name>.part`, which keeps finished shards after an
+interruption.
 """
 
 import hashlib
@@ -40,7 +41,14 @@ from adanorm.files import naming, sha256, write_whole
 VERSION = 3  # of this preparation: another version gives another folder
 CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared corpus, by name
 WEEK = 7 * 24 * 3600  # seconds
-UNHASHED = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}  # not in the folder's name
+UNHASHED = {
+    "cache",
+    "mirror",
+    "mirrors",
+    "path",
+    *SPLITS,
+    "batch_tokens",
+}  # not in the folder's name
 Info = dict[str, Any]
 Map = Callable[..., Iterator[Any]]
 Sides = list[list[str]]  # lines of both languages
@@ -52,17 +60,21 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def prepared_corpus(data: ParallelConfig, *, processes: int | None = None) -> tuple[Path, dict[str, str]]:
+def prepared_corpus(
+    data: ParallelConfig, *, processes: int | None = None
+) -> tuple[Path, dict[str, str]]:
     """Return the folder of a prepared corpus, which may be prepared now, and its input files' checksums.
 
-    A folder with a changed file is prepared again; an interrupted preparation continues after its finished
-    shards. Raises ValueError where the corpus cannot be had or read.
+    A folder with a changed file is prepared again; an interrupted preparation continues after its
+    finished shards. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = _sha256(files)
     folder = prepared_folder(data, checksums)
     if folder.exists() and _broken_file(folder) is None:
-        shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)  # left if one was killed at the end
+        shutil.rmtree(
+            folder.with_suffix(".part"), ignore_errors=True
+        )  # left if one was killed at the end
         return folder, checksums  # without a lock: the folder may be read-only
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
@@ -114,7 +126,9 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 def _sha256(files: dict[str, Path]) -> dict[str, str]:
     """Return the SHA-256 of files by name; a gigabyte takes one core a second."""
-    with ThreadPoolExecutor(cores()) as threads:  # in parallel: hashlib releases the interpreter lock
+    with ThreadPoolExecutor(
+        cores()
+    ) as threads:  # in parallel: hashlib releases the interpreter lock
         return dict(zip(files, threads.map(sha256, files.values()), strict=True))
 
 
@@ -123,7 +137,10 @@ def _broken_file(folder: Path) -> str | None:
     try:
         expected = json.loads((folder / CHECKSUMS).read_bytes())
         actual = _checksums(folder)
-        return next((name for name in {**expected, **actual} if expected.get(name) != actual.get(name)), None)
+        return next(
+            (name for name in {**expected, **actual} if expected.get(name) != actual.get(name)),
+            None,
+        )
     except (OSError, ValueError, TypeError, AttributeError):
         return CHECKSUMS
 
@@ -171,7 +188,9 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
     for split, texts in raw.items():
         counts["pairs"][split] = sizes = list[int]()
         empty: list[int] = []  # lines of pairs with an empty side
-        for number, sides in enumerate(texts.parts(PAIRS, data.train_pairs if split == "train" else None)):
+        for number, sides in enumerate(
+            texts.parts(PAIRS, data.train_pairs if split == "train" else None)
+        ):
             path = Shard(folder, "raw", split, number, 0).path
             write_whole(path, json.dumps({"sides": sides}, ensure_ascii=False).encode())
             pairs = enumerate(zip(*sides, strict=True), sum(sizes) + 1)
@@ -179,7 +198,9 @@ def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
             sizes.append(len(sides[0]))
         if empty and split != "train":
             if len(empty) == sum(sizes):
-                raise ValueError(f"{texts.name}: every pair has an empty side: there is nothing to score")
+                raise ValueError(
+                    f"{texts.name}: every pair has an empty side: there is nothing to score"
+                )
             line = f"{len(empty)} pairs with an empty side, the first in line {empty[0]}"
             counts["empty"].append(f"{texts.name}: {line}")
     return counts
@@ -201,7 +222,9 @@ class Steps:
         """Take all steps in at most so many processes; results of an interrupted preparation are reused."""
         index = self._folder / "raw.json"
         if not index.exists():
-            write_whole(index, json.dumps(_write_raw(self._texts, self._data, self._folder)).encode())
+            write_whole(
+                index, json.dumps(_write_raw(self._texts, self._data, self._folder)).encode()
+            )
         raw_counts = json.loads(index.read_bytes())
         self._report["empty"] = raw_counts["empty"]
         with _mapping(min(processes, max(map(len, raw_counts["pairs"].values())))) as self._map:
@@ -215,7 +238,9 @@ class Steps:
         """Split the raw text into words and clean it; return the shards of each split."""
         words = {}
         for split, sizes in pairs.items():
-            shards = self._raw[split] = self._shards("raw", split, [{"pairs": size} for size in sizes])
+            shards = self._raw[split] = self._shards(
+                "raw", split, [{"pairs": size} for size in sizes]
+            )
             infos = list(self._results(f"{split}: words", partial(split_words, self._data), shards))
             words[split] = self._shards("words", split, infos)
         if "valid" not in words:
@@ -249,7 +274,10 @@ class Steps:
                 _add_counts(counts, info.pop("counts"))
                 infos.append(info)
             subwords[split] = self._shards("subwords", split, infos)
-            keys[split], pairs[split] = np.concatenate(digests), sum(info["pairs"] for info in infos)
+            keys[split], pairs[split] = (
+                np.concatenate(digests),
+                sum(info["pairs"] for info in infos),
+            )
         published, differences = _published(self._data, pairs)
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
             print(line)
@@ -267,7 +295,10 @@ class Steps:
 
     def ids(self, subwords: dict[str, list[Shard]]) -> None:
         """Write fairseq's files of token ids, and report the numbers of tokens and of unknown ones."""
-        indexed, pair = fairseq().data.indexed_dataset.MMapIndexedDataset, "-".join(self._data.languages)
+        indexed, pair = (
+            fairseq().data.indexed_dataset.MMapIndexedDataset,
+            "-".join(self._data.languages),
+        )
         step = partial(ids, self._indices)
         for split, shards in subwords.items():
             stems = [self._out / f"{split}.{pair}.{language}" for language in self._data.languages]
@@ -294,11 +325,15 @@ class Steps:
             raw = [line for shard in self._raw.get(split, ()) for line in shard.sides()[1]]
             text = raw if raw and self._data.tokenize else [language.join(line) for line in words]
             for kind, lines in (("words", words), ("text", text)):
-                contents[f"{split}.{kind}.{language.language}"] = "".join(f"{line}\n" for line in lines)
+                contents[f"{split}.{kind}.{language.language}"] = "".join(
+                    f"{line}\n" for line in lines
+                )
         for name, content in contents.items():
             (self._out / name).write_text(content, "utf-8")
 
-    def _results(self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]) -> Iterator[Any]:
+    def _results(
+        self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]
+    ) -> Iterator[Any]:
         """Yield what a function returns for each shard, in order, with a progress bar."""
         yield from tqdm(
             self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
@@ -310,12 +345,16 @@ class Steps:
         if split == "train" and step == self._data.clean:
             self._report_dropped(infos)
         starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
-        return [Shard(self._folder, step, split, number, start) for number, start in enumerate(starts)]
+        return [
+            Shard(self._folder, step, split, number, start) for number, start in enumerate(starts)
+        ]
 
     def _report_dropped(self, infos: Sequence[Info]) -> None:
         """Report dropped training pairs, one line per reason; raises ValueError where no pair is left."""
         total, dropped = sum(info["read"] for info in infos), dict[str, list[Any]]()
-        for reason, (count, first) in (entry for info in infos for entry in info["dropped"].items()):
+        for reason, (count, first) in (
+            entry for info in infos for entry in info["dropped"].items()
+        ):
             dropped.setdefault(reason, [0, first])[0] += count
         name = self._texts["train"].name
         lines = [
@@ -341,7 +380,9 @@ def split_words(data: ParallelConfig, raw: Shard) -> Info:
 
 def vocabulary(words: Shard) -> list[Counter[str]]:
     """Return the count of each word, for each side."""
-    return [Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()]
+    return [
+        Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()
+    ]
 
 
 def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Info:
@@ -354,31 +395,43 @@ def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Inf
 
     def compute() -> Info:
         encoding = _encoding(codes)
-        info = _cleaned([[encoding.split(line) for line in side] for side in words.sides()], data, subwords)
-        examples = (f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True))
+        info = _cleaned(
+            [[encoding.split(line) for line in side] for side in words.sides()], data, subwords
+        )
+        examples = (
+            f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True)
+        )
         info["keys"] = keys_of(examples).tolist()
         train_sides = info["sides"] if words.split == "train" else []
-        info["counts"] = [Counter(word for line in side for word in line.split()) for side in train_sides]
+        info["counts"] = [
+            Counter(word for line in side for word in line.split()) for side in train_sides
+        ]
         return info
 
     return subwords.once(compute)
 
 
-def ids(indices: Sequence[Mapping[str, int]], subwords: Shard) -> list[tuple[bytes, list[int], int]]:
+def ids(
+    indices: Sequence[Mapping[str, int]], subwords: Shard
+) -> list[tuple[bytes, list[int], int]]:
     """Return by side the token ids in fairseq's bytes, the lengths of lines, and the number of unknowns."""
     sides = []
     for index, side in zip(indices, subwords.sides(), strict=True):
         end, unknown = index["</s>"], index["<unk>"]
         lines = [[*(index.get(word, unknown) for word in line.split()), end] for line in side]
         values = np.fromiter(chain.from_iterable(lines), _id_type(index))
-        sides.append((values.tobytes(), [len(line) for line in lines], int((values == unknown).sum())))
+        sides.append(
+            (values.tobytes(), [len(line) for line in lines], int((values == unknown).sum()))
+        )
     return sides
 
 
 def _cleaned(sides: Sides, data: ParallelConfig, shard: Shard) -> Info:
     info: Info = {"read": len(sides[0]), "dropped": {}}
     if data.clean == shard.step and shard.split == "train":
-        indices, info["dropped"] = clean(*sides, longest=data.longest, ratio=data.ratio, start=shard.start)
+        indices, info["dropped"] = clean(
+            *sides, longest=data.longest, ratio=data.ratio, start=shard.start
+        )
         sides = [[side[index] for index in indices] for side in sides]
     return {**info, "pairs": len(sides[0]), "sides": sides}
 
@@ -388,8 +441,8 @@ def clean(
 ) -> tuple[list[int], dict[str, tuple[int, str]]]:
     """Return the indices of the pairs to keep, and by reason the number of dropped pairs and the first one.
 
-    The rules are those of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither has
-    more than `ratio` times the other's. `start` is the number of lines before these.
+    The rules are those of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither
+    has more than `ratio` times the other's. `start` is the number of lines before these.
     """
     indices: list[int] = []
     dropped: dict[str, tuple[int, str]] = {}
@@ -404,7 +457,9 @@ def clean(
         else:
             indices.append(index)
             continue
-        count, first = dropped.get(reason, (0, f"line {start + index + 1}, {left:,} and {right:,} words"))
+        count, first = dropped.get(
+            reason, (0, f"line {start + index + 1}, {left:,} and {right:,} words")
+        )
         dropped[reason] = (count + 1, first)
     return indices, dropped
 
@@ -428,7 +483,10 @@ def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[
     if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
         return {}, []
     published = dict(zip(SPLITS, source.counts, strict=True))
-    if max(abs(pairs[split] - count) / count for split, count in published.items()) > source.tolerance:
+    if (
+        max(abs(pairs[split] - count) / count for split, count in published.items())
+        > source.tolerance
+    ):
         raise ValueError(
             f"{source.files[0].name}: gives {tuple(pairs.values())} pairs for training, validation and test,"
             f" published are {tuple(source.counts)}: not the same archive"
@@ -449,7 +507,9 @@ def _mapping(processes: int) -> Iterator[Map]:
         yield map
         return
     # Not forked: the child would lack the threads of torch and Numba.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _start_worker) as pool:
+    with ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), _start_worker
+    ) as pool:
         try:
             yield pool.map
         except BaseException as error:  # also Ctrl-C

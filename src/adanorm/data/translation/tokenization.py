@@ -25,7 +25,11 @@ class Tokenizer:
     def _moses(self) -> list[Any]:  # normalizer, tokenizer, detokenizer
         import sacremoses
 
-        kinds = (sacremoses.MosesPunctNormalizer, sacremoses.MosesTokenizer, sacremoses.MosesDetokenizer)
+        kinds = (
+            sacremoses.MosesPunctNormalizer,
+            sacremoses.MosesTokenizer,
+            sacremoses.MosesDetokenizer,
+        )
         return [kind(self.language) for kind in kinds]
 
     def split(self, line: str) -> str:
@@ -76,10 +80,14 @@ def learn_bpe(counts: Mapping[str, int], merges: int) -> str:
 
     codes = io.StringIO()
     with (
-        nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()),  # no progress bar in logs
+        nullcontext()
+        if sys.stderr.isatty()
+        else redirect_stderr(io.StringIO()),  # no progress bar in logs
         suppress(ValueError),  # raised where no word has two characters
     ):
-        learn_bpe((f"{word} {count}" for word, count in counts.items()), codes, merges, is_dict=True)
+        learn_bpe(
+            (f"{word} {count}" for word, count in counts.items()), codes, merges, is_dict=True
+        )
     if codes.getvalue().count("\n") < 2:  # only the line with its version
         raise ValueError(
             "no two characters follow one another twice in the training text: too little to learn"

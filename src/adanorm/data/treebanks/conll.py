@@ -44,8 +44,13 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         digest = hashlib.sha256()
         return read_sample(path, data.fold, digest.update), {path.name: digest.hexdigest()}
     if data.source in ("synthetic", FULL_SIZE):
-        rows_by_split = synthetic.trees() if data.source == "synthetic" else synthetic.full_size_trees()
-        trees = {split: [_tree_of_columns(rows) for rows in part] for split, part in rows_by_split.items()}
+        rows_by_split = (
+            synthetic.trees() if data.source == "synthetic" else synthetic.full_size_trees()
+        )
+        trees = {
+            split: [_tree_of_columns(rows) for rows in part]
+            for split, part in rows_by_split.items()
+        }
         return trees, {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
@@ -56,7 +61,9 @@ def _have_tags(trees: Sequence[Tree]) -> bool:
 
 def inspect_trees(trees: Trees) -> Inspection:
     """Return counts and warnings; raises ValueError where training lacks all labels of another split."""
-    words = {split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()}
+    words = {
+        split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()
+    }
     counts = count_overlaps(words)
     warnings = overlap_warnings(counts, trees)
     train_labels = {label for tree in trees["train"] for label in tree.labels or ()}
@@ -64,7 +71,9 @@ def inspect_trees(trees: Trees) -> Inspection:
         labels = [label for tree in trees[split] for label in tree.labels or ()]
         unknown = [label for label in labels if label not in train_labels]
         if unknown and len(unknown) == len(labels):
-            raise ValueError(f"{split}: label {unknown[0]!r} and all others are not training labels")
+            raise ValueError(
+                f"{split}: label {unknown[0]!r} and all others are not training labels"
+            )
         if unknown:
             counts.setdefault("unknown_labels", {})[split] = len(unknown)
             warnings.append(
@@ -95,11 +104,14 @@ def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
     return trees
 
 
-def each_sentence(lines: Iterable[str], name: str, make: Callable[[list[str]], Result]) -> Iterator[Result]:
+def each_sentence(
+    lines: Iterable[str], name: str, make: Callable[[list[str]], Result]
+) -> Iterator[Result]:
     """Yield `make(lines)` for each sentence of a text, as soon as a blank line ends it.
 
-    No line is lost: a sentence has the blank lines before it and one after it; lines behind the last sentence
-    count as one more. Where `make` raises ValueError, it is raised with file and sentence.
+    No line is lost: a sentence has the blank lines before it and one after it; lines behind the
+    last sentence count as one more. Where `make` raises ValueError, it is raised with file and
+    sentence.
     """
     for number, block in enumerate(_blocks(lines), 1):
         try:
@@ -127,7 +139,9 @@ def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]
 
     Raises ValueError for another number of columns; the message ends in `other_format`.
     """
-    row_lines = {i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")}
+    row_lines = {
+        i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")
+    }
     rows = {index: line.rstrip("\r\n").split("\t") for index, line in row_lines.items()}
     if (columns := {len(row) for row in rows.values()}) - {10}:
         numbers = ", ".join(map(str, sorted(columns)))
@@ -164,7 +178,9 @@ def _tree(lines: Sequence[str], tags: str) -> Tree:
 def _tree_of_columns(rows: Sequence[tuple[str | int, ...]]) -> Tree:
     if len({len(row) for row in rows}) > 1:
         raise ValueError("its lines differ in their number of columns")
-    words, tags, heads, *labels = ([str(entry) for entry in column] for column in zip(*rows, strict=True))
+    words, tags, heads, *labels = (
+        [str(entry) for entry in column] for column in zip(*rows, strict=True)
+    )
     punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
     arc_labels = tuple(labels[0]) if labels else None
     return Tree(tuple(words), tuple(tags), _whole_numbers(heads), arc_labels, punctuation)
@@ -176,7 +192,9 @@ def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
     return tuple(map(int, heads))
 
 
-def read_sample(path: Path, fold: int | None = None, hashing: packed.Hashing | None = None) -> Trees:
+def read_sample(
+    path: Path, fold: int | None = None, hashing: packed.Hashing | None = None
+) -> Trees:
     """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or one of 5 folds.
 
     Raises ValueError for a zip archive that lacks a file or cannot be read.
@@ -191,4 +209,7 @@ def read_sample(path: Path, fold: int | None = None, hashing: packed.Hashing | N
     contents = packed.zip_members(path, names, hashing)
     trees = [read_treebank(contents[name], Path(name).name, "xpos") for name in names]
     numbers = {"train": train, "valid": valid, "test": test}
-    return {split: [tree for number in part for tree in trees[number - 1]] for split, part in numbers.items()}
+    return {
+        split: [tree for number in part for tree in trees[number - 1]]
+        for split, part in numbers.items()
+    }

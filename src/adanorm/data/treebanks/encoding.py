@@ -16,7 +16,8 @@ from adanorm.data import packed
 from adanorm.data.examples import frequent
 from adanorm.data.treebanks.trees import Tree
 
-# Words and tags begin with three ids: the empty position, the root, the unknown; labels with one: no label.
+# Words and tags begin with three ids: the empty position, the root, the unknown; labels with one:
+# no label.
 SPECIAL = 3
 UNKNOWN = 2
 
@@ -55,7 +56,9 @@ class Vocabulary:
 
     def __len__(self) -> int:
         """Return the number of ids: those of words, then tags, then labels if there are any."""
-        return self.first_tag + SPECIAL + len(self.tags) + (1 + len(self.labels) if self.labels else 0)
+        return (
+            self.first_tag + SPECIAL + len(self.tags) + (1 + len(self.labels) if self.labels else 0)
+        )
 
     @property
     def kinds(self) -> int:

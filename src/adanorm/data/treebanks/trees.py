@@ -69,8 +69,8 @@ def is_projective(heads: Sequence[int]) -> bool:
 def projectivized(tree: Tree) -> Tree:
     """Return the tree made projective by lifting its shortest non-projective arc again and again.
 
-    An arc is non-projective if it spans a word that the head does not dominate; lifting gives its word the
-    head's head (Nivre and Nilsson 2005, section 2).
+    An arc is non-projective if it spans a word that the head does not dominate; lifting gives its
+    word the head's head (Nivre and Nilsson 2005, section 2).
     """
     heads = [0, *tree.heads]
 
@@ -95,8 +95,9 @@ def attachment(
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Return scores in percent by name, and how each was counted.
 
-    UAS is the share of words with the right head, LAS with head and label right, where trees and parses have
-    labels. `uas` and `las` are over the words that `scoring` counts, `uas_all` and `las_all` over all.
+    UAS is the share of words with the right head, LAS with head and label right, where trees and
+    parses have labels. `uas` and `las` are over the words that `scoring` counts, `uas_all` and
+    `las_all` over all.
     """
     heads, labels, scored = [], [], []
     for tree, (parsed_heads, parsed_labels) in zip(gold, parsed, strict=True):
@@ -105,7 +106,9 @@ def attachment(
         if tree.labels is not None:
             pairs: Iterable[tuple[str, str]] = zip(tree.labels, parsed_labels, strict=True)
             if scoring == "ud":
-                pairs = ((label.partition(":")[0], other.partition(":")[0]) for label, other in pairs)
+                pairs = (
+                    (label.partition(":")[0], other.partition(":")[0]) for label, other in pairs
+                )
             labels += [label == other for label, other in pairs]
     kinds = {"uas": heads}
     gives_labels = any(label != "_" for _, parsed_labels in parsed for label in parsed_labels)

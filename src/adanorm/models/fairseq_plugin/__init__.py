@@ -1,6 +1,7 @@
 """The suite's norms under plain fairseq: `fairseq-train --user-dir src/adanorm/models/fairseq_plugin`.
 
-Each architecture NAME of its Transformer is also there as `adanorm_NAME`, with the options of `add_args`.
+Each architecture NAME of its Transformer is also there as `adanorm_NAME`, with the options of
+`add_args`.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import build_with_norms, why_unsupported
 from adanorm.norms import norm_factory
 
-# torch loads only types declared safe; fairseq's checkpoints hold options and, with --eval-bleu, counts.
+# torch loads only types declared safe; fairseq's checkpoints hold options and, with --eval-bleu,
+# counts.
 ARRAYS: list[Any] = [np.ndarray, np.dtype, np.dtypes.Int64DType, np.zeros(0).__reduce__()[0]]
 torch.serialization.add_safe_globals([argparse.Namespace, *ARRAYS])
 
@@ -37,7 +39,12 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         add("--norm-params", default="{}", help="as JSON, such as '{\"k\": 0.1}'")
         add("--norm-placement", default="all", help="all, final or globs over the sites")
         add("--norm-numerics", default="paper", choices=["paper", "released"])
-        add("--norm-init", default="fairseq", choices=["fairseq", "km", "xavier", "released"], help=init)
+        add(
+            "--norm-init",
+            default="fairseq",
+            choices=["fairseq", "km", "xavier", "released"],
+            help=init,
+        )
 
     @classmethod
     def build_model(cls, args: argparse.Namespace, task: Any) -> Any:
@@ -50,7 +57,9 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
             raise ValueError(f"--norm-params {args.norm_params!r}: {remedy}") from None
         placement, numerics = args.norm_placement, args.norm_numerics
         placement = placement if placement in ("all", "final") else placement.split(",")
-        norm = NormConfig(name=name, path=path, params=params, placement=placement, numerics=numerics)
+        norm = NormConfig(
+            name=name, path=path, params=params, placement=placement, numerics=numerics
+        )
         make_norm = norm_factory(norm.choice)
         if reason := why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites):
             raise ValueError(f"--norm {args.norm}: {reason}")

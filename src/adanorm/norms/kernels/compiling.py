@@ -14,9 +14,13 @@ from numba import cfunc, njit, types
 
 Kernel = Callable[..., None]
 F = TypeVar("F", bound=Callable[..., Any])
-UNWRAPPED: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the compile time
+UNWRAPPED: Any = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # saves a sixth of the compile time
 # Sums may be reordered, which lets them be vectorized; infinities and NaN keep their meaning.
-# Inlining makes freshly compiled code round in the same way as code that comes from the cache later.
+# Inlining makes freshly compiled code round in the same way as code that comes from the cache
+# later.
 compiled: Callable[[F], F] = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, **UNWRAPPED
 )  # fmt: skip
@@ -26,7 +30,8 @@ SOURCES = Path(__file__).parents[2]
 @cache
 def entry(function: Kernel) -> Kernel:
     """Return a kernel as a C function of one address: arrays made per call cost as much as a small norm."""
-    # Numba's cache checks only the file of the function itself, but inlined code stands in other files.
+    # Numba's cache checks only the file of the function itself, but inlined code stands in other
+    # files.
     function.__qualname__ = f"{function.__name__}_{_sources()}"
     code = _with_a_cache(lambda: cfunc(types.void(types.voidptr), cache=True)(function))
     call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)

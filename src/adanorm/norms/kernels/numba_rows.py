@@ -1,13 +1,14 @@
 """The closed form on the CPU, one row at a time, compiled by Numba, which needs no C compiler.
 
 A row is read from memory once and is in the cache when it is read again. Letters are those of
-norms.closed_form. There are R rows; all arrays are (R, H), contiguous and in float32, and variance is (R,).
-fairseq's layers pass a transposed x (T, B, H), and copying it would cost as much as the norm. Its rows
-therefore stay in memory order, batch by batch, and `across` is B; otherwise `across` is 0.
+norms.closed_form. There are R rows; all arrays are (R, H), contiguous and in float32, and variance
+is (R,). fairseq's layers pass a transposed x (T, B, H), and copying it would cost as much as the
+norm. Its rows therefore stay in memory order, batch by batch, and `across` is B; otherwise `across`
+is 0.
 
-Torch's own OpenMP threads share the rows: another pool's threads would wait for the cores on which torch's
-still spin. If torch's OpenMP does not take GCC's calls (GCC's, LLVM's and Intel's on Linux do), one
-thread does the work.
+Torch's own OpenMP threads share the rows: another pool's threads would wait for the cores on which
+torch's still spin. If torch's OpenMP does not take GCC's calls (GCC's, LLVM's and Intel's on Linux
+do), one thread does the work.
 """
 
 import ctypes
@@ -140,7 +141,11 @@ def _backward_rows(
             sum_g += g
             sum_gy += g * y
         mean_g = x.dtype.type(0) if detach_mean else sum_g / x.dtype.type(features)
-        mean_gy = x.dtype.type(0) if detach_variance else variance_factor * sum_gy / x.dtype.type(features)
+        mean_gy = (
+            x.dtype.type(0)
+            if detach_variance
+            else variance_factor * sum_gy / x.dtype.type(features)
+        )
         for i in range(features):
             y = (row[i] - mean) * inverse_std
             g = (C - C * k * y) * grad[i]
@@ -162,14 +167,19 @@ def _work(address: Address) -> None:
     """Compute blocks of a job: the forward pass if it has no grad, else the backward pass (x may be 0)."""
     job = carray(address, 1, JOB)[0]
     rows, shape, across = job.rows, (job.rows, job.features), job.across
-    x, dz = carray(_pointer(job.x), shape, np.float32), carray(_pointer(job.grad), shape, np.float32)
+    x, dz = (
+        carray(_pointer(job.x), shape, np.float32),
+        carray(_pointer(job.grad), shape, np.float32),
+    )
     out = carray(_pointer(job.out), shape, np.float32)
     variance = carray(_pointer(job.variance), rows, np.float32)
     block = _next_block(address)
     while block < job.blocks:
         first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
         if job.grad == 0:
-            _forward_rows(first, last, x, across, out, variance, job.k, job.C, job.eps, job.released)
+            _forward_rows(
+                first, last, x, across, out, variance, job.k, job.C, job.eps, job.released
+            )
         elif job.x == 0:
             _scale_rows(first, last, dz, variance, out, job.C, job.eps, job.released)
         else:
@@ -212,8 +222,9 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
         )
     )  # fmt: skip
     code, threads, team = entry(_work), torch.get_num_threads(), _team()
-    # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP would end the
-    # threads left out of a smaller team, so either all of torch's threads do the work or this one alone.
+    # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP would
+    # end the threads left out of a smaller team, so either all of torch's threads do the work or
+    # this one alone.
     if threads == 1 or elements < GRAIN or team is None or os.getpid() != PROCESS:
         code(work)
     else:
@@ -223,7 +234,9 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
 @cache
 def _team() -> Callable[..., None] | None:
     """Return OpenMP's function that calls another on every thread, as torch itself uses it, or None."""
-    function = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if sys.platform == "linux" else None
+    function = (
+        getattr(ctypes.CDLL(None), "GOMP_parallel", None) if sys.platform == "linux" else None
+    )
     if function is not None:
         function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
         function.restype = None

@@ -1,7 +1,7 @@
 """The closed form on CUDA, by Triton: each program loads whole rows into registers.
 
-Letters are those of norms.closed_form; tensors are (R, H) and contiguous, variance is (R,). Arithmetic and
-sums are in float32. It is made for H up to 16,384; wider rows spill registers.
+Letters are those of norms.closed_form; tensors are (R, H) and contiguous, variance is (R,).
+Arithmetic and sums are in float32. It is made for H up to 16,384; wider rows spill registers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
         spread = tl.sqrt(variance * unbiased)
         std = spread + eps
         # A constant row has y = 0 and no variance term; its 0/0 must not reach the gradient.
-        variance_factor = tl.where(spread == 0.0, 0.0, unbiased * std / tl.where(spread == 0.0, 1.0, spread))
+        variance_factor = tl.where(
+            spread == 0.0, 0.0, unbiased * std / tl.where(spread == 0.0, 1.0, spread)
+        )
     return 1.0 / std, variance_factor
 
 
@@ -112,8 +114,14 @@ def _launch(kernel: Any, tensors: tuple[Tensor, ...], member: Member, **settings
         return
     rows, block = like.numel() // features, triton.next_power_of_2(features)
     together = max(1, ELEMENTS // block)
-    shape = {"ROWS": together, "BLOCK": block, "num_warps": min(32, together * block // ELEMENTS_A_WARP)}
-    unbiased = features / (features - 1) if member.numerics == "released" else 0.0  # 0: the paper's variance
+    shape = {
+        "ROWS": together,
+        "BLOCK": block,
+        "num_warps": min(32, together * block // ELEMENTS_A_WARP),
+    }
+    unbiased = (
+        features / (features - 1) if member.numerics == "released" else 0.0
+    )  # 0: the paper's variance
     with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
         kernel[(triton.cdiv(rows, together),)](
             *tensors, rows, features,

@@ -31,7 +31,9 @@ def figures() -> dict[str, Draw]:
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():
-        tasks = {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
+        tasks = (
+            {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
+        )
         if "curves" in study.roles:
             tasks |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
         drawing |= {figure: partial(_curves, figure, study, task) for figure, task in tasks.items()}
@@ -42,7 +44,9 @@ def figures() -> dict[str, Draw]:
         figure = f"evidence-{claim.id}-{scale}"
         drawing[figure] = partial(evidence_accrual, figure, claim, scale)
     for analysis in map(load_analysis, choices("analysis")):
-        drawing |= {f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks}
+        drawing |= {
+            f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks
+        }
     return drawing
 
 
@@ -55,7 +59,9 @@ def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
 
 def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
-    return curves(name, {study.rows[row].norm: plan.runs for (row, _), plan in grid.items() if plan.runs})
+    return curves(
+        name, {study.rows[row].norm: plan.runs for (row, _), plan in grid.items() if plan.runs}
+    )
 
 
 def _analysis(analysis: Analysis, task: str, runs: str | None) -> NamedFigure | None:

@@ -46,7 +46,9 @@ class Curves(NamedTuple):
     def means(self, part: str) -> dict[str, dict[float, float]]:
         """Return each norm's mean over seeds, by x; only of norms that have one."""
         norms = dict.fromkeys(norm for norm, _ in self.by_norm)
-        means = {norm: {at: fmean(ys) for at, ys in self.done(norm, part).items()} for norm in norms}
+        means = {
+            norm: {at: fmean(ys) for at, ys in self.done(norm, part).items()} for norm in norms
+        }
         return {norm: mean for norm, mean in means.items() if mean}
 
 
@@ -63,7 +65,9 @@ def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
         rows = reader.record(run.folder()).rows()
         for part in PARTS:
             points = {row[over]: row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows}
-            by_norm.setdefault((norm, part), []).append(Curve(points, result.status == "diverged", run.seed))
+            by_norm.setdefault((norm, part), []).append(
+                Curve(points, result.status == "diverged", run.seed)
+            )
     return Curves(over, by_norm)
 
 
@@ -88,7 +92,9 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
         of_source, label = sources[source]
         for norm in cells:
             if of_norm := of_source.by_norm.get((norm, part)):
-                handles[title(norm)] = style.seeds_line(axes, of_source.done(norm, part), look[norm])
+                handles[title(norm)] = style.seeds_line(
+                    axes, of_source.done(norm, part), look[norm]
+                )
                 for points in (curve.points for curve in of_norm if curve.diverged):
                     x, y = [*points], [*points.values()]
                     axes.plot(x, y, color=look[norm].color, linewidth=0.6)
@@ -120,7 +126,8 @@ def _message(task: str, ours: Curves) -> str:
 def _scale(axes: Axes) -> bool:
     """Make y logarithmic if values span more than a factor of ten, and ticks few; return whether y is cut.
 
-    A linear y is cut if the first fifth of a long curve takes most of the range: that start is then left out.
+    A linear y is cut if the first fifth of a long curve takes most of the range: that start is then
+    left out.
     """
     style.count_axis(axes.xaxis)
     low, high = axes.dataLim.intervaly
@@ -137,7 +144,9 @@ def _scale(axes: Axes) -> bool:
     return is_steep
 
 
-def _enlarge(axes: Axes, means: dict[str, dict[float, float]], look: dict[str, style.NormStyle]) -> None:
+def _enlarge(
+    axes: Axes, means: dict[str, dict[float, float]], look: dict[str, style.NormStyle]
+) -> None:
     """Draw an inset with the last values of most norms, if a few norms far above squeeze them."""
     last = sorted(mean[max(mean)] for mean in means.values())
     below = max(range(1, len(last)), key=lambda n: last[n] - last[n - 1], default=0)
@@ -150,13 +159,17 @@ def _enlarge(axes: Axes, means: dict[str, dict[float, float]], look: dict[str, s
     for norm, mean in means.items():
         if mean[max(mean)] < last[below]:
             late = [*mean][-2:]
-            inset.plot(late, [mean[at] for at in late], color=look[norm].color, marker=look[norm].marker)
+            inset.plot(
+                late, [mean[at] for at in late], color=look[norm].color, marker=look[norm].marker
+            )
     inset.set_title("the lowest, enlarged", fontsize=6, pad=2)
     inset.tick_params(labelsize=6, labelbottom=False)
     inset.yaxis.set_major_locator(ticker.MaxNLocator(3))
 
 
-def _caption(run: Experiment, drawn: Sequence[Sequence[int]], *, is_cut: bool, has_papers: bool) -> str:
+def _caption(
+    run: Experiment, drawn: Sequence[Sequence[int]], *, is_cut: bool, has_papers: bool
+) -> str:
     sentences = [
         f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}.",
         "The steep start is left out." if is_cut else "",

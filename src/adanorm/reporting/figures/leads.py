@@ -40,7 +40,9 @@ def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
     grid[0].set_title("AdaNorm better ►", loc="right")
     style.legend_below(figure, {**INTERVALS, "the paper's lead": style.PAPER})
     seeds = listed([f"{one.seeds} ({title(one.task)})" for one, _ in compared])
-    caption = f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
+    caption = (
+        f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
+    )
     return style.NamedFigure("answer", caption, figure)
 
 
@@ -57,7 +59,9 @@ def _draw_answer(axes: Axes, one: TaskAnswer, comparison: Comparison) -> None:
         drawn.append(comparison.paper.value)
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
-    axes.set_yticks([0], [f"{title(one.task)}, {task_metric(one.task).with_unit}\n{SIZES[one.scale]}"])
+    axes.set_yticks(
+        [0], [f"{title(one.task)}, {task_metric(one.task).with_unit}\n{SIZES[one.scale]}"]
+    )
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
@@ -70,29 +74,43 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
     better, worse = claim.norms(evidence.task)
     seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
     first = [seeds[:count] for count in range(2, len(seeds) + 1)]
-    pairs = (pair(evidence.of_seeds({better: subset, worse: subset}), better, worse) for subset in first)
+    pairs = (
+        pair(evidence.of_seeds({better: subset, worse: subset}), better, worse) for subset in first
+    )
     return [*{both.comparison.seeds: both for both in pairs if both.comparison}.values()]
 
 
 @style.figure_style()
-def evidence_accrual(name: str, claim: Claim, scale: str, runs: str | None) -> style.NamedFigure | None:
+def evidence_accrual(
+    name: str, claim: Claim, scale: str, runs: str | None
+) -> style.NamedFigure | None:
     """Return effect and interval over seeds, one panel per task; None if none has two seeds at this scale."""
     evidence = claim_evidence(claim, scale, runs)
-    looks = {task: pairs for task, of in evidence.items() if (pairs := evidence_by_seeds(claim, of))}
+    looks = {
+        task: pairs for task, of in evidence.items() if (pairs := evidence_by_seeds(claim, of))
+    }
     if all(pairs[-1].scale != scale for pairs in looks.values()):
         return None
     better, worse = map(title, claim.norms(next(iter(looks))))
     now = {task: pairs[-1].answer for task, pairs in looks.items()}
-    tasks = {answer: [title(task) for task, one in now.items() if one == answer] for answer in ANSWERS}
-    parts = "; ".join(f"{answer} on {listed(of_answer)}" for answer, of_answer in tasks.items() if of_answer)
+    tasks = {
+        answer: [title(task) for task, one in now.items() if one == answer] for answer in ANSWERS
+    }
+    parts = "; ".join(
+        f"{answer} on {listed(of_answer)}" for answer, of_answer in tasks.items() if of_answer
+    )
     figure, grid = style.panels(len(looks), 1.75, f"{better} beside {worse}: {parts}")
     for (task, pairs), axes in zip(looks.items(), grid, strict=True):
         metric = METRICS[pairs[-1].sides[0].metric]
         _draw_looks(axes, pairs)
-        axes.set(title=f"{title(task)}\n{SIZES[pairs[-1].scale]}", ylabel=f"lead, {metric.with_unit}")
+        axes.set(
+            title=f"{title(task)}\n{SIZES[pairs[-1].scale]}", ylabel=f"lead, {metric.with_unit}"
+        )
     drawn = [both for pairs in looks.values() for both in pairs]
     answers = {both.answer for both in drawn}
-    handles: dict[str, style.Handle] = {a: {"color": ANSWERS[a], **DOT} for a in ANSWERS if a in answers}
+    handles: dict[str, style.Handle] = {
+        a: {"color": ANSWERS[a], **DOT} for a in ANSWERS if a in answers
+    }
     handles |= INTERVALS
     if any(both.comparison and both.comparison.paper for both in drawn):
         handles["the paper's lead"] = PAPER_LINE
@@ -110,15 +128,24 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
     for both in pairs:
         comparison = both.comparison
         assert comparison is not None, "only pairs with a comparison are drawn"
-        color, margin, at = ANSWERS.get(both.answer, "0.35"), comparison.margin, [comparison.seeds] * 2
+        color, margin, at = (
+            ANSWERS.get(both.answer, "0.35"),
+            comparison.margin,
+            [comparison.seeds] * 2,
+        )
         for ends, look in ((comparison.interval, {}), (comparison.margin_interval, SIZE)):
             axes.plot(at, ends, color=color, **look)
         axes.plot(comparison.seeds, comparison.gap, color=color, **DOT)
-        reach, last, most = max(reach, abs(comparison.gap)), comparison.interval, max(most, comparison.seeds)
+        reach, last, most = (
+            max(reach, abs(comparison.gap)),
+            comparison.interval,
+            max(most, comparison.seeds),
+        )
         if comparison.paper is not None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)
             reach = max(reach, abs(comparison.paper.value))
-    # The first looks beyond the plan have intervals ten times as long as the last look, which counts.
+    # The first looks beyond the plan have intervals ten times as long as the last look, which
+    # counts.
     limit = 1.1 * max(reach, 2 * margin, *map(abs, last))
     axes.axhspan(-margin, margin, zorder=0, **MARGIN)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=1)

@@ -21,17 +21,30 @@ BESIDE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
 @style.figure_style()
 def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.NamedFigure | None:
     """Return each norm's means by update, or bands from `_low` to `_high`; None if no record has ended."""
-    ended = {norm: [r for r in grid[norm, task] if analysis_results([r])] for norm in analysis.norms}
+    ended = {
+        norm: [r for r in grid[norm, task] if analysis_results([r])] for norm in analysis.norms
+    }
     rows = {
-        norm: [row for record in records for row in reader.record(record.folder()).rows("rows.jsonl")]
+        norm: [
+            row for record in records for row in reader.record(record.folder()).rows("rows.jsonl")
+        ]
         for norm, records in ended.items()
     }
-    values = [observed for of_norm in rows.values() for row in of_norm for observed in row["values"].values()]
-    names = {quantity for observed in values for quantity, value in observed.items() if value is not None}
+    values = [
+        observed
+        for of_norm in rows.values()
+        for row in of_norm
+        for observed in row["values"].values()
+    ]
+    names = {
+        quantity for observed in values for quantity, value in observed.items() if value is not None
+    }
     quantities = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & names]
     if not quantities:
         return None
-    figure, panels = style.panels(len(quantities), 2.0, _message(analysis, task, rows, quantities[0]))
+    figure, panels = style.panels(
+        len(quantities), 2.0, _message(analysis, task, rows, quantities[0])
+    )
     look = style.norm_styles(analysis.norms)
     handles: dict[str, style.Handle] = {}
     for quantity, axes in zip(quantities, panels, strict=True):

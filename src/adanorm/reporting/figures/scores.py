@@ -23,8 +23,12 @@ from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 from adanorm.verdicts.variance import Spread
 
-Panel: TypeAlias = tuple[str, str | None, Quantity]  # a task, the label that its rows share, a quantity
-Points: TypeAlias = dict[str, dict[float, tuple[StudyRow, Cell | None]]]  # by line and value of the setting
+Panel: TypeAlias = tuple[
+    str, str | None, Quantity
+]  # a task, the label that its rows share, a quantity
+Points: TypeAlias = dict[
+    str, dict[float, tuple[StudyRow, Cell | None]]
+]  # by line and value of the setting
 BAR: dict[str, Any] = {"color": "0.2", "marker": "o"}
 MARKS = {"undefined": "o", "a run diverges or fails": "x", "a run does not learn": "v"}
 
@@ -46,7 +50,9 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
             if cell := ended.get((row, task)):
                 _draw(axes, y, cell, look[study.rows[row].norm], spread)
                 if cell.paper and cell.paper.value is not None and table.is_compared(row, task):
-                    axes.plot(cell.paper.value, y - 0.25, **style.PAPER)  # above the row: it hides no mean
+                    axes.plot(
+                        cell.paper.value, y - 0.25, **style.PAPER
+                    )  # above the row: it hides no mean
         _label(axes, table, task, labels)
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(study.rows):
@@ -55,13 +61,16 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     if any(cell.paper and table.is_compared(*address) for address, cell in ended.items()):
         handles["the paper's number"] = style.PAPER
     style.legend_below(figure, handles)
-    return style.NamedFigure(name, _caption(table, [(t, cell) for (_, t), cell in ended.items()]), figure)
+    return style.NamedFigure(
+        name, _caption(table, [(t, cell) for (_, t), cell in ended.items()]), figure
+    )
 
 
 def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
     """Return the y of each row, and the labels of y = 0, 1, ...
 
-    If a study runs each of several norms under each of several settings, the labels are the settings.
+    If a study runs each of several norms under each of several settings, the labels are the
+    settings.
     """
     settings = list(dict.fromkeys(row.overrides for row in study.rows.values()))
     norms = list(dict.fromkeys(row.norm for row in study.rows.values()))
@@ -71,7 +80,9 @@ def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
     for label, row in study.rows.items():
         y, turn = settings.index(row.overrides), norms.index(row.norm)
         heights[label] = y + 0.6 / len(norms) * (turn - (len(norms) - 1) / 2)
-        labels[y] = labels[y] or label.removeprefix(row.norm).removeprefix(title(row.norm)).lstrip(" ,")
+        labels[y] = labels[y] or label.removeprefix(row.norm).removeprefix(title(row.norm)).lstrip(
+            " ,"
+        )
     return heights, labels
 
 
@@ -99,7 +110,11 @@ def _label(axes: Axes, table: Table, task: str, labels: Sequence[str]) -> None:
 def _best(table: Table, tasks: Sequence[str]) -> str:
     """Return in words the row that is significantly best on each task, and the tasks without one."""
     best = {task: table.best(task) for task in tasks}
-    parts = [f"{title(row)} is the best on {title(task)}" for task, row in best.items() if row is not None]
+    parts = [
+        f"{title(row)} is the best on {title(task)}"
+        for task, row in best.items()
+        if row is not None
+    ]
     if none := [title(task) for task, row in best.items() if row is None]:
         parts.append(f"no row beats all others on {listed(none)}")
     return f"{table.study.title}: {'; '.join(parts)}"
@@ -129,8 +144,13 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
         f"{len(one.league.told_apart)} of {counted(len(one.league.pairs), 'pair')} on {title(one.task)}"
         for one in leagues
     ]
-    height, message = 0.75 + 0.17 * max(len(one.league.scores) for one in leagues), ", ".join(counts)
-    figure, grid = style.panels(len(leagues), height, f"Norms that are told apart: {message}", across=3)
+    height, message = (
+        0.75 + 0.17 * max(len(one.league.scores) for one in leagues),
+        ", ".join(counts),
+    )
+    figure, grid = style.panels(
+        len(leagues), height, f"Norms that are told apart: {message}", across=3
+    )
     for one, axes in zip(leagues, grid, strict=True):
         _draw_league(axes, one)
     handles = {"mean": {"marker": "D", "linestyle": ""}, "seed": style.SEED, "not told apart": BAR}
@@ -168,23 +188,35 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     message = _course(table, panels) if "test" in table.study.draws else table.study.title
     figure, grid = style.panels(len(panels), 2.0, message, across=2)
     handles: dict[str, style.Handle] = {}
-    alike: dict[tuple[str, Quantity], Axes] = {}  # panels of one quantity on a task share their y axis
+    alike: dict[
+        tuple[str, Quantity], Axes
+    ] = {}  # panels of one quantity on a task share their y axis
     for (panel, by_norm), axes in zip(panels.items(), grid, strict=True):
         task, _, quantity = panel
         if (first := alike.setdefault((task, quantity), axes)) is not axes:
             axes.sharey(first)
         for norm, points in by_norm.items():
-            scores = {at: drawn_scores(cell, quantity).values() for at, (_, cell) in points.items() if cell}
+            scores = {
+                at: drawn_scores(cell, quantity).values()
+                for at, (_, cell) in points.items()
+                if cell
+            }
             of_runs = {at: of_value for at, of_value in scores.items() if of_value}
             handles[title(norm)] = style.seeds_line(axes, of_runs, look[norm])
         for index, (norm, points) in enumerate(by_norm.items()):
             for at, (row, cell) in points.items():
                 if setback := _setback(row, cell):
-                    handles[setback] = mark = {**style.OPEN, "marker": MARKS[setback], "clip_on": False}
+                    handles[setback] = mark = {
+                        **style.OPEN,
+                        "marker": MARKS[setback],
+                        "clip_on": False,
+                    }
                     edge, height = axes.get_xaxis_transform(), 0.03 + 0.05 * index
                     axes.plot(at, height, color=look[norm].color, transform=edge, **mark)
         _label_setting(axes, table, panel)
-    points_of = [(task, points) for (task, *_), by_norm in panels.items() for points in by_norm.values()]
+    points_of = [
+        (task, points) for (task, *_), by_norm in panels.items() for points in by_norm.values()
+    ]
     drawn = [(task, cell) for task, points in points_of for _, cell in points.values() if cell]
     if any(len(cell.scores) > 1 for _, cell in drawn):
         handles["lowest to highest seed"] = style.BAND_HANDLE
@@ -197,15 +229,21 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 def _panels(table: Table) -> dict[Panel, Points]:
     """Return each panel's rows by line, lowest setting first; only lines with an ended or undefined row."""
     study, panels = table.study, dict[Panel, Points]()
-    labels: list[str | None] = [*dict.fromkeys(row.panel for row in study.rows.values() if row.panel)]
+    labels: list[str | None] = [
+        *dict.fromkeys(row.panel for row in study.rows.values() if row.panel)
+    ]
     for quantity, task, label in product(study.draws, study.columns, labels or [None]):
         points: Points = {row.line or row.norm: {} for row in study.rows.values()}
         for name, row in sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0):
             if row.panel in (label, None):
                 points[row.line or row.norm][row.at or 0.0] = row, table.cells[name, task]
-        points = {line: of for line, of in points.items() if any(_has_ended(*one) for one in of.values())}
+        points = {
+            line: of for line, of in points.items() if any(_has_ended(*one) for one in of.values())
+        }
         cells = (cell for of_line in points.values() for _, cell in of_line.values() if cell)
-        if any(drawn_scores(cell, quantity) or (quantity == "test" and cell.results) for cell in cells):
+        if any(
+            drawn_scores(cell, quantity) or (quantity == "test" and cell.results) for cell in cells
+        ):
             panels[task, label, quantity] = points
     return panels
 
@@ -224,7 +262,11 @@ def _setback(row: StudyRow, cell: Cell | None) -> str:
 def drawn_scores(cell: Cell, quantity: Quantity = "test") -> dict[int, float]:
     """Return a cell's test scores, or another quantity, by seed; empty if a run diverged."""
     runs = zip(cell.runs, cell.results, strict=True) if not cell.count("diverged") else ()
-    values = {run[0].seed: value_of(*run, quantity, cell.metric) for run in runs if run[1].status == "done"}
+    values = {
+        run[0].seed: value_of(*run, quantity, cell.metric)
+        for run in runs
+        if run[1].status == "done"
+    }
     return {seed: value for seed, value in values.items() if value is not None}
 
 
@@ -240,7 +282,9 @@ def _course(table: Table, panels: Mapping[Panel, Points]) -> str:
                 if cell and (drawn := drawn_scores(cell)):
                     at_value.setdefault(at, {})[norm] = mean = fmean(drawn.values())
                     means.setdefault((norm, task), []).append(mean)
-        leaders |= {max(of, key=lambda norm: sign * of[norm]) for of in at_value.values() if len(of) > 1}
+        leaders |= {
+            max(of, key=lambda norm: sign * of[norm]) for of in at_value.values() if len(of) > 1
+        }
     if not means:
         return f"{table.study.title}: no run has a score"
     leader = title(*leaders) if len(leaders) == 1 else "none"

@@ -13,7 +13,12 @@ from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
 
-GRADIENTS = ("neither", "mean", "variance", "both")  # derivatives in each; every gradient is divided by std
+GRADIENTS = (
+    "neither",
+    "mean",
+    "variance",
+    "both",
+)  # derivatives in each; every gradient is divided by std
 ARMS = {  # the norm for each gradient, by how the value is normalized
     "as it is": ("grad-scale", "grad-mean", "grad-variance", "grad-only"),
     "normalized": ("detachnorm", "detach-var", "detach-mean", "layernorm-simple"),
@@ -26,8 +31,13 @@ DRAWN = [*CORNERS, "none"]
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None if no corner has runs."""
     columns = {task: table.column(task) for task in tasks_with_runs(table)}
-    drawn = {task: {arm: drawn_scores(of[arm]) for arm in DRAWN if arm in of} for task, of in columns.items()}
-    scores = {task: {arm: of_arm for arm, of_arm in of.items() if of_arm} for task, of in drawn.items()}
+    drawn = {
+        task: {arm: drawn_scores(of[arm]) for arm in DRAWN if arm in of}
+        for task, of in columns.items()
+    }
+    scores = {
+        task: {arm: of_arm for arm, of_arm in of.items() if of_arm} for task, of in drawn.items()
+    }
     maps = {task: of_task for task, of_task in scores.items() if of_task.keys() & {*CORNERS}}
     if not maps:
         return None
@@ -47,8 +57,15 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
 
 def _map(axes: Axes, scores: dict[str, dict[int, float]], marks: dict[str, str]) -> None:
     """Draw a task's map, darker for a higher mean, with each mean, its mark and its lead over no norm."""
-    means, none = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}, scores.get("none", {})
-    axes.imshow([[means.get(arm, math.nan) for arm in row] for row in ARMS.values()], cmap="Greys", alpha=0.5)
+    means, none = (
+        {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()},
+        scores.get("none", {}),
+    )
+    axes.imshow(
+        [[means.get(arm, math.nan) for arm in row] for row in ARMS.values()],
+        cmap="Greys",
+        alpha=0.5,
+    )
     for index, arm in enumerate(CORNERS):
         leads = [score - none[seed] for seed, score in scores.get(arm, {}).items() if seed in none]
         lead = f"\n{fmean(leads):+.2f}" if leads else ""
@@ -68,8 +85,13 @@ def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
     for arm, look in style.norm_styles(DRAWN).items():
         if results := analysis_results(grid[arm, "rt"]):
             sites = [site for site in results[0].norm_sites or () if site in results[0].places]
-            sizes = [fmean(result.places[s]["variance_before"] ** 0.5 for result in results) for s in sites]
+            sizes = [
+                fmean(result.places[s]["variance_before"] ** 0.5 for result in results)
+                for s in sites
+            ]
             handles[title(arm)] = style.norm_line(axes, dict(enumerate(sizes, 1)), look)
-    axes.set(title=f"{title('rt')}, {analysis.scale} scale", xlabel="norm", ylabel="deviation of dl/dx")
+    axes.set(
+        title=f"{title('rt')}, {analysis.scale} scale", xlabel="norm", ylabel="deviation of dl/dx"
+    )
     style.log_axis(axes)
     return handles

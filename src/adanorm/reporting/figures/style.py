@@ -43,7 +43,8 @@ STYLE = {
     "svg.fonttype": "none",  # text, not outlines: searchable, readable aloud, small
     "pdf.fonttype": 42,  # TrueType: journals refuse type 3
 }
-# For drawing and writing, as a decorator or in a block: this style, whatever the user's own settings.
+# For drawing and writing, as a decorator or in a block: this style, whatever the user's own
+# settings.
 figure_style = partial(style.context, ["default", STYLE])
 
 
@@ -55,8 +56,8 @@ class NormStyle(NamedTuple):
     dashes: tuple[float, ...]  # on, off, ... in line widths; empty: solid
 
 
-# The paper's norms have the colors of Okabe and Ito, which the color-blind can tell apart; in grey, dashes
-# and markers tell all norms apart.
+# The paper's norms have the colors of Okabe and Ito, which the color-blind can tell apart; in grey,
+# dashes and markers tell all norms apart.
 NORM_STYLES = {
     "none": NormStyle("#000000", "X", (1, 1.2)),
     "layernorm": NormStyle("#0072B2", "o", ()),
@@ -115,7 +116,9 @@ def panels(
 def norm_line(axes: Axes, points: Mapping[Any, float], look: NormStyle) -> Line2D:
     """Draw and return a norm's line through points (y by x), with about five markers."""
     every = max(1, len(points) // 5)
-    (line,) = axes.plot([*points], [*points.values()], color=look.color, marker=look.marker, markevery=every)
+    (line,) = axes.plot(
+        [*points], [*points.values()], color=look.color, marker=look.marker, markevery=every
+    )
     line.set(linestyle=(0, look.dashes) if look.dashes else "-")
     return line
 
@@ -177,7 +180,9 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
     """Return the bytes of a drawing as svg, pdf or png; an SVG's words are text, in a font its reader has."""
     file, figure = io.BytesIO(), drawing.figure
     with figure_style():
-        if layout := figure.get_layout_engine():  # here once: savefig would draw everything twice for it
+        if (
+            layout := figure.get_layout_engine()
+        ):  # here once: savefig would draw everything twice for it
             layout.execute(figure)
             figure.set_layout_engine("none")
         metadata = {"Title": drawing.name, **METADATA[kind]}
@@ -191,16 +196,22 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
 def _numbered_ids(svg: bytes) -> bytes:
     """Return an SVG whose clip paths, markers and hatches are numbered in the order in which they stand.
 
-    Matplotlib names them by a hash of their exact coordinates, whose last binary digit differs between processors;
-    what is drawn is written in six decimal digits, and does not.
+    Matplotlib names them by a hash of their exact coordinates, whose last binary digit differs
+    between processors; what is drawn is written in six decimal digits, and does not.
     """
     names: dict[bytes, bytes] = {}
     for letter, digits in re.findall(rb'id="([A-Za-z])([0-9a-f]{10})"', svg):
         names.setdefault(letter + digits, letter + str(len(names) + 1).encode())
-    return re.sub(rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])", lambda match: names.get(match[0], match[0]), svg)
+    return re.sub(
+        rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])",
+        lambda match: names.get(match[0], match[0]),
+        svg,
+    )
 
 
-def write_figure(drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)) -> list[Path]:
+def write_figure(
+    drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)
+) -> list[Path]:
     """Write a drawing in each format, with a page for its caption; return the files."""
     name = drawing.name
     page = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"

@@ -15,7 +15,15 @@ from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, data_sets, listed, more
 
-ANSWER_COLUMNS = ("Data set", "Trained with", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead")
+ANSWER_COLUMNS = (
+    "Data set",
+    "Trained with",
+    "Seeds",
+    "AdaNorm's lead",
+    "Sign",
+    "Size",
+    "The paper's lead",
+)
 SIZES = {"paper": "the paper's size", "small": "small model and data"}
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin", "noise",
@@ -41,19 +49,28 @@ def claims_markdown(judgements: Sequence[ClaimResult]) -> str:
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     lines += [line for text in origin_note(reader.records(RUNS)) for line in (text, "")]
     rows = (
-        [r.claim.text, r.scale, f"**{r.verdict}**", claim_sentence(r), claim_closing(r)] for r in judgements
+        [r.claim.text, r.scale, f"**{r.verdict}**", claim_sentence(r), claim_closing(r)]
+        for r in judgements
     )
     lines += markdown_table(("claim", "scale", "verdict", "in words", "what would close it"), rows)
     lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
     own_table = "The paper's own table"
     lines += [f"## {own_table}, tested as the paper's claims", "", how_to_read(own_table), ""]
-    own = ([claim.text, *map(str, counts), p_text(p)] for claim, *counts, p in claims_of_the_paper())
-    lines += markdown_table(("claim", "data sets for it", "against", "equal", "p of the sign test"), own)
+    own = (
+        [claim.text, *map(str, counts), p_text(p)] for claim, *counts, p in claims_of_the_paper()
+    )
+    lines += markdown_table(
+        ("claim", "data sets for it", "against", "equal", "p of the sign test"), own
+    )
     for result in judgements:
         if result.run:
             lead = f"{result.claim.source}. Scale {result.scale}: {claim_sentence(result)}"
             lines += ["", f"## {result.claim.text}", "", lead, ""]
-            lines += [*markdown_table(CLAIM_COLUMNS, map(claim_row, result.run)), "", over_tasks(result)]
+            lines += [
+                *markdown_table(CLAIM_COLUMNS, map(claim_row, result.run)),
+                "",
+                over_tasks(result),
+            ]
     return "\n".join([*lines, ""])
 
 
@@ -100,7 +117,11 @@ def _seeds_text(pair: Pair, seeds: int | None) -> str:
 def _effect_and_half(pair: Pair | None) -> str:
     """Return an effect ± half the width of its interval."""
     comparison = pair.comparison if pair else None
-    return f"{comparison.gap:+.3f} ± {comparison.interval.high - comparison.gap:.3f}" if comparison else "-"
+    return (
+        f"{comparison.gap:+.3f} ± {comparison.interval.high - comparison.gap:.3f}"
+        if comparison
+        else "-"
+    )
 
 
 def p_text(p: float | None) -> str:
@@ -126,17 +147,30 @@ def question() -> Claim:
 def headline(answers: Sequence[TaskAnswer]) -> str:
     """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and missing answers."""
     compared = {title(one.task): one.comparison for one in answers if one.comparison is not None}
-    ahead, behind = ([task for task, c in compared.items() if c.sign == sign] for sign in ("ahead", "behind"))
+    ahead, behind = (
+        [task for task, c in compared.items() if c.sign == sign] for sign in ("ahead", "behind")
+    )
     excluded, first_plan = (
-        [title(one.task) for one in group if one.comparison and one.comparison.papers_gap == "excluded"]
+        [
+            title(one.task)
+            for one in group
+            if one.comparison and one.comparison.papers_gap == "excluded"
+        ]
         for group in (answers, [one.before for one in answers if one.before])
     )
-    where = {"on": excluded, "by the first plan on": [task for task in first_plan if task not in excluded]}
+    where = {
+        "on": excluded,
+        "by the first plan on": [task for task in first_plan if task not in excluded],
+    }
     papers = ", and ".join(f"{how} {listed(tasks)}" for how, tasks in where.items() if tasks)
     lacking = [one for one in answers if one.comparison is None]
     missing = [title(one.task) for one in lacking if not one.setback]
     uncompared = [f"{title(one.task)} ({one.setback})" for one in lacking if one.setback]
-    of = f"the {data_sets(len(compared))} with an answer" if compared and lacking else data_sets(len(answers))
+    of = (
+        f"the {data_sets(len(compared))} with an answer"
+        if compared and lacking
+        else data_sets(len(answers))
+    )
     claimed = count(question().needed("paper")), count(len(question().tasks_at("paper")))
     sentences = [
         f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {of}"
@@ -156,7 +190,9 @@ def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
     """
     rows = []
     for one in sorted(answers, key=lambda one: one.comparison is None):
-        rows += [_answer_row(one)] + ([_answer_row(one.before, ", first plan")] if one.before else [])
+        rows += [_answer_row(one)] + (
+            [_answer_row(one.before, ", first plan")] if one.before else []
+        )
     return rows
 
 
@@ -182,7 +218,9 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
     significant = [title(one.task) for one, _ in compared if one.family_p < preregistration().level]
     names = listed(significant) if significant else "none of them"
     text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is ahead or behind on {names}."
-    translations = [comparison for one, comparison in compared if task_metric(one.task).label == "BLEU"]
+    translations = [
+        comparison for one, comparison in compared if task_metric(one.task).label == "BLEU"
+    ]
     if len(translations) < 2:
         return text
     whole = pooled(translations)

@@ -30,7 +30,12 @@ def findings_markdown(runs: str | None = None) -> str:
     for finding in findings.load_findings():
         analysis = spec.load_analysis(finding.analysis)
         grid = spec.analysis_grid(analysis, runs=runs)
-        lines += ["", f"## {finding.text}", "", f"{finding.source}; `make analyse WHAT={analysis.name}`."]
+        lines += [
+            "",
+            f"## {finding.text}",
+            "",
+            f"{finding.source}; `make analyse WHAT={analysis.name}`.",
+        ]
         if finding.table:
             header = ("norm", *(quantity.label for quantity in analysis.shown), "verdict")
             rows = _entries(finding, analysis, grid)
@@ -46,7 +51,9 @@ def _row(finding: Finding, row: FindingRow) -> list[str]:
     sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in norm_means]
     p, gap = p_text(row.comparison.family_p if row.comparison else None), fmean(row.gaps)
     difference = (
-        f"x {math.exp(gap):.3f}" if row.quantity.log else ("-" if gap < 0 else "+") + spec.number(abs(gap))
+        f"x {math.exp(gap):.3f}"
+        if row.quantity.log
+        else ("-" if gap < 0 else "+") + spec.number(abs(gap))
     )
     about = [title(row.task), markdown(row.quantity.label), *sides]
     return [*about, difference, p, str(len(row.gaps)), row.verdict]
@@ -74,21 +81,34 @@ def predictions_markdown(runs: str | None = None) -> str:
         return rule_decisions(Table(study, study_grid(study, runs=runs)))[1]
 
     lines = ["# Gradients and memory: the predictions of two papers, tested", ""]
-    lines += [f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**. {how_to_read('Predictions')}"]
+    lines += [
+        f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**. {how_to_read('Predictions')}"
+    ]
     for one in predictions:
         rows = [row for name in one.studies for row in _outcomes(one, name, families(name))]
         leads = ", less ".join(map(" over ".join, zip(one.rows[::2], one.rows[1::2], strict=True)))
         expectation = f"Predicted for {markdown(leads)}: {one.expected} ({markdown(one.source)})."
         lines += ["", f"## {one.text}", "", expectation, ""]
-        lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [f"Not run: {', '.join(one.studies)}."]
+        lines += (
+            markdown_table(PREDICTION_COLUMNS, rows)
+            if rows
+            else [f"Not run: {', '.join(one.studies)}."]
+        )
     return "\n".join([*lines, ""])
 
 
-def _outcomes(prediction: Prediction, study: str, families: dict[str, list[Decision]]) -> Iterator[list[str]]:
+def _outcomes(
+    prediction: Prediction, study: str, families: dict[str, list[Decision]]
+) -> Iterator[list[str]]:
     for decision, outcome in prediction.outcomes(families):
         one, facts = decision.comparison, ["-"] * 5
         if one is not None:
-            facts = [f"{one.gap:+.2f}", one.interval.text(2), f"{one.margin:g}", p_text(one.family_p)]
+            facts = [
+                f"{one.gap:+.2f}",
+                one.interval.text(2),
+                f"{one.margin:g}",
+                p_text(one.family_p),
+            ]
             facts.append(str(one.seeds))
         if decision.has_run:
             yield [study, title(decision.column.task), *facts, outcome]

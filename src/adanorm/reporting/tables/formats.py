@@ -17,15 +17,22 @@ from adanorm.verdicts.cell import Quantity
 
 WIDTH, LABEL = 80, 18  # characters: of a terminal's line, and of a row's label in it
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
-BESIDE: dict[str, tuple[Quantity, Quantity]] = {  # the quantities of a table below the scores, by its heading
+BESIDE: dict[
+    str, tuple[Quantity, Quantity]
+] = {  # the quantities of a table below the scores, by its heading
     "Validation scores: the best evaluation, and the level": ("valid_best", "valid_level"),
-    "Wrong labels at the last evaluation, in percent: learned, and recovered": ("memorized", "recovered"),
+    "Wrong labels at the last evaluation, in percent: learned, and recovered": (
+        "memorized",
+        "recovered",
+    ),
 }
 TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
 
-def write_table(table: Table, name: str, to: Path | None = None, formats: Sequence[str] = ()) -> list[Path]:
+def write_table(
+    table: Table, name: str, to: Path | None = None, formats: Sequence[str] = ()
+) -> list[Path]:
     """Write a table in `formats`, by default those of the study's committed table; return the files."""
     standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
     texts = {f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
@@ -37,14 +44,17 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
     columns, rows = table.study.columns, list[list[str]]()
     for norm in table.study.rows:
         scores = [
-            (bold if table.best(t) == norm else "{}").format(escape(table.ours(norm, t))) for t in columns
+            (bold if table.best(t) == norm else "{}").format(escape(table.ours(norm, t)))
+            for t in columns
         ]
         rows.append([escape(title(norm)), *scores])
         for label, text in (("· paper", table.paper), ("· verdict", table.verdict)):
             if any(fields := [text(norm, task) for task in columns]):
                 rows.append([*map(escape, [label, *fields])])
     for before, after in table.study.improvements:
-        ours, theirs = zip(*(table.improvement(before, after, task) for task in columns), strict=True)
+        ours, theirs = zip(
+            *(table.improvement(before, after, task) for task in columns), strict=True
+        )
         rows.append([*map(escape, [f"{title(after)} over {title(before)}", *ours])])
         rows += [[*map(escape, ["· paper", *theirs])]] if table.shows_paper else []
     if any(baselines := [baseline_text(table, task) for task in columns]):
@@ -60,7 +70,9 @@ def baseline_text(table: Table, task: str) -> str:
 
 def tasks_with_runs(table: Table) -> list[str]:
     """Return the tasks that have an ended run."""
-    return [task for task in table.study.columns if any(c.results for c in table.column(task).values())]
+    return [
+        task for task in table.study.columns if any(c.results for c in table.column(task).values())
+    ]
 
 
 def column_label(table: Table, task: str) -> str:
@@ -78,8 +90,14 @@ def validation_label(table: Table, task: str) -> str:
 def tables_beside(table: Table) -> dict[str, list[list[str]]]:
     """Return by heading tables with two means per cell; wrong labels only if the study's rule reads them."""
     of_rule = {*table.study.rule.quantities.values()} if table.study.rule else {*()}
-    pairs = {heading: pair for heading, pair in BESIDE.items() if "valid_best" in pair or {*pair} & of_rule}
-    return {heading: rows for heading, pair in pairs.items() if (rows := _means_beside(table, pair))}
+    pairs = {
+        heading: pair
+        for heading, pair in BESIDE.items()
+        if "valid_best" in pair or {*pair} & of_rule
+    }
+    return {
+        heading: rows for heading, pair in pairs.items() if (rows := _means_beside(table, pair))
+    }
 
 
 def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[str]]:
@@ -87,7 +105,9 @@ def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[st
     for task in tasks_with_runs(table):
         for norm, cell in table.column(task).items():
             if means := table.means(norm, task, *pair):
-                metric = METRICS[pair[0] if pair[0] in METRICS else cell.runs[0].task.selection_metric]
+                metric = METRICS[
+                    pair[0] if pair[0] in METRICS else cell.runs[0].task.selection_metric
+                ]
                 texts.setdefault(task, {})[norm] = ", ".join(map(metric.text, means))
     norms = [norm for norm in table.study.rows if any(norm in of for of in texts.values())]
     body = [[title(norm), *(of.get(norm, "-") for of in texts.values())] for norm in norms]
@@ -103,7 +123,9 @@ def _tries(table: Table) -> list[str]:
             task: f"**{tried.text}**" if table.is_shown(row, task, tried) else tried.text
             for task, tried in by_task.items()
         }
-        rows.append([markdown(title(row)), markdown(setting), *(texts.get(task, "-") for task in tasks)])
+        rows.append(
+            [markdown(title(row)), markdown(setting), *(texts.get(task, "-") for task in tasks)]
+        )
     header = ["Model", "setting", *(validation_label(table, task) for task in tasks)]
     return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""] if rows else []
 
@@ -146,7 +168,11 @@ def _csv_row(table: Table, norm: str, task: str) -> list[str]:
         " ".join(f"{score:.4f}" for score in scores),
         f"{fmean(scores):.4f}" if scores else "",
         *(str(cell.count(status) if cell else 0) for status in ("diverged", "failed")),
-        *((number.text, number.source, "yes" if number.confirmed else "no") if number else ("", "", "")),
+        *(
+            (number.text, number.source, "yes" if number.confirmed else "no")
+            if number
+            else ("", "", "")
+        ),
         table.verdict(norm, task),
         " ".join(str(result.seed) for result in results if result.status == "done"),
         " ".join(map(str, cell.unlearned)) if cell else "",
@@ -158,9 +184,17 @@ def _csv_row(table: Table, norm: str, task: str) -> list[str]:
 def table_latex(table: Table) -> str:
     """Return the table as a LaTeX tabular in the paper's layout; LaTeX needs the package booktabs."""
     columns = table.study.columns
-    rows = [["Model", *map(latex, map(title, columns))], *_grid(table, latex, bold=r"\textbf{{{}}}")]
+    rows = [
+        ["Model", *map(latex, map(title, columns))],
+        *_grid(table, latex, bold=r"\textbf{{{}}}"),
+    ]
     head, *body = (" & ".join(row) + r" \\" for row in rows)
-    begin = [f"% {table.study.title}", rf"\begin{{tabular}}{{l{'c' * len(columns)}}}", r"\toprule", head]
+    begin = [
+        f"% {table.study.title}",
+        rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
+        r"\toprule",
+        head,
+    ]
     return "\n".join([*begin, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -169,7 +203,9 @@ def table_text(table: Table) -> str:
     study, tasks = table.study, tasks_with_runs(table)
     lines = [study.title]
     for task in tasks:
-        lines.append(f"{table.column_title(task)}, test {table.metric_of(task).label}, {study.scale}")
+        lines.append(
+            f"{table.column_title(task)}, test {table.metric_of(task).label}, {study.scale}"
+        )
         for norm in study.rows:
             paper, label = table.paper(norm, task), title(norm)
             quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""

@@ -32,10 +32,14 @@ def notes(table: Table) -> list[str]:
 def _seeds(table: Table) -> str:
     """Return the planned seeds, and the cells that have more."""
     planned = table.study.seeds
-    cells = ((_name(row), _name(task), len(c.scores)) for (row, task), c in table.cells.items() if c)
+    cells = (
+        (_name(row), _name(task), len(c.scores)) for (row, task), c in table.cells.items() if c
+    )
     more = [f"{row} on {task} {count}" for row, task, count in cells if count > len(planned)]
     beyond = f" These cells have more: {', '.join(more)}." if more else ""
-    planned_only = " The study's rule reads only the planned ones." if more and table.study.rule else ""
+    planned_only = (
+        " The study's rule reads only the planned ones." if more and table.study.rule else ""
+    )
     return f"{', '.join(map(str, planned))}.{beyond}{planned_only}"
 
 
@@ -47,7 +51,11 @@ def _converged(table: Table) -> list[str]:
         if falls := [fall for run in runs if (fall := last_fall(run)) is not None]:
             largest[f"{_name(task)} {_name(label)}"] = max(falls)
     falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
-    still = f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}." if falling else ""
+    still = (
+        f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
+        if falling
+        else ""
+    )
     fell = "Over the last tenth of each run, the validation loss fell by at most {:.1%}."
     return [fell.format(max(0.0, *largest.values())) + still] if largest else []
 
@@ -63,9 +71,15 @@ def _rows_and_columns(table: Table) -> list[str]:
     lines = [f"*undefined*: {markdown(reason)}." for reason in reasons]
     for task, changes in table.study.column_overrides.items():
         of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
-        own = [f"{_name(label)} {markdown(', '.join(extra))}" for label, extra in of_rows.items() if extra]
+        own = [
+            f"{_name(label)} {markdown(', '.join(extra))}"
+            for label, extra in of_rows.items()
+            if extra
+        ]
         changed = ", ".join([markdown(", ".join(changes)), *own])
-        lines.append(f"The runs of {_name(task)} have {changed}, so the paper's numbers do not apply.")
+        lines.append(
+            f"The runs of {_name(task)} have {changed}, so the paper's numbers do not apply."
+        )
     text = "Difference rows are differences of the means above; `claims.md` compares norms on shared seeds."
     return [*lines, text] if table.study.improvements else lines
 
@@ -73,19 +87,33 @@ def _rows_and_columns(table: Table) -> list[str]:
 def _paper(table: Table) -> list[str]:
     """Return why the paper's numbers do not apply to the runs, and what the mark for unconfirmed means."""
     quote = table.study.quote
-    lines = [f"Not the paper's data or settings: {markdown(quote)}"] if quote and not table.comparable else []
+    lines = (
+        [f"Not the paper's data or settings: {markdown(quote)}"]
+        if quote and not table.comparable
+        else []
+    )
     if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
-        lines.append(f"{UNCONFIRMED} quoted from memory of the paper; no public source confirms the row.")
+        lines.append(
+            f"{UNCONFIRMED} quoted from memory of the paper; no public source confirms the row."
+        )
     return lines
 
 
 def _arithmetics(table: Table) -> list[str]:
     """Return the columns whose runs differ in arithmetic, each with the number of kinds."""
     kinds = {
-        task: {reader.record(folder).arithmetic for c in table.column(task).values() for folder in c.folders}
+        task: {
+            reader.record(folder).arithmetic
+            for c in table.column(task).values()
+            for folder in c.folders
+        }
         for task in table.study.columns
     }
-    mixed = [f"{_name(task)} {len(of - {None})} kinds" for task, of in kinds.items() if len(of - {None}) > 1]
+    mixed = [
+        f"{_name(task)} {len(of - {None})} kinds"
+        for task, of in kinds.items()
+        if len(of - {None}) > 1
+    ]
     return [f"Runs of one column differ in arithmetic: {', '.join(mixed)}."] if mixed else []
 
 
@@ -97,9 +125,17 @@ def _tuned(table: Table) -> list[str]:
         for group, ending in zip(chosen, ("", f"_{table.study.scale}"), strict=True):
             file = CONF / group / f"{task}_{norm}{ending}.yaml"
             of_file = dict(dotted(read_yaml_file(file) if file.exists() else {}))
-            own = {key: of_file[key] for key in of_file if key.startswith(("norm.params.", "training."))}
-            if own and any(own.items() <= dict(dotted(run.identity)).items() for run in plan.runs[:1]):
-                values = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in own.items())
+            own = {
+                key: of_file[key]
+                for key in of_file
+                if key.startswith(("norm.params.", "training."))
+            }
+            if own and any(
+                own.items() <= dict(dotted(run.identity)).items() for run in plan.runs[:1]
+            ):
+                values = ", ".join(
+                    f"{key.rpartition('.')[2]} = {value}" for key, value in own.items()
+                )
                 chosen[group][f"{_name(norm)} on {_name(task)}, {values}"] = None
     text = "Chosen for a norm on a task, by validation (`conf/{}/`): {}."
     return [text.format(group, "; ".join(of)) for group, of in chosen.items() if of]
@@ -108,7 +144,11 @@ def _tuned(table: Table) -> list[str]:
 def _choice(table: Table) -> list[str]:
     """Return the settings that a study with a budget tries, and how it chooses."""
     study = table.study
-    own = [f"{_name(label)}: {', '.join(row.budget)}" for label, row in study.rows.items() if row.budget]
+    own = [
+        f"{_name(label)}: {', '.join(row.budget)}"
+        for label, row in study.rows.items()
+        if row.budget
+    ]
     tried = "; ".join(own) or ", ".join(study.budget)
     text = f"Tried in every cell: {tried}. The cell shows the best by mean validation score, and names it."
     return [text] if study.tries else []
@@ -125,7 +165,11 @@ def rule_notes(table: Table) -> list[str]:
         return [f"{lead} There are too few runs yet to apply it to."]
     paragraphs = [_family(name, family, rule) for name, family in families.items()]
     paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
-    return [lead, *paragraphs, *(_concluded(conclusion, decisions) for conclusion in rule.conclusions)]
+    return [
+        lead,
+        *paragraphs,
+        *(_concluded(conclusion, decisions) for conclusion in rule.conclusions),
+    ]
 
 
 def rule_decisions(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
@@ -139,7 +183,9 @@ def rule_decisions(table: Table) -> tuple[dict[Compares, list[Column]], dict[str
     others = [load_study(name) for name in rule.with_columns_of]
     tables = [table, *(Table(study, study_grid(study, runs=table.folder)) for study in others)]
     columns = {
-        quantity: [_column(one, rule, task, quantity) for one in tables for task in one.study.columns]
+        quantity: [
+            _column(one, rule, task, quantity) for one in tables for task in one.study.columns
+        ]
         for quantity in dict.fromkeys(map(rule.quantity_of, rule.families))
     }
     return columns, decide(rule, columns)
@@ -150,7 +196,11 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     margins = ", ".join(
         f"{_name(column.task)} {column.margin:g}"
         + ("" if quantity == "test" else f" of the {QUANTITIES[quantity]}")
-        + (f", where one test example is {column.example:.2g}" if column.example > column.margin else "")
+        + (
+            f", where one test example is {column.example:.2g}"
+            if column.example > column.margin
+            else ""
+        )
         for quantity, of_quantity in columns.items()
         for column in of_quantity
     )
@@ -161,7 +211,9 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
         folds.format(rule.folds_overlap) if rule.folds_overlap is not None else "",
         "a lead must be beyond the margin" if rule.beyond_margin else "",
         "a lead in a loss is how many nats lower it is" if of_losses else "",
-        "a lead in wrong labels learned is how many fewer are learned" if "memorized" in columns else "",
+        "a lead in wrong labels learned is how many fewer are learned"
+        if "memorized" in columns
+        else "",
         f"looks after {', '.join(map(str, rule.looks))} seeds" if rule.looks else "",
     ]
     return f"The study's rule: {'; '.join(filter(None, parts))}."
@@ -170,7 +222,8 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     """Return a column's scores by planned seed, or by fold, and the rows that are not compared.
 
-    A rule without looks reads once, when all planned seeds are on record; with folds, those of every fold.
+    A rule without looks reads once, when all planned seeds are on record; with folds, those of
+    every fold.
     """
     study, cells = table.study, dict[str, Cell]()
     for row, cell in table.column(task).items():
@@ -180,7 +233,9 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
     scores = {row: {**cell.by_seed} for row, cell in cells.items() if not cell.setback}
     looks = rule.looks or (len(study.seeds),)
-    if rule.folds_overlap is not None:  # a norm with a setback in one fold is not compared by its other folds
+    if (
+        rule.folds_overlap is not None
+    ):  # a norm with a setback in one fold is not compared by its other folds
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
         by_row, scores, looks = scores, {}, (len({row.at for row in study.rows.values()}),)
         for label, of_label in by_row.items():
@@ -227,7 +282,12 @@ def _replicated(first: str, second: str, columns: list[Column]) -> str:
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
     """Return where a conclusion is borne out, where it is not, and where nothing was compared."""
-    tasks: dict[str, list[str]] = {"borne out": [], "not shown": [], "not compared": [], "not run": []}
+    tasks: dict[str, list[str]] = {
+        "borne out": [],
+        "not shown": [],
+        "not compared": [],
+        "not run": [],
+    }
     for decision in decisions:
         if decision.compared == conclusion.where:
             state = "borne out" if decision.answer == conclusion.found else "not shown"

@@ -26,9 +26,9 @@ from adanorm.verdicts.variance import TaskVariance
 class Table:
     """The cells of a study by (row, task); a row's name is its label, or else its norm.
 
-    If the study has a budget of settings, a cell shows the best by validation, named in `chosen`. `metric`,
-    such as another kind of BLEU, replaces the task's own metric where runs have it. Raises
-    ValueError if no run has it.
+    If the study has a budget of settings, a cell shows the best by validation, named in `chosen`.
+    `metric`, such as another kind of BLEU, replaces the task's own metric where runs have it.
+    Raises ValueError if no run has it.
     """
 
     def __init__(self, study: Study, grid: StudyGrid, *, metric: str | None = None) -> None:
@@ -36,16 +36,23 @@ class Table:
         for name in ("baseline", "best", "evidence", "means", "tries", "variance"):
             setattr(self, name, cache(getattr(self, name)))  # used by many cells and every format
         self.comparable = study.scale == "paper" and not study.varies and metric is None
-        self.folder = next((plan.runs[0].runs for plan in grid.values() if plan.runs), None)  # of the records
+        self.folder = next(
+            (plan.runs[0].runs for plan in grid.values() if plan.runs), None
+        )  # of the records
         # The paper's numbers may be shown but not compared with ours.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
         self.cells: dict[tuple[str, str], Cell | None] = dict.fromkeys(grid)
         self.tried = {address: [*map(Tried, plan.candidates)] for address, plan in grid.items()}
         self.chosen: dict[tuple[str, str], str] = {}
-        self.lines: dict[tuple[str, str], Sequence[str]] = {}  # the overrides of a cell's runs, without seed
+        self.lines: dict[
+            tuple[str, str], Sequence[str]
+        ] = {}  # the overrides of a cell's runs, without seed
         for address, tried in self.tried.items():
             if tried:
-                candidate, ended = max(tried, key=Tried.rank).candidate, sum(one.has_ended for one in tried)
+                candidate, ended = (
+                    max(tried, key=Tried.rank).candidate,
+                    sum(one.has_ended for one in tried),
+                )
                 runs = self.cells[address] = cell(candidate.runs, metric=metric)
                 self.lines[address] = candidate.overrides
                 if candidate.setting is not None and runs.results:
@@ -58,7 +65,9 @@ class Table:
     @property
     def lacks_runs(self) -> bool:
         """Whether any cell with planned runs has fewer results than the study has seeds."""
-        return any(cell and len(cell.results) < len(self.study.seeds) for cell in self.cells.values())
+        return any(
+            cell and len(cell.results) < len(self.study.seeds) for cell in self.cells.values()
+        )
 
     def column(self, task: str) -> dict[str, Cell]:
         """Return by row the cells of a column that have planned runs."""
@@ -66,7 +75,9 @@ class Table:
 
     def first_run(self, task: str) -> Experiment | None:
         """Return the first run of a column, whose runs share task and data; None if it has no runs."""
-        return next((p.runs[0] for (_, column), p in self.grid.items() if column == task and p.runs), None)
+        return next(
+            (p.runs[0] for (_, column), p in self.grid.items() if column == task and p.runs), None
+        )
 
     def tries(self) -> dict[tuple[str, str], dict[str, Tried]]:
         """Return the tried settings that have ended runs: by (row, setting), then by task."""
@@ -74,7 +85,11 @@ class Table:
         for row, task in product(self.study.rows, self.study.columns if self.study.tries else ()):
             for one in self.tried[row, task]:
                 tries.setdefault((row, str(one.candidate.setting)), {})[task] = one
-        return {address: of for address, of in tries.items() if any(any(one.results) for one in of.values())}
+        return {
+            address: of
+            for address, of in tries.items()
+            if any(any(one.results) for one in of.values())
+        }
 
     def is_shown(self, norm: str, task: str, tried: Tried) -> bool:
         """Return whether a cell shows the test score of this setting of the budget."""
@@ -83,7 +98,11 @@ class Table:
     def metric_of(self, task: str) -> Metric:
         """Return the metric of a column's cells, or the task's own if it has no cells."""
         names = [cell.metric for cell in self.column(task).values()]
-        return METRICS[self.metric if self.metric in names else names[0]] if names else task_metric(task)
+        return (
+            METRICS[self.metric if self.metric in names else names[0]]
+            if names
+            else task_metric(task)
+        )
 
     def column_title(self, task: str) -> str:
         """Return a column's title: its task, and the settings of its runs that no row names."""
@@ -102,11 +121,22 @@ class Table:
         other_metric = "" if metric == self.metric_of(task).label else f" [{metric}]"
         precisions = {run.precision for run in self.grid[norm, task].runs} - {"fp32"}
         precision = f" [{', '.join(sorted(precisions))}]" if precisions else ""
-        return cell.text + other_metric + chosen + self._over(norm, task) + precision + mark(cell.folders)
+        return (
+            cell.text
+            + other_metric
+            + chosen
+            + self._over(norm, task)
+            + precision
+            + mark(cell.folders)
+        )
 
     def _over(self, norm: str, task: str) -> str:
         """Return ` [over channels]` for a norm over channels if its column also has norms over other axes."""
-        models = {row: p.runs[0].model for (row, column), p in self.grid.items() if column == task and p.runs}
+        models = {
+            row: p.runs[0].model
+            for (row, column), p in self.grid.items()
+            if column == task and p.runs
+        }
         kinds = {row: getattr(model, "norm_axes", "") for row, model in models.items()}
         is_over_channels = kinds.get(norm) == "channels" and len({*kinds.values()}) > 1
         return " [over channels]" if is_over_channels else ""
@@ -182,7 +212,11 @@ class Table:
 
 def origins(one: reader.Record) -> list[str]:
     """Return the other places where a run was made, in words; most runs have none."""
-    texts = [f"contributed, {one.environment['device']}, {one.contribution}"] if one.contribution else []
+    texts = (
+        [f"contributed, {one.environment['device']}, {one.contribution}"]
+        if one.contribution
+        else []
+    )
     others = [other for other in reader.contributed(one.folder) if other is not one]
     return texts + [f"repeated elsewhere, {elsewhere(one, other)}" for other in others]
 
@@ -191,7 +225,11 @@ def mark(folders: Iterable[Path]) -> str:
     """Return in brackets how many runs of a cell were contributed, and how many repeated elsewhere."""
     texts = (text for folder in folders for text in origins(reader.record(folder)))
     kinds = Counter(text.partition(",")[0] for text in texts)
-    return f" [{', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}]" if kinds else ""
+    return (
+        f" [{', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}]"
+        if kinds
+        else ""
+    )
 
 
 def origin_note(records: Iterable[reader.Record]) -> list[str]:
@@ -201,4 +239,8 @@ def origin_note(records: Iterable[reader.Record]) -> list[str]:
         for one in records
         for text in origins(one)
     ]
-    return [markdown(f"Made elsewhere: {'; '.join(texts)}. All others: committed here.")] if texts else []
+    return (
+        [markdown(f"Made elsewhere: {'; '.join(texts)}. All others: committed here.")]
+        if texts
+        else []
+    )
