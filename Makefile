@@ -50,7 +50,7 @@ CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RU
 
 # A variable on make's command line must be one of this file, or belong to other programs (CUDA_VISIBLE_DEVICES).
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
-	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET REPO
+	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET
 written := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(findstring _,$(name)),,$(name)))
 ifneq ($(unknown),)
@@ -71,7 +71,7 @@ given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)
 quoted_task = $(call quoted,$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan notebook list study status analyse tables figures report translate compare sample parse check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -90,7 +90,7 @@ help: ## Print this help
 	@echo "    (analyse; it has its own tasks and norms; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there; runs that only results/ has are repeated"
-	@echo "  FILE=FILE (merge; make contribute writes it)   REPO=ADDRESS (notebook)"
+	@echo "  FILE=FILE (merge; make contribute writes it)"
 	@echo
 	@echo "Start with: make reproduce"
 
@@ -103,9 +103,6 @@ data: $(VENV)/installed ## Download and verify the data of TASK
 
 plan: $(VENV)/installed ## Print what a run needs: downloads, disk, memory, hours
 	@$(ADANORM) plan task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE)
-
-notebook: $(VENV)/installed ## Write a notebook that makes the runs of SEEDS on a borrowed GPU
-	@$(ADANORM) notebook task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) seeds=$(call quoted,$(SEEDS)) $(call given,SCALE,scale) $(call given,REPO,repo) $(call given,OUTPUT,output) $(call given,PLACEMENT,norm.placement) $(call given,RUNS,runs) $(SETTINGS)
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list

@@ -184,8 +184,6 @@ def test_a_documented_command_runs(
         if command == "merge":
             assert dispatch(["contribute", "runs", f"output={arguments[0]}"]) == 0
             arguments.append(f"runs={workplace / 'store'}")
-    if command == "notebook":
-        arguments.append(f"output={workplace / 'a.ipynb'}")
     if command == "verify":  # a record of this machine
         assert dispatch(["run", *arguments]) == 0
         arguments.append(f"into={workplace / 'repeated'}")

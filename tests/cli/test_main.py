@@ -172,7 +172,6 @@ REFUSED = [
         "analyze gradients scale=huge",
         "scale='huge': input should be 'paper', 'small', 'mini' or 'smoke'",
     ),
-    ("notebook task=ptb", "task=ptb: its data are licensed"),
     ("verify task=mnist norm=adanorm seed=999", "seed=999: on record are 1, 2, 3, 41, 42"),
     ("run task=rt training.lr=1 +training.lr=2", "training.lr is given twice"),
     ("plan task=rt norm=none norm=adanorm", "norm is given twice"),

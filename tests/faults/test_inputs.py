@@ -29,7 +29,6 @@ GOOD: dict[str, tuple[str, ...]] = {
     "verify": ("task=mnist", "norm=adanorm", "scale=mini"),
     "contribute": ("{runs}/rt/adanorm/smoke-seed1-00000000", "output={runs}.gz"),
     "merge": ("mine.jsonl.gz", "runs={runs}"),
-    "notebook": ("task=rt", *RUN[:1], "output={runs}.ipynb"),
     "trace": ("table4/AdaNorm/RT",),
     "keep": ("{runs}/rt/adanorm/smoke-seed1-00000000",),
     "open": ("rt/adanorm/smoke-seed1-00000000", "{runs}"),
@@ -74,8 +73,8 @@ def test_every_command_has_a_good_line_to_spoil() -> None:
 @pytest.mark.parametrize("mistake", NONSENSE, ids=ascii)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_refuses_nonsense(name: str, mistake: str, tmp_path: Path) -> None:
-    if name in ("notebook", "plan") and mistake == "norm.placement=[nowhere.*]":
-        pytest.skip("it builds no model (plan: with probe=false), whose sites that is held against")
+    if name == "plan" and mistake == "norm.placement=[nowhere.*]":
+        pytest.skip("with probe=false it builds no model, whose sites that is held against")
     key, has_value, _ = mistake.partition("=")
     good = filled(GOOD[name], tmp_path)
     arguments = [

@@ -107,14 +107,14 @@ def test_a_target_passes_its_variables_on(arguments: tuple[str, ...], words: set
 
 TARGETS = (
     "reproduce", "data", "plan", "compare", "translate", "verify", "analyse", "study", "status", "sample",
-    "parse", "scorecard", "check-norm", "report", "gpu-check", "notebook",
+    "parse", "scorecard", "check-norm", "report", "gpu-check",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_variable_of_make_is_never_a_command_of_the_shell(target: str) -> None:
     names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY UNTIL MOST LAUNCHER AGAINST BUDGET MODEL SET"
-    names += " REPO PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
+    names += " PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
     variables = [f"{name}=b;touch X" for name in names.split()]
     output = make("-s", target, "PYTHON=python3", "TASK=a;touch X", *variables).stdout
     (line,) = (

@@ -28,7 +28,6 @@ COMMANDS = {
     "open": "write a kept record out as a folder again",
     "export": "write test scores for Every Eval Ever or the Hugging Face Hub",
     "log": "send finished runs to wandb or TensorBoard",
-    "notebook": "write a notebook that makes runs on a borrowed GPU",
     "list": "show tasks, norms, scales, studies, and what is completed",
     "data": "download, verify and prepare the data of a task",
     "baselines": "score trivial baselines, such as the majority class",

@@ -137,18 +137,6 @@ def is_dirty() -> bool:
     return bool(_git("status", "--porcelain", "--", *CODE))
 
 
-def address() -> str:
-    """Return the URL that this checkout was cloned from, without user and password; '' if there is none."""
-    url = _git("remote", "get-url", "origin").decode().strip()
-    public = re.sub(r"^(?:(?:ssh|https?)://)?[^/@]+@([^/:]+)(?::\d+)?[/:]", r"https://\1/", url)
-    return public if "://" in public else ""
-
-
-def is_published() -> bool:
-    """Return whether a remote repository had this checkout's commit at the last fetch or push."""
-    return bool(_git("branch", "--remotes", "--contains", "HEAD"))
-
-
 def changes() -> bytes:
     """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
     paths = (
