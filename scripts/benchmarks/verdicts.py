@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
+from adanorm.stats.variance import Spread, TaskVariance
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.variance import Spread, TaskVariance
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 
 Numbers = NDArray[np.float64]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
+from adanorm.stats.sequential import Looks, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Looks, seeds_needed
 from scripts.benchmarks.harness import Options, Row, run_benchmark
 from scripts.benchmarks.verdicts import NOISES, NORMS, Noise, Numbers
 

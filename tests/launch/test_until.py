@@ -11,11 +11,11 @@ import pytest
 
 from adanorm.launch import until
 from adanorm.launch.until import Followed, Run, Standing, followed, next_runs, on_record, standing
+from adanorm.stats.comparison import PaperGap
+from adanorm.stats.sequential import Prospect
 from adanorm.verdicts.cell import evidence
-from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.pair import pair
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Prospect
 from tests.reporting.records import record, run_in, score
 from tests.verdicts import not_none
 

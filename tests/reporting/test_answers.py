@@ -6,8 +6,8 @@ import numpy as np
 
 from adanorm.reporting.figures.leads import answer_figure
 from adanorm.reporting.tables.claims import answer_rows, corrections, headline
+from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.claims import TaskAnswer
-from adanorm.verdicts.comparison import Comparison, PaperGap, compare_gaps
 from tests.verdicts import not_none
 
 SAME = [-0.1, 0.1, 0.0, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1, 0.0]

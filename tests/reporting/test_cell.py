@@ -30,12 +30,12 @@ from adanorm.reporting.tables.formats import (
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
+from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, load_study, study_grid
 from adanorm.verdicts.cell import cell
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.reproducibility import agreements
-from adanorm.verdicts.variance import Spread
 from tests.reporting.records import record, rows_of, run_in, score, scored
 
 SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds

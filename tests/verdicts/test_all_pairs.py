@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from adanorm.stats.conjunction import corrected
 from adanorm.verdicts import League, compare, league
-from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.task_league import league_by_plan
 from tests.verdicts import not_none
 

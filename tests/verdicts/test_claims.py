@@ -17,14 +17,14 @@ from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.stats.comparison import PaperGap
+from adanorm.stats.sequential import Kind, seeds_looked_at
+from adanorm.stats.variance import TaskVariance
 from adanorm.verdicts.cell import Cell, Evidence, evidence, variance_of
 from adanorm.verdicts.claims import ClaimResult, claim_evidence, claims_of_the_paper, evaluated
-from adanorm.verdicts.comparison import PaperGap
 from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lacking, listed, more
-from adanorm.verdicts.sequential import Kind, seeds_looked_at
-from adanorm.verdicts.variance import TaskVariance
 from tests.records.test_result import FACTS
 from tests.reporting.records import record, run_in
 from tests.verdicts import not_none

@@ -13,8 +13,8 @@ from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_grid, load_an
 from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
 from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
+from adanorm.stats.conjunction import corrected
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.conjunction import corrected
 from adanorm.verdicts.findings import Finding, compared, load_findings, load_predictions
 from adanorm.verdicts.preregistration import preregistration
 from tests.reporting.records import record, record_analysis

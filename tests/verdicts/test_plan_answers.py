@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from adanorm.reporting.tables.claims import answer_rows, headline
+from adanorm.stats.sequential import nominal_levels
 from adanorm.verdicts.claims import TaskAnswer, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
-from adanorm.verdicts.sequential import nominal_levels
 from tests.reporting.records import record, run_in
 from tests.verdicts import not_none
 

@@ -9,11 +9,11 @@ from scipy.stats import ttest_rel
 
 from adanorm.reporting.tables.notes import rule_notes
 from adanorm.reporting.tables.table import Table
+from adanorm.stats.comparison import compare_gaps
+from adanorm.stats.sequential import Looks
 from adanorm.studies.rule import Rule
 from adanorm.studies.study import Study, load_study, study_grid
-from adanorm.verdicts.comparison import compare_gaps
 from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
-from adanorm.verdicts.sequential import Looks
 from tests.conftest import Command
 from tests.reporting.records import record, score, scored
 from tests.verdicts import not_none

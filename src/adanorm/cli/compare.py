@@ -18,9 +18,9 @@ from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.records.reader import seed_series
 from adanorm.runs.auto_scale import resolve_auto
+from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.by_example import ByExample, compared_by_example, runs_of
 from adanorm.verdicts.cell import cell_on_record, variance_of
-from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import compared
 from adanorm.verdicts.preregistration import Norms, claimed_pairs, preregistration
 

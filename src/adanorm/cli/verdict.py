@@ -20,9 +20,9 @@ from adanorm.metrics.table import mean_text
 from adanorm.reporting.tables.claims import p_text
 from adanorm.reporting.tables.league import outlook
 from adanorm.reporting.text import seeds
-from adanorm.verdicts.conjunction import League, league
+from adanorm.stats.conjunction import League, league
+from adanorm.stats.variance import Scores
 from adanorm.verdicts.task_league import league_by_plan, plan_names
-from adanorm.verdicts.variance import Scores
 
 NEEDED = ("name", "seed", "score")
 LARGEST, MOST_NAMES, LONGEST, MOST = (

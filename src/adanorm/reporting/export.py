@@ -22,7 +22,7 @@ from adanorm.files import as_json, digest_of, write_files
 from adanorm.metrics.table import METRICS
 from adanorm.records.reader import Record, Runs, seed_series
 from adanorm.records.result import Result
-from adanorm.verdicts.comparison import student_interval
+from adanorm.stats.comparison import student_interval
 
 SCHEMAS = read_yaml_file(Path(__file__).with_name("schemas.yaml"))
 FORMATS = ("every-eval-ever", "model-card")

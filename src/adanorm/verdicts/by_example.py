@@ -12,8 +12,8 @@ from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.folder import path_text
-from adanorm.verdicts.sequential import Numbers
-from adanorm.verdicts.variance import Components, components, seed_split
+from adanorm.stats.sequential import Numbers
+from adanorm.stats.variance import Components, components, seed_split
 
 
 @dataclass(frozen=True)

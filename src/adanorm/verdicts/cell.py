@@ -22,10 +22,10 @@ from adanorm.records.baselines import has_learned
 from adanorm.records.check import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
+from adanorm.stats.variance import Spread, TaskVariance, prediction
 from adanorm.studies.rule import Compares
 from adanorm.studies.study import Candidate
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.variance import Spread, TaskVariance, prediction
 
 Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
 Fate: TypeAlias = Status | Literal["did not learn"]

@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import Literal
 
 from adanorm.config.titles import title
+from adanorm.stats.comparison import Comparison, Hypothesis, compare_gaps
+from adanorm.stats.conjunction import corrected, count_shown, partial_conjunction, sign_test
+from adanorm.stats.sequential import last_look
 from adanorm.verdicts.cell import Evidence, Quantity, evidence
-from adanorm.verdicts.comparison import Comparison, Hypothesis, compare_gaps
-from adanorm.verdicts.conjunction import corrected, count_shown, partial_conjunction, sign_test
 from adanorm.verdicts.pair import Pair, pair, published_score
 from adanorm.verdicts.preregistration import Claim, preregistration
-from adanorm.verdicts.sequential import last_look
 
 SCALES = ("paper", "small")
 BESIDE: tuple[Quantity, ...] = (

@@ -13,9 +13,9 @@ from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import digest_of
+from adanorm.stats.comparison import Comparison, compare_gaps
+from adanorm.stats.conjunction import in_family
 from adanorm.studies.rule import Compared
-from adanorm.verdicts.comparison import Comparison, compare_gaps
-from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Decision
 

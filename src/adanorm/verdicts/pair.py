@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
+from adanorm.stats.comparison import Answer, Comparison, Hypothesis, PaperGap, compare_gaps
+from adanorm.stats.sequential import Looks, Prospect, seeds_looked_at
+from adanorm.stats.variance import Components, Spread, TaskVariance
 from adanorm.verdicts.by_example import compared_by_example
 from adanorm.verdicts.cell import FATES, Cell, Evidence
-from adanorm.verdicts.comparison import Answer, Comparison, Hypothesis, PaperGap, compare_gaps
 from adanorm.verdicts.preregistration import claimed_pairs, preregistration
-from adanorm.verdicts.sequential import Looks, Prospect, seeds_looked_at
-from adanorm.verdicts.variance import Components, Spread, TaskVariance
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import digest_of
+from adanorm.stats.sequential import Looks
 from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
-from adanorm.verdicts.sequential import Looks
 
 Norms: TypeAlias = tuple[str, str]  # worse, better: the second is compared with the first
 Tasks = Annotated[list[str], Field(min_length=1)]

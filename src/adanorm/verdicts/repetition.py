@@ -9,7 +9,7 @@ from adanorm.metrics.table import METRICS
 from adanorm.records.check import OUTPUTS
 from adanorm.records.reader import Record, siblings
 from adanorm.records.result import Result
-from adanorm.verdicts.variance import DIFFERS, NO_SPREAD, Spread, prediction
+from adanorm.stats.variance import DIFFERS, NO_SPREAD, Spread, prediction
 
 Agreement = Literal["to the bit", "within rounding", "within the seeds' spread", "open", "differs"]
 ROUNDING = (

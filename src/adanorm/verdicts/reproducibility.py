@@ -7,9 +7,9 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from adanorm.records.published import published, published_tasks
+from adanorm.stats.variance import Scores
 from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.pair import published_score
-from adanorm.verdicts.variance import Scores
 
 
 class Agreement(NamedTuple):

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from itertools import chain, product
 
 from adanorm.config.titles import QUANTITIES, counted, title
+from adanorm.stats.comparison import Answer, Comparison, compare_gaps
+from adanorm.stats.conjunction import in_family
+from adanorm.stats.sequential import Levels, Looks, last_look
+from adanorm.stats.variance import Scores
 from adanorm.studies.rule import Compares, Rule
 from adanorm.studies.study import Study, load_study
-from adanorm.verdicts.comparison import Answer, Comparison, compare_gaps
-from adanorm.verdicts.conjunction import in_family
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Levels, Looks, last_look
-from adanorm.verdicts.variance import Scores
 
 
 def check_margins(study: Study) -> None:

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
+from adanorm.stats.comparison import Comparison
+from adanorm.stats.conjunction import League, league_of
+from adanorm.stats.variance import Scores, TaskVariance
 from adanorm.verdicts.cell import evidence
 from adanorm.verdicts.claims import SCALES
-from adanorm.verdicts.comparison import Comparison
-from adanorm.verdicts.conjunction import League, league_of
 from adanorm.verdicts.pair import compared, until_last_look
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.variance import Scores, TaskVariance
 
 
 class TaskLeague(NamedTuple):

@@ -10,9 +10,9 @@ from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.claims import SIZES, headline
+from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
-from adanorm.verdicts.comparison import Comparison
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import listed

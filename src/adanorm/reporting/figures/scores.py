@@ -17,11 +17,11 @@ from adanorm.reporting.tables.claims import SIZES
 from adanorm.reporting.tables.formats import tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import seeds
+from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, StudyRow
 from adanorm.verdicts.cell import Cell, Quantity, value_of
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
-from adanorm.verdicts.variance import Spread
 
 Panel: TypeAlias = tuple[
     str, str | None, Quantity

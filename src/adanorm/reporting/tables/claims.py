@@ -9,8 +9,8 @@ from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import origin_note
 from adanorm.reporting.text import how_to_read, markdown_table
+from adanorm.stats.conjunction import pooled
 from adanorm.verdicts.claims import ClaimResult, TaskAnswer, TaskResult, claims_of_the_paper
-from adanorm.verdicts.conjunction import pooled
 from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, data_sets, listed, more

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from adanorm.config.titles import counted, task_metric, title
 from adanorm.metrics.table import mean_text
 from adanorm.reporting.text import csv_text, how_to_read, markdown, markdown_table
-from adanorm.verdicts.conjunction import League
+from adanorm.stats.conjunction import League
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 

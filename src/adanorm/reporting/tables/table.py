@@ -14,13 +14,13 @@ from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
 from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.text import markdown
+from adanorm.stats.conjunction import significantly_best
+from adanorm.stats.variance import TaskVariance
 from adanorm.studies.study import Study, StudyGrid
 from adanorm.verdicts.cell import Cell, Evidence, Quantity, Tried, cell, evidence, value_of
-from adanorm.verdicts.conjunction import significantly_best
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.repetition import elsewhere
-from adanorm.verdicts.variance import TaskVariance
 
 
 class Table:

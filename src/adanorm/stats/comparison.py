@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from adanorm.verdicts.sequential import Levels, Numbers
-from adanorm.verdicts.variance import NO_SPREAD, Spread
+from adanorm.stats.sequential import Levels, Numbers
+from adanorm.stats.variance import NO_SPREAD, Spread
 
 Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]

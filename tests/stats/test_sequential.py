@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from adanorm.stats.sequential import Looks, nominal_levels
+from adanorm.stats.variance import TaskVariance
 from adanorm.verdicts.pair import compared
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Looks, nominal_levels
-from adanorm.verdicts.variance import TaskVariance
 from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, plans, sequential_plan
 from tests.verdicts import not_none
 

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from adanorm.verdicts.comparison import Comparison, SeedScores, by_seed, compare, compare_gaps
-from adanorm.verdicts.sequential import Levels, Looks
-from adanorm.verdicts.variance import Scores, TaskVariance
+from adanorm.stats.comparison import Comparison, SeedScores, by_seed, compare, compare_gaps
+from adanorm.stats.sequential import Levels, Looks
+from adanorm.stats.variance import Scores, TaskVariance
 
 Two: TypeAlias = tuple[str, str]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adanorm.verdicts.comparison import Comparison, PaperGap, compare
+from adanorm.stats.comparison import Comparison, PaperGap, compare
+from adanorm.stats.sequential import Kind, Levels, seeds_looked_at, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.sequential import Kind, Levels, seeds_looked_at, seeds_needed
 from tests.verdicts import not_none
 
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])

@@ -5,8 +5,8 @@ from statistics import fmean
 import pytest
 from scipy import stats
 
-from adanorm.verdicts.comparison import compare_gaps
-from adanorm.verdicts.conjunction import (
+from adanorm.stats.comparison import compare_gaps
+from adanorm.stats.conjunction import (
     corrected,
     count_shown,
     in_family,
@@ -15,9 +15,9 @@ from adanorm.verdicts.conjunction import (
     sign_test,
     significantly_best,
 )
-from adanorm.verdicts.variance import TaskVariance
+from adanorm.stats.variance import TaskVariance
+from tests.stats.test_comparison import of_gap
 from tests.verdicts import not_none
-from tests.verdicts.test_comparison import of_gap
 
 
 def test_on_all_data_sets_the_largest_p_decides_and_on_one_or_more_it_is_fishers_test() -> None:

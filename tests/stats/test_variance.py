@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import digamma, polygamma
 
-from adanorm.verdicts.variance import (
+from adanorm.stats.variance import (
     Components,
     Spread,
     TaskVariance,

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from adanorm.verdicts.sequential import Numbers
+from adanorm.stats.sequential import Numbers
 
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]  # norm -> seed -> score
 FEWEST_SEEDS = 5  # for a split of one norm's variance
