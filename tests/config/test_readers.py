@@ -114,6 +114,7 @@ EQUAL = [
         "training.label_smoothing=0",
         "+training.warmup_from=0.0",
         "model.attention_dropout=0",
+        "model.word_dropout=0",
     ),
     ("task=rt training.optimizer=sgd", "training.momentum=0"),
     ("task=rt", "training.average={of:best,count:1}", "training.optimizer=adam", "seed=1"),

@@ -40,6 +40,24 @@ def test_dropout_in_attention_acts_in_training_alone(smoke: Smoke) -> None:
     assert not torch.equal(model(tokens), model(tokens))
 
 
+def test_word_dropout_makes_words_unknown_in_training_alone(smoke: Smoke) -> None:
+    model = prepare(smoke("model.word_dropout=0.5", "model.dropout=0")).model
+    tokens = torch.randint(2, 20, (40, 50))
+    tokens[:, 45:] = PADDING
+    read: list[torch.Tensor] = []
+    model.get_submodule("embedding").register_forward_pre_hook(
+        lambda module, inputs: read.append(inputs[0])
+    )
+    model.eval()(tokens)
+    model.train()(tokens)
+    assert torch.equal(read[0], tokens)
+    changed = read[1] != tokens
+    assert torch.all(read[1][changed] == 1)
+    assert not changed[:, 45:].any()
+    share = changed[:, :45].double().mean().item()
+    assert abs(share - 0.5) < 4 * (0.25 / 1800) ** 0.5
+
+
 def test_label_smoothing_adds_the_mean_loss_of_all_labels(smoke: Smoke) -> None:
     smoothed = prepare(smoke("training.label_smoothing=0.1"))
     (batch, *_) = smoothed.task.train_batches(0)

@@ -129,6 +129,7 @@ class SentenceEncoderConfig(AttentionNormsConfig):
     name: Literal["sentence_encoder"]
     pooling: Literal["mean", "max", "first"]
     attention_dropout: Fraction | None = None
+    word_dropout: Fraction | None = None  # share of the words of a training batch made unknown
     init: Literal["xavier"] | None = (
         None  # null: PyTorch's for linear layers, N(0, 1/d) for embeddings
     )

@@ -27,6 +27,7 @@ NULLS: dict[str, Any] = {
     "training.average": {"of": "best", "count": 1},
     "training.optimizer": "adam",
     "model.attention_dropout": 0,
+    "model.word_dropout": 0,
     "model.norm_position": "pre",
 }
 OF_MODELS = {

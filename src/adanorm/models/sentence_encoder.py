@@ -21,7 +21,7 @@ from adanorm.models.residual import (
     layer_norm,
 )
 
-PADDING = 0  # the token id of padding
+PADDING, UNKNOWN = 0, 1  # token ids
 
 
 class EncoderLayer(ResidualLayer):
@@ -95,6 +95,7 @@ class SentenceEncoder(nn.Module):
         self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output = nn.Linear(dim, classes)
         self.dropout = nn.Dropout(settings.dropout)
+        self.word_dropout = settings.word_dropout or 0.0
         if settings.init == "xavier":  # Glorot & Bengio 2010, as OpenNMT-py's `param_init_glorot`
             for parameter in self.parameters():
                 if parameter.dim() > 1:
@@ -103,8 +104,14 @@ class SentenceEncoder(nn.Module):
         draw_deepnorm(self.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return logits (B, classes) for token ids (B, T) padded with 0; padding changes nothing."""
+        """Return logits (B, classes) for token ids (B, T) padded with 0; padding changes nothing.
+
+        In training, each word is unknown with probability `word_dropout` (Iyyer et al. 2015).
+        """
         words = tokens != PADDING
+        if self.training and self.word_dropout:
+            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            tokens = tokens.masked_fill(dropped & words, UNKNOWN)
         dim = self.embedding.embedding_dim
         positions = sinusoids(tokens.shape[1], dim, tokens.device)
         x = self.dropout(self.embedding(tokens) * math.sqrt(dim) + positions)
