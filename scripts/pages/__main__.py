@@ -1,10 +1,8 @@
 """Write the pages of this repository that show records: `python -m scripts.pages`.
 
-They are the README's answers and table, docs/norms.md and results/REPORT.md; and, for other tools,
-a Croissant description of each data source in results/metadata, and an RO-Crate of the results.
+They are the README's answers and table, docs/norms.md and results/REPORT.md.
 """
 
-import json
 from pathlib import Path
 
 from adanorm.config.paths import PROJECT
@@ -12,7 +10,6 @@ from adanorm.files import write_whole
 from adanorm.records.folder import path_text
 from adanorm.reporting.report import read_tables
 from adanorm.verdicts.claims import claim_results
-from scripts.pages.metadata import croissants, ro_crate
 from scripts.pages.norm_guide import GUIDE, draw, guide
 from scripts.pages.readme import README, readme
 from scripts.pages.reproducibility_report import reproducibility_report
@@ -25,10 +22,6 @@ def pages() -> dict[Path, str]:
     tables = read_tables()
     texts = {README: readme(tables), GUIDE: guide(tables)}
     texts[RESULTS / "REPORT.md"] = reproducibility_report(claim_results(), tables)
-    entries = {RESULTS / "metadata" / f"{name}.json": entry for name, entry in croissants().items()}
-    entries[RESULTS / "ro-crate-metadata.json"] = ro_crate(RESULTS)
-    for path, entry in entries.items():
-        texts[path] = json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
     return texts
 
 

@@ -1,44 +1,15 @@
-"""This repository's own pages say what the records and the catalogue of the data say."""
+"""This repository's own pages say what the records say."""
 
 import re
 from pathlib import Path
 
 from adanorm.config.paths import PROJECT, choices
-from adanorm.data.catalogue import SOURCES
 from adanorm.reporting.tables.table import Table
 from scripts.pages.__main__ import pages
-from scripts.pages.metadata import croissants, ro_crate
 from scripts.pages.norm_guide import GUIDE, update_norm_guide
 from scripts.pages.readme import summary_table
 from scripts.pages.settings import sections, settings
 from tests.reporting.records import record, score, scored
-
-RESULTS = PROJECT / "results"
-
-
-def test_every_source_with_addresses_is_described_with_its_checksums() -> None:
-    described = croissants()
-    assert SOURCES.keys() - described.keys() == {"enwik8-1m", "iwslt15-en-vi-30k", "mnist-5k"}
-    for name, dataset in described.items():
-        assert dataset["license"] == SOURCES[name].license
-        for entry, file in zip(dataset["distribution"], SOURCES[name].files, strict=True):
-            assert entry["@id"] == file.name
-            assert entry["contentUrl"] in {address.partition("#")[0] for address in file.addresses}
-            kind, _, checksum = (file.checksum or "").partition(":")
-            expected = {kind: checksum} if kind in ("sha256", "md5") else {}
-            assert {key: entry[key] for key in ("sha256", "md5") if key in entry} == expected
-            assert expected or dataset["isLiveDataset"], "Croissant asks for one of the two"
-            assert entry.get("contentSize") == (file.size and f"{file.size} B")
-
-
-def test_the_crate_names_every_existing_part_once() -> None:
-    crate = ro_crate(RESULTS)
-    entities = {entity["@id"]: entity for entity in crate["@graph"]}
-    assert len(entities) == len(crate["@graph"])
-    assert entities["ro-crate-metadata.json"]["about"] == {"@id": "./"}
-    for part in entities["./"]["hasPart"]:
-        assert (RESULTS / part["@id"]).exists()
-        assert entities[part["@id"]]["description"]
 
 
 def test_the_committed_pages_are_those_of_the_committed_records() -> None:

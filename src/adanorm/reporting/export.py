@@ -1,4 +1,4 @@
-"""Test scores in other tools' formats: JSON of Every Eval Ever, and model cards of the Hugging Face Hub.
+"""Test scores for other tools, as JSON in the schema of Every Eval Ever.
 
 Runs that differ only in their seed are one model; its score is the mean of theirs.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-import yaml
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr, create_model
 
 from adanorm.config.sections import Config
@@ -24,16 +23,15 @@ from adanorm.records.reader import Record, Runs, seed_series
 from adanorm.records.result import Result
 from adanorm.stats.comparison import student_interval
 
-SCHEMAS = read_yaml_file(Path(__file__).with_name("schemas.yaml"))
-FORMATS = ("every-eval-ever", "model-card")
+SCHEMA = read_yaml_file(Path(__file__).with_name("schema.yaml"))
 KINDS: dict[str, Any] = {
-    "text": StrictStr, "texts": dict[str, StrictStr], "values": dict[str, Any], "truth": StrictBool,
+    "text": StrictStr, "texts": dict[str, StrictStr], "truth": StrictBool,
     "number": StrictFloat, "whole": StrictInt, "bound": StrictFloat | Literal["Infinity", "-Infinity"],
 }  # fmt: skip
 
 
 def schema_type(kind: Any) -> Any:
-    """Return the type that an entry of schemas.yaml describes; an object becomes a pydantic model."""
+    """Return the type that an entry of schema.yaml describes; an object becomes a pydantic model."""
     if isinstance(kind, str):
         return KINDS[kind]
     if isinstance(kind, list):
@@ -47,33 +45,28 @@ def schema_type(kind: Any) -> Any:
     return create_model("Object", __base__=Config, **fields)  # type: ignore[call-overload]
 
 
-def export(runs: Runs, form: str, into: Path) -> list[Path]:
+def export(runs: Runs, into: Path) -> list[Path]:
     """Write the test scores of runs into a folder, one file per model, and return the files.
 
     Raises ValueError before anything is written: if no run above scale smoke has a score, if a
-    model's values do not fit the schema of `form`, and if the folder has the model already.
+    model's values do not fit the schema, and if the folder has the model already.
     """
-    models: dict[
-        str, dict[int, tuple[Record, Result]]
-    ] = {}  # by model and seed: a run may be named twice
+    # By model and seed: a run may be named twice.
+    models: dict[str, dict[int, tuple[Record, Result]]] = {}
     for record, result in runs:
         if result.is_complete and result.scale != "smoke":
             shared = {**record.identity, "seed": seed_series(result.seed), "files": result.data}
             name = f"{result.task}-{result.norm}-{result.scale}-{digest_of(shared)}"
             models.setdefault(f"adanorm-suite/{name}", {}).setdefault(result.seed, (record, result))
+    schema = schema_type(SCHEMA)
     files: dict[str, bytes] = {}
     for model, by_seed in models.items():
         seed_runs = [*by_seed.values()]
-        record, first = seed_runs[0]
+        first = seed_runs[0][1]
         if any(result.test for _, result in seed_runs):
             values = _evaluations(model, seed_runs)
-            file, content = f"data/{first.task}/{model}/{uuid.uuid4()}.json", as_json(values)
-            if form == "model-card":
-                values = _card(values, record.identity["data"]["reader"])
-                front = yaml.safe_dump(values, sort_keys=False)
-                file, content = f"{model}/README.md", f"---\n{front}---\n\n# {model}\n".encode()
-            schema_type(SCHEMAS[form]).checked(values, f"{model}: ")
-            files[file] = content
+            schema.checked(values, f"{model}: ")
+            files[f"data/{first.task}/{model}/{uuid.uuid4()}.json"] = as_json(values)
     if not files:
         raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
     folders = ((into / file).parent for file in files)
@@ -161,15 +154,3 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
     most = "Infinity" if math.isinf(metric.largest) else metric.largest
     config |= {"score_type": "continuous", "min_score": 0.0, "max_score": most}
     return {"metric_config": config, "score_details": score}
-
-
-def _card(values: dict[str, Any], reader: str) -> dict[str, Any]:
-    """Return the front matter of a model card, given a model's scores in the schema of Every Eval Ever."""
-    model, results = values["model_info"], values["evaluation_results"]
-    scored = [one["metric_config"] | one["score_details"] for one in results]
-    source = results[0]["source_data"]
-    metrics = [{"type": one["metric_id"], "value": one["score"], "args": one} for one in scored]
-    dataset = {"type": source["dataset_name"], "name": source["dataset_name"], "args": source}
-    task = {"type": SCHEMAS["hub-tasks"][reader], "name": model["name"]}
-    of_model = {"task": task, "dataset": dataset, "metrics": metrics}
-    return {"model-index": [{"name": model["id"], "results": [of_model]}]}
