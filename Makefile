@@ -49,7 +49,7 @@ SETTINGS = $(foreach setting,$(SET),$(call quoted,$(setting)))
 CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SETTINGS)
 
 # A variable on make's command line must be one of this file, or belong to other programs (CUDA_VISIBLE_DEVICES).
-VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY UNTIL MOST \
+VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY \
 	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET
 written := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(findstring _,$(name)),,$(name)))
@@ -85,7 +85,7 @@ help: ## Print this help
 	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|small|mini|smoke PLACEMENT=all|final SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
-	@echo "  UNTIL=decided MOST=20 (study) AGAINST=layernorm,none BUDGET=10min (scorecard)"
+	@echo "  AGAINST=layernorm,none BUDGET=10min (scorecard)"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
 	@echo "    (analyse; it has its own tasks and norms; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
@@ -108,7 +108,7 @@ list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
 study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; print a table
-	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(call given,UNTIL,until) $(call given,MOST,most) $(SETTINGS)
+	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(SETTINGS)
 
 status: $(VENV)/installed ## Show which runs of each study (or of STUDY) are done; time left
 	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID)

@@ -31,7 +31,6 @@ WRITES_RESULTS = (
 AT_SMOKE_SCALE = {
     "run", "study", "status", "data", "plan", "compare", "translate", "parse", "sample", "analyze", "verify",
 }  # fmt: skip
-TAKES_MANY_SEEDS = "until=decided"  # tests/launch/test_until.py follows such a plan
 TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
 REPLACED = ("scale", "runs", "workers", "gpus")
@@ -96,7 +95,7 @@ def what_runs(command: str, *arguments: str) -> tuple[str, ...]:
 
 def may_run(command: str, *arguments: str) -> bool:
     """Return whether a command leaves the committed results alone and takes a few runs."""
-    if TAKES_MANY_SEEDS in arguments or command == TAKES_A_BUDGET:
+    if command == TAKES_A_BUDGET:
         return False
     return command not in WRITES_RESULTS or any(entry.startswith("metric=") for entry in arguments)
 

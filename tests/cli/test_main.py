@@ -246,11 +246,6 @@ REFUSED = [
     ("study table1 loger=wandb", "unknown key 'loger': did you mean logger"),
     ("study table1 ++seed=2", "++seed=2: may not change the seed of a run: the grid sets it"),
     ("study table1 workers=0", "workers=0: must be a whole number of at least 1"),
-    ("study table4 until=foo", "until=foo: must be decided"),
-    ("study table4 most=5", "most=5: only with until=decided"),
-    ("study table4 until=decided most=41", "most=41: must be one of 4 to 40"),
-    ("study table4 until=decided seeds=1,2", "seeds=1,2: until=decided chooses the seeds"),
-    ("study ablation-c until=decided", "no claim compares two of the study's rows"),
     ("study", "study needs STUDY: choose from"),
     (
         "study heirs task=rt,enwik8",

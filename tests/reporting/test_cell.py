@@ -28,14 +28,12 @@ from adanorm.reporting.tables.formats import (
     write_table,
 )
 from adanorm.reporting.tables.notes import notes
-from adanorm.reporting.tables.reproducibility import reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, load_study, study_grid
 from adanorm.verdicts.cell import cell
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.preregistration import preregistration
-from adanorm.verdicts.reproducibility import agreements
 from tests.reporting.records import record, rows_of, run_in, score, scored
 
 SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds
@@ -448,7 +446,6 @@ def test_the_committed_tables_are_of_the_committed_records(
     (tmp_path / "claims.md").write_text(claims_markdown(claim_results(runs)))
     (tmp_path / "findings.md").write_text(findings_markdown(runs))
     (tmp_path / "predictions.md").write_text(predictions_markdown(runs))
-    (tmp_path / "reproducibility.md").write_text(reproducibility_markdown(agreements(runs)))
     for name, table in read_tables(runs).items():
         write_table(table, name, tmp_path)
     for analysis in map(load_analysis, choices("analysis")):

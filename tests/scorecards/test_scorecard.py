@@ -12,14 +12,13 @@ import torch
 
 from adanorm.cli.command import dispatch
 from adanorm.launch.launch import choose_launch
-from adanorm.launch.until import Run
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.check import check_contract
 from adanorm.records.folder import RunFolder
 from adanorm.scorecards.columns import Column
 from adanorm.scorecards.observed import Observed, costs_at, norm_configs
 from adanorm.scorecards.page import SAME, card_page, summary
-from adanorm.scorecards.trial import Card, Trial
+from adanorm.scorecards.trial import Card, Run, Trial
 from tests import commands
 from tests.reporting import records
 

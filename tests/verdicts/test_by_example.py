@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
@@ -14,10 +13,8 @@ import pytest
 from adanorm.cli.compare import compare
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
-from adanorm.launch.until import Followed, Run, on_record, run_until_decided
 from adanorm.records import reader
 from adanorm.records.result import Result
-from adanorm.studies.study import Planned
 from adanorm.verdicts.by_example import ByExample, compared_by_example
 from adanorm.verdicts.cell import Evidence, cell_of, variance_of
 from adanorm.verdicts.pair import pair
@@ -169,26 +166,6 @@ def test_a_gap_of_bleu_is_split_into_precision_and_brevity(tmp_path: Path) -> No
     assert one.parts["precision"] < 0 < one.parts["brevity penalty"]
     scores = [not_none(reader.result(run.folder())).test_score("bleu") for run in runs]
     assert sum(one.parts.values()) == pytest.approx(scores[1] - scores[0])
-
-
-@pytest.mark.parametrize(("name", "seeds"), [("with", {7}), ("without", set[int]())])
-def test_seeds_until_decided_allow_for_the_noise_of_examples(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, seeds: set[int]
-) -> None:
-    """In every seed four or five of 32 examples differ, all one way: the seeds alone would decide."""
-    chosen: list[Run] = []
-
-    def fail(runs: Sequence[Run]) -> list[Planned]:
-        chosen.extend(runs)
-        return [Planned("", run_of("adanorm", tmp_path), [])]
-
-    write(tmp_path, range(1, 7), counted=name == "with")
-    records = partial(on_record, scales={"rt": "smoke"}, runs=str(tmp_path))
-    run_until_decided([Followed("rt", "adanorm", "layernorm")], fail, records, most=8, at_once=1)
-    assert {run.seed for run in chosen} == seeds
-    assert ("decided: RT, AdaNorm beside LayerNorm: better" in capsys.readouterr().out) == (
-        not seeds
-    )
 
 
 def test_a_comparison_says_gap_errors_spreads_and_the_outputs_that_it_is_of(tmp_path: Path) -> None:

@@ -12,11 +12,9 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
 from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
 from adanorm.reporting.tables.league import league_csv, league_markdown
-from adanorm.reporting.tables.reproducibility import reproducibility_csv, reproducibility_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results
-from adanorm.verdicts.reproducibility import agreements
 from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
@@ -55,15 +53,13 @@ def main(arguments: Arguments) -> None:
         )
     if arguments.names or metric or formats:
         return
-    columns, leagues = agreements(), task_leagues()  # tables of no single study come last
+    leagues = task_leagues()  # tables of no single study come last
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),
         "predictions.md": predictions_markdown(),
-        "reproducibility.md": reproducibility_markdown(columns),
-        "reproducibility.csv": reproducibility_csv(columns),
     }
     for path in write_files(PROJECT / "results" / "tables", texts):
         print(path_text(path))

@@ -15,7 +15,7 @@ from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.folder import location
 from adanorm.records.result import Result
-from adanorm.reporting.tables import claims, formats, reproducibility
+from adanorm.reporting.tables import claims, formats
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import how_to_read, plain
@@ -24,7 +24,6 @@ from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.claims import ClaimResult, TaskAnswer, claim_results, task_answers
 from adanorm.verdicts.preregistration import drawn_claim
-from adanorm.verdicts.reproducibility import Agreement, agreements
 
 TEMPLATE = Path(__file__).with_name("report.html")
 
@@ -33,7 +32,6 @@ def report_page(
     tables: Mapping[str, Table],
     judgements: Sequence[ClaimResult],
     figures: Mapping[str, str],
-    columns: Sequence[Agreement] = (),
     answers: Sequence[TaskAnswer] = (),
 ) -> str:
     """Return the report as HTML; its only other files are the figures, whose captions are in `figures`."""
@@ -44,7 +42,6 @@ def report_page(
     environment.globals |= {
         "claims": claims,
         "formats": formats,
-        "reproducibility": reproducibility,
     }
     environment.globals |= {
         "sentences": sentences,
@@ -56,7 +53,6 @@ def report_page(
         counts=Counter(run["status"] for group in groups.entries for run in group["runs"]),
         judgements=[(result, _figure_of(result, figures)) for result in judgements],
         answers=answers,
-        columns=[*map(reproducibility.row, columns)],
         figures=figures,
         groups=groups,
         tables=started,
@@ -166,4 +162,4 @@ def build_report(runs: str | None = None) -> str:
     captions = (path.read_text("utf-8").strip().rpartition("\n\n")[2] for path in pages)
     figures = {path.stem: plain(caption) for path, caption in zip(pages, captions, strict=True)}
     answers = task_answers(claims.question(), runs=runs)
-    return report_page(read_tables(runs), claim_results(runs), figures, agreements(runs), answers)
+    return report_page(read_tables(runs), claim_results(runs), figures, answers)

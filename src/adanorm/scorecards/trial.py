@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.titles import counted
 from adanorm.files import digest_of, write_files
 from adanorm.launch.launch import Launch, run_all
-from adanorm.launch.until import Followed, Run, as_it_comes, on_record, run_until_decided
 from adanorm.norms import norm_factory
 from adanorm.records import reader
 from adanorm.records.folder import path_text
@@ -25,6 +23,14 @@ from adanorm.studies.study import Planned
 from adanorm.verdicts.cell import Cell, Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
+
+
+class Run(NamedTuple):
+    """A run that a comparison asks for."""
+
+    task: str
+    norm: str
+    seed: int
 
 
 class Score(NamedTuple):
@@ -61,35 +67,51 @@ class Trial:
         return {column.task: column.scale for column in self.columns}
 
     def _planned(self, run: Run) -> Planned:
-        return as_it_comes(run, self._scales[run.task], self.runs)
+        """Return a run with its norm's own settings."""
+        choice = [f"task={run.task}", f"norm={run.norm}", f"scale={self._scales[run.task]}"]
+        first = cached_experiment(choice, runs=self.runs)
+        arguments = [*choice, f"seed={run.seed}", f"runs={self.runs}"]
+        return Planned(run.norm, first.model_copy(update={"seed": run.seed}), arguments)
 
     def run(self) -> str:
         """Make the missing runs, the planned seeds of each column first; return why no more are made."""
         complete = [column for column in self.columns if self._made_planned_seeds(column)]
-        comparisons = [
-            Followed(column.task, self.norm, other)
-            for column in complete
-            for other in self.against
-            if column.scale != "smoke" and other not in self.alike(column)
-        ]
-        most, at_once = preregistration().stopping.most, self.launch.workers
-        records = partial(on_record, scales=self._scales, runs=self.runs, norms=self.norms)
-        _, is_spent = run_until_decided(
-            comparisons,
-            self._make,
-            records,
-            most=most,
-            at_once=at_once,
-            affordable=self._fits,
-            say=say,
-        )
+        is_spent = len(complete) < len(self.columns)
+        for column in complete:  # the cheapest first
+            while column.task not in self.failed and (runs := self._next_seed(column)):
+                if not self._fits(runs):
+                    is_spent = True
+                    break
+                self._make(runs)
         if self.failed:
             return f"a run failed on {', '.join(self.failed)}"
-        if is_spent or len(complete) < len(self.columns):
+        if is_spent:
             return "the next seed would take more than is left of the budget"
-        if not comparisons:
+        if all(column.scale == "smoke" for column in complete):
             return "every planned seed is run"
         return "every comparison is decided, or has all seeds of the plan"
+
+    def _next_seed(self, column: Column) -> list[Run]:
+        """Return the runs of one more seed for the open comparisons of a column; perhaps none."""
+        if column.scale == "smoke":  # synthetic data decide nothing
+            return []
+        records = self._evidence(column)
+        seeds = range(1, preregistration().stopping.most + 1)
+        for other in self.against:
+            norms = pair(records, self.norm, other, goes_on=True)
+            has_setback = any(side.setback for side in norms.sides)
+            is_open = norms.answer in ("open", "not run") and not has_setback
+            if not is_open or other in self.alike(column):
+                continue
+            for seed in seeds:
+                runs = [Run(column.task, norm, seed) for norm in (self.norm, other)]
+                missing = [run for run in runs if not self._is_complete(run)]
+                if missing:
+                    return missing
+        return []
+
+    def _is_complete(self, run: Run) -> bool:
+        return reader.is_complete(self._planned(run).experiment.folder())
 
     def _evidence(self, column: Column) -> Evidence:
         return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
@@ -129,9 +151,7 @@ class Trial:
         """Return the missing runs of every norm, for the first `seeds` seeds or else the planned ones."""
         first = range(1, 1 + (seeds or preregistration().stopping.planned))
         runs = (Run(column.task, norm, seed) for seed in first for norm in self.norms)
-        return [
-            run for run in runs if not reader.is_complete(self._planned(run).experiment.folder())
-        ]
+        return [run for run in runs if not self._is_complete(run)]
 
     def not_run(self) -> list[str]:
         """Return one line per column that lacks planned seeds, and per task left out."""
