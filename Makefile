@@ -16,12 +16,12 @@ SET ?=
 STUDY ?= table4
 NORMS ?= layernorm,adanorm
 WHAT ?= gradients
-# Without TASK, the quick demonstration: real images that come with a package.
+# Without TASK, the quick demonstration: real images that come with the suite.
 ifeq ($(origin TASK),undefined)
 TASK := mnist
 ifeq ($(origin SCALE),undefined)
 SCALE := mini
-DEMONSTRATION := scale mini: no TASK was named; 5,000 MNIST images that come with a package, about a minute
+DEMONSTRATION := scale mini: no TASK was named; 5,000 MNIST images that come with the suite, about a minute
 endif
 RUNS ?= runs
 else
@@ -81,7 +81,7 @@ help: ## Print this help
 	@echo
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10"
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
-	@echo "  MODEL=lstm|gru|rnn: another model for enwik8; vit: for mnist and cifar10"
+	@echo "  MODEL=lstm|gru|rnn: another model for enwik8"
 	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|small|mini|smoke PLACEMENT=all|final SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"

@@ -1,6 +1,8 @@
 """Small networks of every model section, for tests of their norms and settings; and those of smoke runs."""
 
+import importlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -33,6 +35,21 @@ OF_DATA = {
     "vgg": {"classes": 5}, "deep_linear": {"inputs": 5, "outputs": 2},
 }  # fmt: skip
 SECTIONS = {section.model_fields["name"].annotation.__args__[0]: section for section in MODELS}  # type: ignore[union-attr]
+
+
+LIBRARY = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+
+
+@cache
+def torchvision_models() -> Any:
+    """Return torchvision.models; if it was built for another PyTorch, declare two operators first."""
+    try:
+        return importlib.import_module("torchvision.models")
+    except RuntimeError:
+        for operator in ("nms", "qnms"):
+            schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            LIBRARY.define(schema)  # type: ignore[no-untyped-call]
+        return importlib.import_module("torchvision.models")
 
 
 def placed(norm: str = "layernorm", placement: str | Sequence[str] = "all") -> PlacedNorms:

@@ -214,7 +214,7 @@ REFUSED = [
     ("analyze nothing", "unknown analysis 'nothing': choose from "),
     (
         "analyze gradients task=chess",
-        "unknown task 'chess': choose from cifar10, cifar10-vit, de-en",
+        "unknown task 'chess': choose from cifar10, de-en",
     ),
     ("analyze gradients norms=layernorm,fog", "unknown norm 'fog': choose from adanorm"),
     ("analyze gradients steps=3 every=5", "every=5: nothing is observed in steps=3"),

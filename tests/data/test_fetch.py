@@ -85,17 +85,13 @@ def test_the_next_address_is_asked_and_no_wrong_file_is_kept(
 def test_a_file_must_have_its_checksum_wherever_it_is_from(
     tmp_path: Path, server: Server, listed: Listed, monkeypatch: pytest.MonkeyPatch, origin: str
 ) -> None:
-    folder = {"cache": "cache/numbers", "package": "numbers_of_a_test"}.get(
-        origin, "served/numbers"
-    )
-    content, _ = write_files(tmp_path / folder, {"numbers.bin": CONTENT, "__init__.py": b""})
-    monkeypatch.syspath_prepend(str(tmp_path))
+    folders = {"cache": "cache/numbers", "package": "shipped"}
+    folder = tmp_path / folders.get(origin, "served/numbers")
+    (content,) = write_files(folder, {"numbers.bin": CONTENT})
+    monkeypatch.setattr(fetch, "SHIPPED", tmp_path / "shipped")
     server.script = lambda number, ranged: rest(ranged, content.read_bytes())
-    listed(
-        {"address": server.url, "package": "package:numbers_of_a_test/numbers.bin"}.get(
-            origin, NOBODY
-        )
-    )
+    addresses = {"address": server.url, "package": "package:numbers.bin"}
+    listed(addresses.get(origin, NOBODY))
     data = data_in(
         tmp_path, {"mirror folder": tmp_path / "served", "mirror URL": server.url}.get(origin, "")
     )

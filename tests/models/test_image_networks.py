@@ -1,17 +1,11 @@
-"""MNIST's network, the VGG and the Vision Transformer, against torch's modules and torchvision's."""
-
-from functools import partial
+"""MNIST's network and the VGG, against torch's modules and torchvision's."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.config.compose import compose_experiment
-from adanorm.models import build_model
-from adanorm.models.norm_sites import PlacedNorms
-from adanorm.models.vision_transformer import torchvision_models
-from tests.networks import network, placed
+from tests.networks import network, torchvision_models
 
 
 def standardized(x: Tensor, *axes: int) -> Tensor:
@@ -81,35 +75,3 @@ def test_activations_of_a_vgg_without_norms_keep_their_size() -> None:
         conv.register_forward_hook(lambda *call: seen.append(call[2].square().mean().item()))
     model(torch.randn(2, 3, 32, 32))
     assert 0.3 < seen[-1] / seen[0] < 3
-
-
-def transformer(norm: str, placement: str | list[str] = "all") -> tuple[nn.Module, PlacedNorms]:
-    run = compose_experiment(["task=mnist-vit", "scale=smoke"])
-    sites = placed(norm, placement)
-    torch.manual_seed(0)
-    model = build_model(run.model, sites, classes=5)
-    nn.init.normal_(model.get_parameter("vit.heads.head.weight"))  # torchvision has zeros there
-    return model, sites
-
-
-def test_a_vision_transformer_with_layernorm_is_torchvisions() -> None:
-    model, _ = transformer("layernorm")
-    own = torchvision_models().VisionTransformer(
-        28, 14, 2, 2, 8, 16, num_classes=5, norm_layer=partial(nn.LayerNorm, eps=1e-5)
-    )
-    own.load_state_dict(
-        {name.removeprefix("vit."): value for name, value in model.state_dict().items()}
-    )
-    images = torch.randn(3, 1, 28, 28)
-    for train in (True, False):
-        torch.testing.assert_close(
-            model.train(train)(images), own.train(train)(images.repeat(1, 3, 1, 1))
-        )
-
-
-def test_a_vision_transformers_norms_sit_where_torchvision_has_its_own() -> None:
-    model, sites = transformer("adanorm", "final")
-    assert sites.swapped == ["vit.encoder.ln"]
-    assert {n for n, m in model.named_modules() if isinstance(m, nn.LayerNorm)} == {*sites.kept}
-    firsts = [f"vit.encoder.layers.encoder_layer_{index}.ln_1" for index in (0, 1)]
-    assert transformer("adanorm", ["*.ln_1"])[1].swapped == firsts

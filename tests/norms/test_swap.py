@@ -16,9 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 import adanorm
 from adanorm.config.paths import PROJECT
-from adanorm.models.vision_transformer import torchvision_models
 from adanorm.norms import AdaNorm, LayerNorm, RmsNorm
 from adanorm.training.distributed import leave_group
+from tests.networks import torchvision_models
 
 
 class FamilyRMSNorm(nn.Module):

@@ -61,8 +61,6 @@ class Experiment(Config):
                 get_args(s.model_fields["reader"].annotation)[0] for s in model.reads
             )
             raise ValueError(f"model.name={model.name} reads {reads}, not {data.reader}")
-        if misfit := model.misfit(data):
-            raise ValueError(misfit)
         if data.kind != task.kind:
             raise ValueError(f"task.kind={task.kind}: data.reader={data.reader} is for {data.kind}")
         for split, segments in self.segments or ():

@@ -33,10 +33,6 @@ class ModelConfig(Config):
 
     name: str
 
-    def misfit(self, data: DataConfig) -> str | None:
-        """Return why data of a section in `reads` do not suit these settings, or None if they do."""
-        return None
-
     def sites(self) -> Sites:
         """Return what the norm sites offer under these settings."""
         return self.norm_sites
@@ -46,9 +42,6 @@ class TransformerConfig(ModelConfig):
     """Sizes and dropout of a Transformer."""
 
     heads_divide_dim: ClassVar[bool] = True
-    has_sines: ClassVar[bool] = (
-        True  # it encodes positions by sines and cosines, which need an even width
-    )
 
     layers: Positive
     dim: Positive
@@ -60,7 +53,7 @@ class TransformerConfig(ModelConfig):
     def _width_fits(self) -> Self:
         if self.heads_divide_dim and self.dim and self.heads and self.dim % self.heads:
             raise ValueError(f"dim {self.dim}: must be a multiple of heads ({self.heads})")
-        if self.has_sines and self.dim and self.dim % 2:
+        if self.dim and self.dim % 2:
             raise ValueError(f"dim {self.dim}: must be even, for sines and cosines")
         return self
 
@@ -178,33 +171,6 @@ class TransformerXlConfig(AttentionNormsConfig):
     head_dim: Positive
 
 
-class VisionTransformerConfig(TransformerConfig):
-    """Settings of models.vision_transformer."""
-
-    reads = (data_sections.ImagesConfig, data_sections.ColorImagesConfig)
-    has_sines = False
-
-    name: Literal["vision_transformer"]
-    image_size: Positive
-    patch_size: Positive
-
-    @model_validator(mode="after")
-    def _patches_fill_the_image(self) -> Self:
-        if self.image_size % self.patch_size:
-            raise ValueError(
-                f"patch_size {self.patch_size}: must divide image_size ({self.image_size})"
-            )
-        return self
-
-    def misfit(self, data: DataConfig) -> str | None:
-        """Return a message if the images are of another size than the model's, else None."""
-        assert isinstance(data, data_sections.LabelledImagesConfig)
-        hint = f"the images are of {data.side} x {data.side} pixels"
-        return (
-            None if data.side == self.image_size else f"model.image_size={self.image_size}: {hint}"
-        )
-
-
 # Null puts the norm in front of the activation, as the paper does.
 AroundActivation = Literal["pre", "post", "sandwich"] | None
 
@@ -294,7 +260,6 @@ class TransitionParserConfig(ModelConfig):
 MODELS: dict[type[ModelConfig], str] = {
     MnistCnnConfig: "adanorm.models.convolutional:MnistCnn",
     VggConfig: "adanorm.models.convolutional:Vgg",
-    VisionTransformerConfig: "adanorm.models.vision_transformer:VisionTransformer",
     DeepLinearConfig: "adanorm.models.feed_forward:DeepLinear",
     SentenceEncoderConfig: "adanorm.models.sentence_encoder:SentenceEncoder",
     FairseqTransformerConfig: "adanorm.models.fairseq_transformer:build",

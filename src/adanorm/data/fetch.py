@@ -1,7 +1,6 @@
 """Fetching a source's files: verified before use, stored only when whole, resumed after an interruption."""
 
 import hashlib
-import importlib.util
 import os
 import re
 from collections.abc import Iterable
@@ -19,6 +18,8 @@ from adanorm.data.catalogue import SOURCES, File, Source
 from adanorm.data.download import PATIENCE, ask, download, reason
 from adanorm.files import naming, write_whole
 from adanorm.process import is_first_process
+
+SHIPPED = Path(__file__).with_name("shipped")  # files that come with the package
 
 
 def mirrors_of(data: DataConfig) -> list[str]:
@@ -165,16 +166,12 @@ def _verify(path: Path, file: File, folder: Path) -> None:
 
 
 def _local(address: str) -> Path | None:
-    """Return the path of a local address (a path or `package:name/path`), or None for one of the network."""
+    """Return the path of a local address (a path or `package:name`), or None for one of the network."""
     scheme, _, rest = address.partition(":")
     if scheme in ("http", "https"):
         return None
     if scheme == "package":
-        package, _, inside = rest.partition("/")
-        spec = importlib.util.find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise FileNotFoundError(f"the package {package} is not installed")
-        return Path(spec.submodule_search_locations[0]) / inside
+        return SHIPPED / rest
     return Path(address)
 
 

