@@ -54,17 +54,20 @@ def checks(devices: int) -> dict[str, list[str]]:
         return {"resume": measurement("resume", "rt", "scale=smoke", "model.dropout=0.3")}
     several = [count for count in (2, 4, 8, 16) if count < devices] + [devices] * (devices > 1)
     commands = {f"equality: {case}": measurement("equality", case) for case in CASES}
+    commands |= {f"graphs: {task}": measurement("graphs", task, "cuda") for task in ("rt", "de-en")}
     commands["resume"] = measurement("resume", "de-en", "scale=paper", "updates=2")
-    commands |= {f"speed: {task} fp32": measurement("speed", task, "fp32") for task in TASKS}
+    commands |= {f"speed: {task} fp32": measurement("speed", task) for task in TASKS}
     if several:
         commands["ranks"] = measurement("ranks", "cuda", str(devices))
         commands["lost process"] = measurement("lost", "cuda")
         commands["all-reduce"] = measurement("allreduce", processes=devices)
     for task, precision in product(TASKS, ("bf16", "tf32")):
-        commands[f"speed: {task} {precision}"] = measurement("speed", task, precision)
+        commands[f"speed: {task} {precision}"] = measurement(
+            "speed", task, f"precision={precision}"
+        )
     for count in several:
         commands[f"speed: en-de bf16 on {count}"] = measurement(
-            "speed", "en-de", "bf16", processes=count
+            "speed", "en-de", "precision=bf16", processes=count
         )
     norms = [sys.executable, "-m", "scripts.benchmarks.norms", "devices=cuda", "rounds=11"]
     return commands | {"norms": [*norms, f"output={PROJECT / 'outputs' / 'gpu-check-norms'}"]}

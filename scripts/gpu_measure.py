@@ -1,17 +1,20 @@
 """One measurement of `gpu-check`, made in a process of its own and printed as one line of JSON.
 
-`python -m scripts.gpu_measure speed en-de bf16`; also `equality`, `resume`, `ranks`, `lost`,
-`allreduce`. Under torchrun `speed` and `allreduce` measure all processes together, and the first
-one prints.
+`python -m scripts.gpu_measure speed en-de precision=bf16`; also `equality`, `graphs`, `resume`,
+`ranks`, `lost` and `allreduce`. Under torchrun `speed` and `allreduce` measure all processes
+together, and the first one prints.
 """
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,11 +41,13 @@ from scripts.processes import (
 
 Facts = dict[str, Any]
 UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}  # per run at the paper's size
-SECONDS, AT_LEAST, WARM = (
+SECONDS, WARM = (
     4.0,
-    5,
     3,
-)  # time and least number of measured updates; updates before them
+)  # time of the measured updates; epochs (at most) before them, or updates without graphs
+SPAN = 20  # updates that are measured together, if an epoch is not shorter
+NAMES = 40  # the longest kernels that a record names
+SAME = 1e-5  # losses may differ by so much from the CPU's; a norm that is wrong in one term differs by more
 
 
 def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
@@ -53,47 +58,72 @@ def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
     return trainer
 
 
-def speed(task: str, precision: str, *settings: str) -> Facts:
-    """Return milliseconds per update of a whole model (host and device), its memory, and hours per run."""
-    chosen = ("scale=paper", f"precision={precision}", *settings)
+def speed(task: str, *settings: str) -> Facts:
+    """Return milliseconds per update of a whole model (host and device), its memory, and hours per run.
+
+    All figures are of the same number of updates, whole epochs of the dry run where these are short: an
+    epoch's last update may have fewer batches. Scale, precision and graphs are `settings`, scale=paper unless
+    they name another.
+    """
+    chosen = ("scale=paper", *settings)
     of_run = compose_experiment([f"task={task}", "norm=adanorm", *chosen])
     device = choose_device(of_run)
+    dry = () if of_run.scale != "paper" else ("updates=2",)
     with init_distributed(device) as world:
-        trainer = start(task, *chosen, "updates=2", world=world)
+        trainer = start(task, *chosen, *dry, world=world)
         trainer.settings = of_run.training  # a dry run accumulates at most two batches
         updates = trainer.batches()
-        for batches in islice(updates, WARM):
-            trainer.update(batches)
-        first = now(device)
         trainer.update(next(updates))
-        count = max(AT_LEAST, min(200, int(SECONDS / (now(device) - first))))
-        count = broadcast(count, world)  # all processes must make the same number
+        epoch = math.ceil(len(trainer.task.train_batches(0)) / of_run.training.accumulate)
+        span = min(epoch, SPAN)
+        began = now(device)
+        for _ in range(_warming(trainer, epoch)):
+            trainer.update(next(updates))
+        warm_seconds = now(device) - began
+        first = now(device)
+        _make(trainer, updates, span)
+        spans = max(1, min(10, int(SECONDS / (now(device) - first))))
+        spans = broadcast(spans, world)  # all processes must make the same number
         started = now(device)
-        for batches in islice(updates, count):
-            trainer.update(batches)
-        host, whole = time.perf_counter() - started, now(device) - started
-        facts: Facts = {
-            "milliseconds": 1000 * whole / count,
-            "host_milliseconds": 1000 * host / count,
-        }
+        batches = _make(trainer, updates, spans * span)
+        host, whole, count = time.perf_counter() - started, now(device) - started, spans * span
+        facts: Facts = {"task": task, "settings": list(settings), "device": describe_device(device)}
+        facts |= {"milliseconds": 1000 * whole / count, "host_milliseconds": 1000 * host / count}
+        facts |= {"batches": batches / count, "warm_seconds": warm_seconds, "updates": count}
+        facts |= {"graphs": trainer.graphs.count if trainer.graphs else None}
         updates_of_run = UPDATES.get(task) or of_run.training.max_updates or 0
-        facts |= {
-            "peak_gb": peak_memory(device) / 1e9,
-            "processes": world.size,
-            "batches": len(batches),
-        }
+        facts |= {"peak_gb": peak_memory(device) / 1e9, "processes": world.size}
         facts["hours"] = updates_of_run * whole / count / 3600
-        return (
-            facts
-            if world.size > 1 or device.type == "cpu"
-            else facts | _profiled(trainer, next(updates))
-        )
+        if world.size == 1 and device.type == "cuda":
+            facts |= _profiled(trainer, updates, span)
+        if world.size == 1:
+            facts |= _evaluated(trainer)
+        return facts
 
 
-def _profiled(trainer: Trainer, batches: list[Any]) -> Facts:
-    """Return the number of kernels of an update, the milliseconds in them, and how often the host waited."""
+def _warming(trainer: Trainer, epoch: int) -> int:
+    """Return the number of updates before the measured ones: with graphs, each shape comes twice."""
+    return WARM if trainer.graphs is None else min(WARM * epoch, 200)
+
+
+def _make(trainer: Trainer, updates: Iterator[list[Any]], count: int) -> int:
+    """Make so many updates; return the number of their batches."""
+    batches = 0
+    for micro_batches in islice(updates, count):
+        trainer.update(micro_batches)
+        batches += len(micro_batches)
+    return batches
+
+
+def describe_device(device: torch.device) -> str:
+    """Return the device's name."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+def _profiled(trainer: Trainer, updates: Iterator[list[Any]], count: int) -> Facts:
+    """Return the kernels of an update: their number, milliseconds and longest names, and the host's waits."""
     with torch.profiler.profile() as profile:
-        trainer.update(batches)
+        _make(trainer, updates, count)
         torch.cuda.synchronize()
     events = profile.events() or []
     on_device = [event for event in events if event.device_type.name == "CUDA"]
@@ -103,19 +133,67 @@ def _profiled(trainer: Trainer, batches: list[Any]) -> Facts:
     waits = [
         event for event in events if re.search(r"(Stream|Event)Synchronize|cudaMemcpy$", event.name)
     ]
-    milliseconds = sum(event.device_time_total for event in kernels) / 1000
-    return {"kernels": len(kernels), "device_milliseconds": milliseconds, "waits": len(waits)}
+    numbers: Counter[str] = Counter()
+    milliseconds: Counter[str] = Counter()
+    for kernel in kernels:
+        numbers[kernel.name] += 1
+        milliseconds[kernel.name] += kernel.device_time_total / 1000
+    longest = [
+        {"name": name[:120], "kernels": numbers[name] / count, "milliseconds": spent / count}
+        for name, spent in milliseconds.most_common(NAMES)
+    ]
+    return {
+        "kernels": len(kernels) / count,
+        "device_milliseconds": sum(milliseconds.values()) / count,
+        "waits": len(waits),
+        "longest": longest,
+    }
 
 
-def equality(task: str) -> Facts:
+def _evaluated(trainer: Trainer) -> Facts:
+    """Return the seconds of a second evaluation on `valid`, the first one warms up, and that split's size."""
+    device = trainer.context.device
+    trainer.measure("valid")
+    started = now(device)
+    trainer.measure("valid")
+    return {
+        "evaluation_seconds": now(device) - started,
+        "evaluation_size": trainer.task.sizes["valid"],
+    }
+
+
+def equality(case: str) -> Facts:
     """Return the largest relative difference of a case's first losses on CUDA from those on the CPU."""
     by_device = {}
     for device in ("cpu", "cuda"):
-        experiment = experiment_of(task, device)
+        experiment = experiment_of(case, device)
         prepared = prepare(experiment)
         by_device[device] = losses(start_trainer(experiment, prepared), 4)
     difference = largest_difference(by_device["cuda"], by_device["cpu"])
-    return {"ok": difference < 2e-3, "difference": difference, "norms": prepared.norm_backend}
+    return {"ok": difference < SAME, "difference": difference, "norms": prepared.norm_backend}
+
+
+def graphs(task: str, device: str, *settings: str) -> Facts:
+    """Return how far losses and weights by graphs lie from the eager ones after 60 updates with dropout."""
+    curves, weights = [], []
+    for is_replayed in (False, True):
+        trainer = start(task, "scale=smoke", f"device={device}", "graphs=off", *settings)
+        if is_replayed:
+            trainer.graphs = trainer.make_graphs()
+        curves.append(losses(trainer, 60))
+        weights.append([parameter.detach().clone() for parameter in trainer.model.parameters()])
+    difference = largest_difference(curves[1], curves[0])
+    is_same = all(map(torch.equal, *weights))
+    assert trainer.graphs is not None
+    count, allowed = trainer.graphs.count, 1e-3 if "precision=bf16" in settings else SAME
+    return {
+        "ok": difference < allowed and count > 0,
+        "task": task,
+        "settings": list(settings),
+        "difference": difference,
+        "same_weights": is_same,
+        "graphs": count,
+    }
 
 
 def resume(task: str, *settings: str) -> Facts:
@@ -207,7 +285,7 @@ def allreduce() -> Facts:
 
 
 if __name__ == "__main__":
-    measures = {m.__name__: m for m in (speed, equality, resume, ranks, lost, allreduce)}
+    measures = {m.__name__: m for m in (speed, equality, graphs, resume, ranks, lost, allreduce)}
     facts = measures[sys.argv[1]](*sys.argv[2:])
     if is_first_process():
         print(json.dumps(facts), flush=True)

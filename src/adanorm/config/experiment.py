@@ -18,15 +18,8 @@ from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: it is the same run with other values of them.
 LEFT_OUT = (
-    "device",
-    "compile",
-    "threads",
-    "checkpoint_minutes",
-    "track_test",
-    "runs",
-    "logger",
-    "cost",
-)
+    "device", "compile", "graphs", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost",
+)  # fmt: skip
 
 
 class Experiment(Config):
@@ -45,6 +38,7 @@ class Experiment(Config):
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "tf32", "bf16"]
     compile: Literal["reduce-overhead"] | None = None
+    graphs: bool = True
     threads: Annotated[int, Field(gt=0, le=1024)]
     checkpoint_minutes: Annotated[float, Field(gt=0)]
     track_test: bool = True

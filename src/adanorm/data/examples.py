@@ -17,16 +17,24 @@ Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 class Movable:
     """A mix-in for dataclasses whose tensors move to a device together."""
 
+    units: int  # of the loss: examples, subwords or bytes
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
     def moved(self, move: Callable[[Tensor], Tensor]) -> Self:
         """Return a copy with `move` applied to each tensor."""
-        tensors = {
-            name: move(value) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **tensors)  # type: ignore[type-var]
+        moved = {name: move(tensor) for name, tensor in self.tensors().items()}
+        return replace(self, **moved)  # type: ignore[type-var]
 
     def to(self, device: torch.device) -> Self:
         """Return a copy on a device."""
         return self.moved(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def with_rounded_rows(self) -> Self:
+        """Return a batch of the same loss whose shape occurs more often; here the batch itself."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,11 @@ class Batch(Movable):
 
     inputs: Tensor
     targets: Tensor
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        """The number of targets."""
+        return self.targets.numel()
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,13 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
     torch.manual_seed(seed_of(experiment.seed, world.rank) if world.rank else experiment.seed)
     metric = experiment.task.selection_metric
     computation = prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes
-    ahead = BATCHES_AHEAD if prepared.device.type == "cuda" else 0
-    context = ComputeContext(*computation, batches_ahead=ahead, compile=experiment.compile)
+    is_cuda = prepared.device.type == "cuda"
+    context = ComputeContext(
+        *computation,
+        batches_ahead=BATCHES_AHEAD if is_cuda else 0,
+        compile=experiment.compile,
+        graphs=is_cuda and experiment.graphs and world.size == 1 and experiment.compile is None,
+    )
     return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
 
 

@@ -56,9 +56,9 @@ class Translation(TrainingTask):
     def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed label-smoothed cross-entropy in nats, and the number of target subwords."""
         logits = _logits(model, batch)
-        return Loss(
-            label_smoothed_loss(logits, batch.target, smoothing=self._smoothing), batch.units
-        )
+        smoothing, weight = self._smoothing, batch.weight
+        total = label_smoothed_loss(logits, batch.target, smoothing=smoothing, weight=weight)
+        return Loss(total, batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return the loss on `valid`, or the translations of `test` with their BLEU, chrF and length.
@@ -187,32 +187,36 @@ class _LabelSmoothedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: Any, logits: Tensor, target: Tensor, weight: Tensor | None, smoothing: float
+    ) -> Tensor:
         log_p = torch.log_softmax(logits, 1)
         loss = -(1 - smoothing) * log_p.gather(1, target[:, None])[:, 0]
         if smoothing:
             loss -= smoothing / log_p.shape[1] * log_p.sum(1)
-        ctx.save_for_backward(log_p, target)
+        ctx.save_for_backward(log_p, target, weight)
         ctx.smoothing = smoothing
-        return loss.sum()
+        return loss.sum() if weight is None else (loss * weight).sum()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        log_p, target = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        log_p, target, weight = ctx.saved_tensors
         dx = log_p.exp_()
         if ctx.smoothing:
             dx.sub_(ctx.smoothing / dx.shape[1])
         dx.scatter_add_(1, target[:, None], dx.new_full((len(target), 1), ctx.smoothing - 1))
-        return dx.mul_(grad), None, None
+        return dx.mul_(grad if weight is None else grad * weight[:, None]), None, None, None
 
 
-def label_smoothed_loss(logits: Tensor, target: Tensor, *, smoothing: float) -> Tensor:
+def label_smoothed_loss(
+    logits: Tensor, target: Tensor, *, smoothing: float, weight: Tensor | None = None
+) -> Tensor:
     """Return the label-smoothed cross-entropy summed over rows, in nats, as fairseq defines it.
 
-    Logits (N, V), targets (N,). A share `smoothing` of the probability is spread over the other
-    V - 1 classes (Szegedy et al. 2016). The gradient can be taken once.
+    Logits (N, V), targets (N,); `weight` (N,) multiplies the rows' losses. A share `smoothing` of the
+    probability is spread over the other V - 1 classes (Szegedy et al. 2016). The gradient can be taken once.
     """
     classes = logits.shape[1]
     spread = smoothing * classes / (classes - 1)  # its counterpart over all V classes
-    return _LabelSmoothedLoss.apply(logits, target, spread)  # type: ignore[no-untyped-call]
+    return _LabelSmoothedLoss.apply(logits, target, weight, spread)  # type: ignore[no-untyped-call]

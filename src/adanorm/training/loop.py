@@ -27,6 +27,7 @@ from adanorm.training.distributed import (
     ties_rows,
     wrap,
 )
+from adanorm.training.graphs import Graphs
 from adanorm.training.optimizer import learning_rate, make_optimizer
 from adanorm.training.progress import Progress, updates_per_epoch
 from adanorm.training.state import (
@@ -65,6 +66,7 @@ class Trainer:
                 )
             self.shared_model = torch.compile(model, mode=context.compile)  # type: ignore[assignment]
         self.optimizer = make_optimizer(model, settings)
+        self.graphs = self.make_graphs() if context.graphs else None
         self.state = State()
         self.best: dict[str, Tensor] = {}
         self.carried: Sequence[Tensor] = ()  # what the next batch's loss starts from
@@ -76,6 +78,13 @@ class Trainer:
             model
         )  # whether processes take parts of each batch
         self._updates_per_epoch = 0  # until an epoch's batches are counted
+
+    def make_graphs(self) -> Graphs | None:
+        """Return what replays this run's updates; None for norms of a batch: they read counts on the host."""
+        if ties_rows(self.model):
+            return None
+        work = {"add_gradient": self._add_gradient, "step": self._step_scaled}
+        return Graphs(self.model, self.optimizer, self.context.device, **work)  # type: ignore[arg-type]
 
     def train(
         self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None
@@ -127,7 +136,7 @@ class Trainer:
 
     def update(self, micro_batches: list[Movable]) -> Loss:
         """Do one update on the mean loss over all processes; return the sum of this process's losses."""
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=self.graphs is None)
         loss = self.backward(micro_batches)
         self._pending_loss += loss.total
         self._pending_units += loss.units
@@ -136,40 +145,59 @@ class Trainer:
 
     def backward(self, micro_batches: list[Movable]) -> Loss:
         """Add the gradient of these batches' summed loss to the parameters'; return the sum, detached."""
-        world, device = self.context.world, self.context.device
-        total, units = torch.zeros((), dtype=torch.float64, device=device), 0
-        for index, micro_batch in enumerate(micro_batches, 1):
-            is_last = index == len(micro_batches) or world.size == 1
-            with nullcontext() if is_last else self.shared_model.no_sync():  # type: ignore[operator]
-                with self.context.autocast():
-                    loss = self.task.loss(self.shared_model, micro_batch.to(device), self.carried)
-                loss.total.backward()  # type: ignore[no-untyped-call]
-            self.carried = loss.carried
-            total += loss.total.detach()
-            units += loss.units
+        context = self.context
+        total = torch.zeros((), dtype=torch.float64, device=context.device)
+        units = 0
+        # Entered once per update, autocast rounds each weight once. A graph must round them itself.
+        with context.autocast() if self.graphs is None else nullcontext():
+            for index, micro_batch in enumerate(micro_batches, 1):
+                is_last = index == len(micro_batches) or context.world.size == 1
+                with nullcontext() if is_last else self.shared_model.no_sync():  # type: ignore[operator]
+                    if self.graphs is None:
+                        loss = self._add_gradient(micro_batch.to(context.device), self.carried)
+                    else:
+                        loss = self.graphs.add_gradient(micro_batch, self.carried)
+                self.carried = loss.carried
+                total += loss.total
+                units += loss.units
         return Loss(total, units)
+
+    def _add_gradient(self, micro_batch: Movable, carried: Sequence[Tensor]) -> Loss:
+        """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss, detached."""
+        with self.context.autocast():
+            loss = self.task.loss(self.shared_model, micro_batch, carried)
+        with self.context.autocast(enabled=False):
+            loss.total.backward()  # type: ignore[no-untyped-call]
+        return loss._replace(total=loss.total.detach())
 
     def _step(self, units: int) -> None:
         """Step along the gradient of the mean loss over all units of all processes."""
-        state, settings, world = self.state, self.settings, self.context.world
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        if world.size == 1:
-            torch._foreach_mul_(gradients, 1 / units)
-        else:  # the gradients are averaged over the processes; the count stays on the device
-            count = torch.full((), float(units), device=self.context.device)
-            torch._foreach_mul_(gradients, world.size / all_reduce(count, world))
-        if settings.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip_norm)
+        state, world = self.state, self.context.world
         state.update += 1
         state.position += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(settings, state.update)
-        self.optimizer.step()
+        lr = learning_rate(self.settings, state.update)
+        if self.graphs is not None:
+            self.graphs.step(1 / units, lr)
+        elif world.size == 1:
+            self._step_scaled(1 / units, lr)
+        else:  # the gradients are averaged over the processes; the count stays on the device
+            count = torch.full((), float(units), device=self.context.device)
+            self._step_scaled(world.size / all_reduce(count, world), lr)
         if state.position == self._updates_per_epoch:
             state.epoch, state.position = state.epoch + 1, 0
         if state.first_loss is None:
             self._fetch_loss()
             state.first_loss = state.loss_sum / state.loss_units if state.diverged is None else 0.0
+
+    def _step_scaled(self, scale: float | Tensor, lr: float | Tensor) -> None:
+        """Step along the gradients times `scale`, clipped, with a learning rate."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        torch._foreach_mul_(gradients, scale)  # type: ignore[arg-type]
+        if self.settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
 
     def _fetch_loss(self) -> None:
         """Fetch the sum of the losses since the last fetch; if it is not finite, the run has diverged."""

@@ -24,14 +24,13 @@ class ComputeContext(NamedTuple):
     checkpoint_seconds: float
     batches_ahead: int = 0  # updates whose batches a thread makes ahead; it would slow a CPU
     compile: str | None = None  # torch.compile's mode for training
+    graphs: bool = False  # whether CUDA graphs replay micro-batches
 
-    def autocast(self) -> Any:
-        """Return the autocast context of forward passes."""
-        return (
-            torch.autocast(self.device.type, torch.bfloat16)
-            if self.precision == "bf16"
-            else nullcontext()
-        )
+    def autocast(self, *, enabled: bool = True) -> Any:
+        """Return the autocast context of forward passes; `enabled=False` ends it for a backward pass."""
+        if self.precision != "bf16":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
 
 
 def set_tf32(precision: str) -> None:

@@ -6,12 +6,13 @@ import json
 import struct
 from collections.abc import Iterator
 from contextlib import redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
@@ -30,8 +31,8 @@ from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
 from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
-# In references the second, a private-use character, replaces the first: a model's <unk> never
-# matches.
+ROWS_MULTIPLE = 256  # targets: to so many a batch for a CUDA graph is filled up
+# In references the second, a private-use character, replaces the first: a model's <unk> never matches.
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
 OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
@@ -46,11 +47,24 @@ class PairBatch(Movable):
     target: Tensor  # (N,) target ids without padding, row by row
     counted: Tensor  # (2, N) the targets' rows and columns in (B, T)
     has_padding: bool  # whether the source has padding
+    weight: Tensor | None = None  # (N,) of each target in the loss; None: all weigh 1
+    added: int = 0  # the last targets, which weigh 0
 
     @property
-    def units(self) -> int:
+    def units(self) -> int:  # type: ignore[override]
         """The number of target tokens."""
-        return len(self.target)
+        return len(self.target) - self.added
+
+    def with_rounded_rows(self) -> "PairBatch":
+        """Return the batch with N rounded up; the added targets repeat the first one and weigh nothing."""
+        rows = len(self.target)
+        added = -rows % ROWS_MULTIPLE
+        rows_of_first = torch.zeros(added, dtype=torch.long)
+        chosen = torch.cat([torch.arange(rows), rows_of_first])
+        weight = torch.ones(rows + added)
+        weight[rows:] = 0
+        target, counted = self.target[chosen], self.counted[:, chosen]
+        return replace(self, target=target, counted=counted, weight=weight, added=added)
 
 
 class Pairs:
@@ -83,14 +97,28 @@ class Pairs:
     def batch(self, indices: Indices) -> PairBatch:
         """Return these pairs as a batch; for no indices, the shortest pair without any target."""
         chosen = indices if len(indices) else [self.sizes.argmin()]
-        sample = self.dataset.collater([self.dataset[int(index)] for index in chosen])
-        source, previous = (
-            sample["net_input"][name] for name in ("src_tokens", "prev_output_tokens")
-        )
-        targets = sample["target"]
-        positions = (targets != self._padding).nonzero().t()[:, : None if len(indices) else 0]
-        has_padding = bool((source == self._padding).any())
-        return PairBatch(source, previous, targets[tuple(positions)], positions, has_padding)
+        chosen = np.asarray(chosen)
+        sources, targets = self._sides
+        source = torch.from_numpy(sources.padded(chosen, self._padding, at="left"))
+        target = torch.from_numpy(targets.padded(chosen, self._padding, at="right"))
+        is_padding = source == self._padding
+        # The order of fairseq's collater, which sorts with this very call; it is not stable.
+        order = (~is_padding).sum(1).sort(descending=True).indices
+        source, target = source[order], target[order]
+        lengths = torch.from_numpy(targets.sizes[chosen])[order]
+        previous = target.roll(1, 1)
+        previous[:, 0] = self.dataset.tgt_dict.eos()
+        previous[torch.arange(target.shape[1]) >= lengths[:, None]] = self._padding
+        positions = (target != self._padding).nonzero().t()
+        if not len(indices):
+            positions = positions[:, :0]
+        has_padding = bool(is_padding.any())
+        return PairBatch(source, previous, target[tuple(positions)], positions, has_padding)
+
+    @cached_property
+    def _sides(self) -> "tuple[_FlatSide, _FlatSide]":
+        data = self.dataset
+        return _FlatSide(data.src, data.src_sizes), _FlatSide(data.tgt, data.tgt_sizes)
 
     def as_bytes(self) -> Iterator[bytes]:
         """Yield each pair's token ids as bytes."""
@@ -101,6 +129,31 @@ class Pairs:
     def sources(self, indices: Indices) -> list[Tensor]:
         """Return the source ids of these pairs."""
         return [self.dataset.src[int(index)].long() for index in indices]
+
+
+class _FlatSide:
+    """The sentences of one language, one after the other in one array of ids."""
+
+    def __init__(self, sentences: Any, sizes: Any) -> None:
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self._starts = np.cumsum(self.sizes) - self.sizes
+        mapped = getattr(
+            sentences, "_bin_buffer", None
+        )  # fairseq's usual format lies so in its file
+        if mapped is None:
+            self._ids = np.concatenate([sentences[i].numpy() for i in range(len(sentences))])
+        else:
+            self._ids = np.frombuffer(mapped, sentences._index.dtype)
+
+    def padded(self, indices: Indices, padding: int, *, at: str) -> np.ndarray[Any, Any]:
+        """Return the ids (B, T) of these sentences, padded `at` the left or the right."""
+        sizes = self.sizes[indices][:, None]
+        width = int(sizes.max())
+        positions = np.arange(width) - (width - sizes if at == "left" else 0)
+        is_id = (positions >= 0) & (positions < sizes)
+        rows = np.full(is_id.shape, padding, dtype=np.int64)
+        rows[is_id] = self._ids[(self._starts[indices][:, None] + positions)[is_id]]
+        return rows
 
 
 Sides = tuple[list[str], list[str]]  # translations, references

@@ -1,0 +1,350 @@
+"""Prepare a borrowed GPU machine before it is borrowed, and use it well: see docs/howto/gpus.md.
+
+Here:     python -m scripts.lease prepare runs=FILE    fills .whl (packages) and .lease (data, lists)
+There:    python3 scripts/lease.py run output=FOLDER   measures, then trains as many runs as fit
+
+`run` needs no package index, no network and no records. It installs the carried wheels beside the machine's
+own torch, checks graphs and norms, measures speed, and trains the runs of the list, the first ones first,
+under NVIDIA's MPS. What it writes in FOLDER comes back: a line of JSON per measurement, the runs' folders
+without weights (`adanorm keep` takes them), their logs. Called again on the same machine, it goes on.
+
+Keys of prepare: runs=FILE (lines of `adanorm run` arguments), measures=FILE (lines of scripts.gpu_measure
+arguments; a line `# none` measures nothing). Keys of run: output=FOLDER, minutes=9, device=cuda,
+measures=on|off, processes=N (runs at once; default: a core each), work=FOLDER (for unfinished runs).
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LEASE, WHEELS = ROOT / ".lease", ROOT / ".whl"
+DATA, CACHE, RUNS, MEASURES = (
+    LEASE / "data",
+    LEASE / "cache",
+    LEASE / "runs.txt",
+    LEASE / "measures.txt",
+)
+MOST_MEGABYTES = 40  # of the tree that is sent
+
+# What the suite needs beside torch 2.11 and what such images hold with it: numpy, scipy, numba, sacrebleu.
+PACKAGES = (
+    "ve-fairseq==0.12.3", "hydra-core==1.3.8", "omegaconf", "pydantic", "pydantic-core", "typing-inspection",
+    "typing-extensions", "annotated-types", "sacremoses", "subword-nmt", "mock", "bitarray", "cffi",
+    "hydra-joblib-launcher",
+)  # fmt: skip
+SOURCES = ("antlr4-python3-runtime==4.9.3",)  # no wheel is published
+PLATFORMS = (
+    "manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64",
+    "manylinux_2_24_x86_64", "manylinux_2_12_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64",
+)  # fmt: skip
+RECORDS = (
+    "results/runs",
+    "results/report",
+    "results/figures",
+)  # not sent: nothing there reads them
+
+# Telling ones first: the time may end before the last.
+PLANNED_MEASURES = """\
+graphs rt {device}
+graphs mnist {device}
+graphs de-en {device}
+graphs ptb {device}
+graphs enwik8 {device}
+equality images
+equality sentences
+equality translation
+equality bytes
+speed de-en scale=small
+speed en-de precision=bf16
+speed de-en precision=bf16
+speed enwik8 precision=bf16
+speed en-vi precision=bf16
+speed en-de precision=tf32
+speed de-en
+speed en-de precision=bf16 graphs=off
+speed de-en scale=small graphs=off
+speed enwik8 precision=tf32
+speed mnist
+speed rt
+speed ptb
+"""
+
+
+def prepare(runs: Path, measures: Path | None) -> None:
+    """Fill .whl and .lease for the runs of a list: packages, mirrored data, prepared corpora, lists."""
+    for folder in (LEASE, WHEELS):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    shutil.copy(runs, RUNS)
+    planned = measures.read_text() if measures else PLANNED_MEASURES
+    MEASURES.write_text(planned)
+    lines = _lines(RUNS)
+    _prepare_data(lines)
+    _download_wheels()
+    sent = sum(
+        path.stat().st_size
+        for folder in (LEASE, WHEELS)
+        for path in folder.rglob("*")
+        if path.is_file()
+    )
+    tree = _tracked_bytes()
+    print(
+        f"{len(lines)} runs, .whl and .lease {sent / 1e6:.1f} MB, tracked files {tree / 1e6:.1f} MB"
+    )
+    if (sent + tree) / 1e6 > MOST_MEGABYTES:
+        print(f"more than {MOST_MEGABYTES} MB: leave the records out with\n  {' '.join(SPARSE)}")
+
+
+SPARSE = (
+    "git",
+    "sparse-checkout",
+    "set",
+    "--no-cone",
+    "'/*'",
+    *(f"'!/{folder}/'" for folder in RECORDS),
+)
+
+
+def _tracked_bytes() -> int:
+    """Return the size of the tracked files that are in the working tree."""
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    paths = [ROOT / name for name in names.decode().split("\0") if name]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _prepare_data(lines: Sequence[Sequence[str]]) -> None:
+    """Copy the mirrored files of the runs' data, and prepare their corpora from the copies."""
+    from adanorm import tasks
+    from adanorm.config.compose import compose_experiment
+    from adanorm.data.fetch import mirrors_of
+
+    DATA.mkdir()
+    for line in lines:
+        experiment = compose_experiment(line)
+        source = getattr(experiment.data, "source", None)
+        for mirror in mirrors_of(experiment.data):
+            folder = Path(mirror) / str(source)
+            if folder.is_dir() and not (DATA / folder.name).exists():
+                shutil.copytree(folder, DATA / folder.name)
+    os.environ["ADANORM_MIRROR"] = str(DATA)
+    experiments = {}
+    for line in lines:
+        experiment = compose_experiment([*line, f"data.cache={CACHE}"])
+        experiments[experiment.data.model_dump_json()] = experiment
+    for experiment in experiments.values():
+        tasks.build(experiment)
+    for path in [path for path in LEASE.rglob("*") if path.is_file()]:
+        path.chmod(0o644)
+
+
+def _download_wheels() -> None:
+    """Download wheels for Python 3.12 on x86-64 Linux, and build those that are published as source."""
+    pip = [sys.executable, "-m", "pip"]
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    binary = [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version",
+        "3.12",
+        "--implementation",
+        "cp",
+    ]
+    constraints = ["-c", str(ROOT / "constraints.txt")]
+    target = ["-d", str(WHEELS)]
+    subprocess.run(
+        [*pip, "download", "-q", *binary, *platforms, *constraints, *target, *PACKAGES], check=True
+    )
+    subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(WHEELS), *SOURCES], check=True)
+
+
+def _lines(path: Path) -> list[list[str]]:
+    """Return the words of each line of a list, without empty lines and comments."""
+    lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
+    return [words for words in lines if words]
+
+
+class Machine:
+    """The borrowed machine: what runs there, until when, and where its results go."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._end = time.monotonic() + 60 * float(keys["minutes"])
+        self._device = keys["device"]
+        self._output, self._work = Path(keys["output"]), Path(keys["work"])
+        self._output.mkdir(parents=True, exist_ok=True)
+        self._work.mkdir(parents=True, exist_ok=True)
+        self._processes = int(keys["processes"]) or os.cpu_count() or 1
+        paths = [str(self._work / "site"), str(ROOT / "src"), str(ROOT)]
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "ADANORM_MIRROR": str(DATA),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the results must be packed."""
+        return self._end - time.monotonic()
+
+    def install(self) -> None:
+        """Install the carried wheels beside what the machine has; without wheels use what is there."""
+        wheels, site = sorted(map(str, WHEELS.glob("*.whl"))), self._work / "site"
+        if wheels and not site.exists() and self._device != "cpu":
+            options = ["-q", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
+            pip = [sys.executable, "-m", "pip", "install", *options]
+            subprocess.run([*pip, "--target", str(site), *wheels], check=True)
+
+    def measure(self) -> None:
+        """Make the planned measurements, each in a process of its own; write a line of JSON for each."""
+        measured = self._output / "measured.jsonl"
+        for line in _lines(MEASURES):
+            seconds = min(90.0, self.seconds_left())
+            if seconds < 10:
+                return
+            words = [word.format(device=self._device) for word in line]
+            if words[0] == "speed":
+                words += [f"device={self._device}", f"data.cache={CACHE}"]
+            started = time.monotonic()
+            printed = self._printed([sys.executable, "-m", "scripts.gpu_measure", *words], seconds)
+            facts = {
+                "measure": words,
+                "seconds": round(time.monotonic() - started, 1),
+                **_facts(printed),
+            }
+            with measured.open("a") as file:
+                file.write(json.dumps(facts) + "\n")
+            short = {
+                key: value
+                for key, value in facts.items()
+                if key not in ("longest", "measure", "output")
+            }
+            print(" ".join(words), json.dumps(short), flush=True)
+
+    def _printed(self, command: Sequence[str], seconds: float) -> str:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=self._environment, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            return process.communicate(timeout=seconds)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.communicate()[0] + "\nno end in time"
+
+    def train(self) -> None:
+        """Train the runs of the list, `processes` at once, the first ones first, until the time ends."""
+        waiting = _lines(RUNS)
+        running: list[subprocess.Popen[bytes]] = []
+        codes = []
+        with self._shared_gpu():
+            while (waiting or running) and self.seconds_left() > 0:
+                while waiting and len(running) < self._processes:
+                    running.append(self._start(waiting.pop(0)))
+                time.sleep(0.5)
+                codes += [process.returncode for process in running if process.poll() is not None]
+                running = [process for process in running if process.returncode is None]
+            for process in running:
+                process.send_signal(signal.SIGINT)  # it leaves its last checkpoint
+            for process in running:
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+        failed = sum(code != 0 for code in codes)
+        print(
+            f"runs: {len(codes) - failed} ended, {failed} failed, {len(running)} cut, {len(waiting)} not begun"
+        )
+
+    def _start(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
+        name = "-".join(word.partition("=")[2] for word in words).replace("/", "_")
+        settings = [f"data.cache={CACHE}", f"runs={self._work / 'runs'}", f"device={self._device}"]
+        command = [sys.executable, "-m", "adanorm", "run", *words, *settings]
+        with (self._work / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=ROOT, env=self._environment, stdout=log, stderr=log
+            )
+
+    def _shared_gpu(self) -> "_Mps":
+        return _Mps(self._work / "mps", self._environment, is_used=self._device == "cuda")
+
+    def pack(self) -> None:
+        """Write the runs' folders, without weights, and their logs into the output."""
+        with tarfile.open(self._output / "runs.tar.gz", "w:gz") as archive:
+            for path in sorted((self._work / "runs").rglob("*")):
+                if path.is_file() and path.suffix not in (".pt", ".safetensors", ".lock"):
+                    archive.add(path, Path("runs") / path.relative_to(self._work / "runs"))
+        with tarfile.open(self._output / "logs.tar.gz", "w:gz") as archive:
+            for path in sorted(self._work.glob("*.log")):
+                archive.add(path, path.name)
+
+
+class _Mps:
+    """NVIDIA's MPS for a block, if there is one: kernels of several processes run at once on one GPU."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *, is_used: bool) -> None:
+        self._folder, self._environment = folder, environment
+        self._control = shutil.which("nvidia-cuda-mps-control") if is_used else None
+
+    def __enter__(self) -> None:
+        if self._control:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            names = ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY")
+            self._environment.update(dict.fromkeys(names, str(self._folder)))
+            subprocess.run([self._control, "-d"], env=self._environment, check=False)
+
+    def __exit__(self, *_: object) -> None:
+        if self._control:
+            subprocess.run(
+                [self._control], input=b"quit\n", env=self._environment, check=False, timeout=20
+            )
+
+
+def _facts(printed: str) -> dict[str, object]:
+    """Return the JSON that a measurement printed last, or the end of what it printed instead."""
+    lines = printed.strip().splitlines()
+    for line in reversed(lines):
+        if line.startswith("{"):
+            facts: dict[str, object] = json.loads(line)
+            notes = [note for note in lines if note.startswith("graphs=on:")]
+            return facts | ({"notes": notes} if notes else {})
+    return {"ok": False, "output": lines[-15:]}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prepare, or run; raises ValueError for unknown arguments."""
+    command, *rest = arguments or ["-h"]
+    given = dict(word.split("=", 1) for word in rest)
+    if command == "prepare" and given.keys() <= {"runs", "measures"} and "runs" in given:
+        measures = given.get("measures")
+        prepare(Path(given["runs"]), Path(measures) if measures else None)
+    elif command == "run":
+        defaults = {
+            "minutes": "9",
+            "device": "cuda",
+            "processes": "0",
+            "work": "/tmp/lease",
+            "measures": "on",
+        }
+        keys = {**defaults, "output": os.environ.get("OUT", "outputs/lease"), **given}
+        machine = Machine(keys)
+        machine.install()
+        if keys["measures"] == "on":
+            machine.measure()
+        machine.train()
+        machine.pack()
+    else:
+        print(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
