@@ -33,6 +33,7 @@ DATA, CACHE, RUNS, MEASURES = (
     LEASE / "measures.txt",
 )
 MOST_MEGABYTES = 40  # of the tree that is sent
+MOST_SECONDS = 90.0  # of a measurement
 
 # What the suite needs beside torch 2.11 and what such images hold with it: numpy, scipy, numba, sacrebleu.
 PACKAGES = (
@@ -205,41 +206,48 @@ class Machine:
             subprocess.run([*pip, "--target", str(site), *wheels], check=True)
 
     def measure(self) -> None:
-        """Make the planned measurements, each in a process of its own; write a line of JSON for each."""
-        measured = self._output / "measured.jsonl"
-        for line in _lines(MEASURES):
-            seconds = min(90.0, self.seconds_left())
-            if seconds < 10:
-                return
-            words = [word.format(device=self._device) for word in line]
-            if words[0] == "speed":
-                words += [f"device={self._device}", f"data.cache={CACHE}"]
-            started = time.monotonic()
-            printed = self._printed([sys.executable, "-m", "scripts.gpu_measure", *words], seconds)
-            facts = {
-                "measure": words,
-                "seconds": round(time.monotonic() - started, 1),
-                **_facts(printed),
-            }
-            with measured.open("a") as file:
-                file.write(json.dumps(facts) + "\n")
-            short = {
-                key: value
-                for key, value in facts.items()
-                if key not in ("longest", "measure", "output")
-            }
-            print(" ".join(words), json.dumps(short), flush=True)
+        """Make the planned measurements and write a line of JSON for each.
 
-    def _printed(self, command: Sequence[str], seconds: float) -> str:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=self._environment, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            return process.communicate(timeout=seconds)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return process.communicate()[0] + "\nno end in time"
+        Checks run side by side; then each measurement of speed has the machine to itself.
+        """
+        lines = [[word.format(device=self._device) for word in line] for line in _lines(MEASURES)]
+        checks = [line for line in lines if line[0] != "speed"]
+        self._measure(checks)
+        for line in lines:
+            if line not in checks:
+                self._measure([line])
+
+    def _measure(self, lines: Sequence[Sequence[str]]) -> None:
+        """Make some measurements at the same time, each in a process of its own."""
+        end = time.monotonic() + min(MOST_SECONDS, self.seconds_left())
+        if end - time.monotonic() < 10:
+            return
+        started, processes = time.monotonic(), []
+        for line in lines:
+            own = [f"device={self._device}", f"data.cache={CACHE}"] if line[0] == "speed" else []
+            command = [sys.executable, "-m", "scripts.gpu_measure", *line, *own]
+            path = self._work / f"measure-{'-'.join(line).replace('/', '_')}.log"
+            with path.open("w") as log:
+                process = subprocess.Popen(
+                    command, cwd=ROOT, env=self._environment, stdout=log, stderr=log
+                )
+            processes.append((line, process, path))
+        for line, process, path in processes:
+            try:
+                process.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            facts = _facts(path.read_text(errors="replace"))
+            seconds = round(time.monotonic() - started, 1)
+            self._note({"measure": line, "seconds": seconds, "code": process.returncode, **facts})
+
+    def _note(self, facts: dict[str, object]) -> None:
+        """Write a measurement's line of JSON, and print it without the long list of kernels."""
+        with (self._output / "measured.jsonl").open("a") as file:
+            file.write(json.dumps(facts) + "\n")
+        short = {key: value for key, value in facts.items() if key != "longest"}
+        print(json.dumps(short), flush=True)
 
     def train(self) -> None:
         """Train the runs of the list, `processes` at once, the first ones first, until the time ends."""

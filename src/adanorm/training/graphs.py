@@ -72,7 +72,6 @@ class Graphs:
 
         The next call may overwrite the tensors that are returned.
         """
-        batch = batch.with_rounded_rows()
         key = _key(batch, carried)
         if key in self._seen and key not in self._graphs and self.count < MOST_GRAPHS:
             self._record(key, batch, carried)
@@ -184,23 +183,12 @@ class _Recorder:
         present.wait_stream(self._stream)
 
     def record(self, work: Work) -> Work | None:
-        """Return a function that replays `work`, which is not computed now; None if that is not possible."""
+        """Return a replay of `work`, which is not computed now; None if that is not possible."""
         if self.has_failed:
             return None
-        if self._device.type == "cpu":
-            return work
-        index = torch.cuda.current_device() if self._device.index is None else self._device.index
-        generator = torch.cuda.default_generators[index]
-        random_state = generator.get_state()
-        graph = torch.cuda.CUDAGraph()
+        random_state = self._random_state()
         try:
-            with self.beside():
-                # The thread that makes batches ahead allocates memory meanwhile.
-                graph.capture_begin(self._pool, capture_error_mode="thread_local")
-                try:
-                    work()
-                finally:
-                    graph.capture_end()
+            return self._capture(work)
         except RuntimeError as error:
             self.has_failed = True
             reason = str(error).strip().partition("\n")[0]
@@ -208,9 +196,40 @@ class _Recorder:
                 f"graphs=on: not on this device, the run goes on without ({reason})",
                 file=sys.stderr,
             )
-            # A generator stays in recording after a failure: its state goes on in another.
-            fresh = torch.Generator(self._device)
-            fresh.set_state(random_state)
-            generator.graphsafe_set_state(fresh.graphsafe_get_state())
+            self._restart_generator(random_state)
             return None
+
+    def _capture(self, work: Work) -> Work:
+        if self._device.type == "cpu":
+            return work
+        graph = torch.cuda.CUDAGraph()
+        with self.beside():
+            # The thread that makes batches ahead allocates memory meanwhile.
+            graph.capture_begin(self._pool, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
+                graph.capture_end()
         return graph.replay
+
+    def _random_state(self) -> Tensor:
+        return self._generator().get_state()
+
+    def _generator(self) -> torch.Generator:
+        if self._device.type == "cpu":
+            return torch.default_generator
+        index = self._device.index
+        return torch.cuda.default_generators[
+            torch.cuda.current_device() if index is None else index
+        ]
+
+    def _restart_generator(self, state: Tensor) -> None:
+        """Let the device's generator go on from a state.
+
+        After a failure it would wait for the end of the record, so its state moves to another.
+        """
+        if self._device.type == "cpu":
+            return
+        fresh = torch.Generator(self._device)
+        fresh.set_state(state)
+        self._generator().graphsafe_set_state(fresh.graphsafe_get_state())

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from adanorm.config.sections import TrainingConfig
 from adanorm.data.examples import Movable
 from adanorm.metrics.table import METRICS
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import EpochBatches, Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import (
     all_gather,
@@ -117,22 +117,23 @@ class Trainer:
 
     def batches(self) -> Generator[list[Movable], None, None]:
         """Yield this process's batches of each update, from the run's position on, without end."""
-        world, count, size = (
-            self.context.world,
-            self.context.batches_ahead,
-            self.settings.accumulate,
-        )
-        whole = not self._divides
+        count = self.context.batches_ahead
         while True:
             batches = self.task.train_batches(self.state.epoch)
             self._updates_per_epoch = updates_per_epoch(self.settings, len(batches))
-            indices = range(len(batches))
-            starts = indices[self.state.position * size :: size]
-            parts = (
-                share(batches, indices[start : start + size], world, whole=whole)
-                for start in starts
-            )
-            yield from ahead(map(_pinned, parts), count=count) if count else parts
+            first = self.state.position * self.settings.accumulate
+            updates = self._updates_of_epoch(batches, first)
+            yield from ahead(map(_pinned, updates), count=count) if count else updates
+
+    def _updates_of_epoch(self, batches: EpochBatches, first: int) -> Iterator[list[Movable]]:
+        """Yield this process's batches of each update of an epoch, from the batch `first` on."""
+        indices, size = range(len(batches)), self.settings.accumulate
+        for start in indices[first::size]:
+            indices_of_update = indices[start : start + size]
+            parts = share(batches, indices_of_update, self.context.world, whole=not self._divides)
+            if self.graphs is not None:
+                parts = [part.with_rounded_rows() for part in parts]
+            yield parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
         """Do one update on the mean loss over all processes; return the sum of this process's losses."""

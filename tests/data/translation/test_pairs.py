@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -535,3 +536,36 @@ def test_the_mini_corpora_are_read_from_the_mirror(
     data = section_of(ParallelConfig, f"task={task}", "scale=mini", f"data.mirror={mirror}")
     splits = read_corpus(data, corpus_files(data), {})
     assert tuple(len(list(splits[s])) for s in ("train", "valid", "test")) == sizes
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_a_batch_has_the_rows_of_fairseqs_collater_in_its_order(is_shuffled: bool) -> None:
+    train = load_pairs(data_of()).splits["train"]
+    random = np.random.default_rng(3) if is_shuffled else None
+    batches = train.order(300, random)
+    assert len(batches) > 5
+    for indices in [*batches, np.arange(len(train)), np.array([4])]:
+        sample = train.dataset.collater([train.dataset[int(index)] for index in indices])
+        inputs, target = sample["net_input"], sample["target"]
+        batch = train.batch(indices)
+        is_target = target != train.dataset.tgt_dict.pad()
+        assert torch.equal(batch.source, inputs["src_tokens"])
+        assert torch.equal(batch.previous, inputs["prev_output_tokens"])
+        assert torch.equal(batch.target, target[is_target])
+        assert torch.equal(batch.counted, is_target.nonzero().t())
+        assert batch.has_padding == bool((batch.source == train.dataset.src_dict.pad()).any())
+        assert batch.source.dtype == inputs["src_tokens"].dtype
+
+
+def test_rounded_rows_add_targets_that_weigh_nothing() -> None:
+    train = load_pairs(data_of()).splits["train"]
+    batch = train.batch(np.arange(20))
+    rounded = batch.with_rounded_rows()
+    units = batch.units
+    assert len(rounded.target) % 256 == 0
+    assert rounded.units == units
+    assert rounded.weight is not None
+    assert rounded.weight.tolist() == [1] * units + [0] * (len(rounded.target) - units)
+    assert torch.equal(rounded.target[:units], batch.target)
+    assert torch.equal(rounded.counted[:, :units], batch.counted)
+    assert bool((rounded.counted[:, units:] == batch.counted[:, :1]).all())
