@@ -38,7 +38,9 @@ def along_training(observe: Observe, record: AnalysisRecord) -> None:
     with folder.recording(record.identity, environment, record.experiment.norm.code) as recording:
         if recording.is_complete:
             return
-        observed = record.experiment.model_copy(update={"graphs": False})  # no hook runs in a replay
+        observed = record.experiment.model_copy(
+            update={"graphs": False}
+        )  # no hook runs in a replay
         trainer = start_trainer(observed, prepared)
         trainer.resume(folder.checkpoint)
         folder.write_rows(trainer.state.rows)

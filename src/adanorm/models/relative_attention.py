@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 # Largest size of the scores computed at once: a CPU's cache holds it; a GPU is faster with few
 # large ones.
@@ -58,7 +59,7 @@ class _RelativeAttention(torch.autograd.Function):
             torch.empty_like(key),
             torch.empty_like(value),
         )
-        d_distance = distance.new_zeros(*distance.shape[:1], keys + 1, distance.shape[2])
+        d_distance = torch.zeros_like(distance)
         d_u, d_v = torch.zeros_like(u), torch.zeros_like(v)
         scale = query.shape[-1] ** -0.5
         for part in _parts(query, keys):
@@ -66,25 +67,20 @@ class _RelativeAttention(torch.autograd.Function):
             p, with_u, with_v, k, r = _probabilities(part, query, key, distance, u, v, forbidden)
             g = grad[part].flatten(0, 1)
             d_value[part] = torch.bmm(p.transpose(1, 2), g).view_as(d_value[part])
-            # The scores' gradient is written where the shift reads it, so no copy undoes the shift.
-            buffer = p.new_empty(len(p), time * (keys + 1))
-            buffer[:, : time - 1] = 0
-            buffer[:, time - 1 + time * keys :] = 0
-            d_scores = buffer[:, time - 1 : time - 1 + time * keys].view(len(p), time, keys)
-            torch.bmm(g, value[part].flatten(0, 1).transpose(1, 2), out=d_scores)
-            d_scores.mul_(p)
+            d_scores = torch.bmm(g, value[part].flatten(0, 1).transpose(1, 2)).mul_(p)
             d_scores.sub_(p.mul_(d_scores.sum(2, keepdim=True)))
-            unshifted = buffer.view(len(p), time, keys + 1)
+            unshifted = p.new_zeros(len(p), time, _width(keys))
+            _shifted(unshifted, time, keys).copy_(d_scores)
             d_with_u, d_with_v = torch.bmm(d_scores, k), torch.bmm(unshifted, r)
             d_key[part] = torch.bmm(d_scores.transpose(1, 2), with_u).view_as(d_key[part])
-            d_r = torch.bmm(unshifted.transpose(1, 2), with_v)
+            d_r = torch.bmm(unshifted.transpose(1, 2), with_v)[:, :keys]
             shape = query[part].shape
-            d_distance[heads] += d_r.view(*shape[:2], *d_r.shape[1:]).sum(0)
+            d_distance[heads] += d_r.reshape(*shape[:2], *d_r.shape[1:]).sum(0)
             d_with_u, d_with_v = d_with_u.view(shape).mul_(scale), d_with_v.view(shape).mul_(scale)
             d_u[heads] += d_with_u.sum((0, 2))
             d_v[heads] += d_with_v.sum((0, 2))
             d_query[part] = d_with_u.add_(d_with_v)
-        return d_query, d_key, d_value, d_distance[:, :keys], d_u, d_v, None
+        return d_query, d_key, d_value, d_distance, d_u, d_v, None
 
 
 Part = tuple[slice, slice]  # streams, heads
@@ -93,7 +89,7 @@ Part = tuple[slice, slice]  # streams, heads
 def _parts(query: Tensor, keys: int) -> list[Part]:
     """Return slices of streams and heads whose scores fit a chunk, with whole streams where these fit."""
     streams, heads, time, _ = query.shape
-    bytes_per_head = time * (keys + 1) * query.element_size()
+    bytes_per_head = time * _width(keys) * query.element_size()
     chunk = CHUNK_BYTES.get(query.device.type, CHUNK_BYTES_ELSEWHERE)
     heads_per_part = _part_size(heads, chunk // bytes_per_head)
     streams_per_part = _part_size(streams, chunk // (bytes_per_head * heads))
@@ -118,11 +114,7 @@ def _probabilities(
     v: Tensor,
     forbidden: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the attention (C, T, S) of a chunk of C heads, and the factors of its scores.
-
-    Position scores are computed for every distance, with one column more than there are keys. Read
-    from number T - 1 on in rows of S, they are shifted as in Dai et al.'s appendix B.
-    """
+    """Return the attention (C, T, S) of a chunk of C heads, and the factors of its scores."""
     _, heads = part
     time, keys = forbidden.shape
     scale = query.shape[-1] ** -0.5
@@ -130,15 +122,32 @@ def _probabilities(
     with_u = ((q + u[heads, None]) * scale).flatten(0, 1)
     with_v = ((q + v[heads, None]) * scale).flatten(0, 1)
     k = key[part].flatten(0, 1)
-    padded = torch.nn.functional.pad(distance[heads], (0, 0, 0, 1))
+    padded = F.pad(distance[heads], (0, 0, 0, _width(keys) - keys))
     r = padded.expand(len(q), *padded.shape).flatten(0, 1)
     by_distance = torch.bmm(with_v, r.transpose(1, 2))
-    shifted = by_distance.view(len(k), -1)[:, time - 1 : time - 1 + time * keys]
-    scores = shifted.view(len(k), time, keys).baddbmm_(with_u, k.transpose(1, 2))
+    scores = torch.bmm(with_u, k.transpose(1, 2)).add_(_shifted(by_distance, time, keys))
     # Added, because filling by a mask takes several times as long.
-    scores.add_(torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill_(forbidden, -torch.inf))
-    p = torch.softmax(scores.float() if scores.dtype != torch.float64 else scores, 2).to(q.dtype)
+    hidden = torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill_(forbidden, -torch.inf)
+    p = torch.softmax(scores.add_(hidden), 2)
     return p, with_u, with_v, k, r
+
+
+def _width(keys: int) -> int:
+    """Return the size of a row of scores by distance: above `keys`, and whole blocks of 8.
+
+    A GPU's fast products need rows that begin at multiples of 16 bytes.
+    """
+    return 8 * math.ceil((keys + 1) / 8)
+
+
+def _shifted(by_distance: Tensor, time: int, keys: int) -> Tensor:
+    """Return scores by distance (C, T, L) as a view by key (C, T, S): the shift of Dai et al.'s appendix B.
+
+    Read from number T - 1 on in rows of L - 1, they are shifted.
+    """
+    chunk, _, width = by_distance.shape
+    start = by_distance.storage_offset() + time - 1
+    return by_distance.as_strided((chunk, time, keys), (time * width, width - 1, 1), start)
 
 
 def forbidden_keys(
