@@ -1,52 +1,206 @@
+import os
+import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from adanorm.norms import NORMS, MakeNorm, Norm, NormChoice, norm_factory
+from adanorm.norms import NORMS, NormChoice, NormFactory, norm_factory
 from adanorm.norms import check as contract
-from adanorm.norms.base import as_norm
-from adanorm.norms.check import CHECKS
+from adanorm.norms.check import CHECKS, Check, check_before_training, check_outside_contract
 from adanorm.norms.registry import has_setting
+from tests.conftest import Smoke
 
 
 @pytest.mark.parametrize("numerics", ["paper", "released"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NORMS)
-def test_every_norm_keeps_the_contract(
-    name: str, check: Callable[[MakeNorm], None], numerics: str
-) -> None:
+def test_every_norm_keeps_the_contract(name: str, check: Check, numerics: str) -> None:
     if numerics == "paper" or has_setting(NORMS[name], "numerics"):
         check(norm_factory(NormChoice(name, numerics=numerics)))
 
 
-class Broken(nn.Identity):
-    """A norm that computes a function of rows."""
+class Foreign(nn.Module):
+    """A norm from outside that computes a function of x."""
 
-    function: Callable[[Tensor], Tensor]
+    function: Callable[[Any, Tensor], Tensor]
 
-    def forward(self, x: Tensor) -> Tensor:
-        return type(self).function(x)
-
-
-class Unused(Broken):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(dim))
 
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
 
-class Declared(Broken):
+
+class Declared(Foreign):
     def reference(self, x: Tensor) -> Tensor:
-        return nn.functional.layer_norm(x, x.shape[-1:]) * (1 - 1e-4 * x)
+        return standardized(x) * (1 - 1e-4 * x) * self.weight
 
 
-def wrong_gradient(x: Tensor) -> Tensor:
-    return nn.functional.layer_norm(x, x.shape[-1:]) * (1 - 1e-4 * x).detach()
+def factory(function: Callable[[Any, Tensor], Any], base: type[Foreign] = Foreign) -> NormFactory:
+    cls = type("Foreign", (base,), {"function": function})
+    return norm_factory(NormChoice("Foreign", outside=cls))
 
 
-def undeclared_stop(x: Tensor) -> Tensor:
-    return x - x.mean(-1, keepdim=True).detach()
+def standardized(x: Tensor, axis: int = -1) -> Tensor:
+    centred = x - x.mean(axis, keepdim=True)
+    return centred / (centred.square().mean(axis, keepdim=True) + 1e-5).sqrt()
+
+
+def by_squares(x: Tensor) -> Tensor:
+    """Standardize rows by the mean square less the squared mean, which cancels."""
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / (x.square().mean(-1, keepdim=True) - mean.square() + 1e-5).sqrt()
+
+
+BREAKS: list[tuple[Check, Callable[[Any, Tensor], Any]]] = [
+    (contract.uses_its_parameters, lambda norm, x: x),
+    (contract.gradient_is_right, lambda norm, x: (x, x)),  # finite differences take a tuple
+    (contract.runs_under_autocast, lambda norm, x: x + x.detach() / 0),
+    (contract.rows_are_independent, lambda norm, x: x - x.mean(0, keepdim=True)),
+    (contract.constant_rows_are_finite, lambda norm, x: x / x.std(-1, keepdim=True)),
+    (contract.constant_rows_are_finite, lambda norm, x: x / x.norm(dim=-1, keepdim=True)),
+    (contract.large_rows_are_right, lambda norm, x: x.exp() / x.exp().sum(-1, keepdim=True)),
+    (contract.large_rows_are_right, lambda norm, x: by_squares(x)),
+    (contract.keeps_shape, lambda norm, x: x.squeeze(0)),
+    (contract.keeps_dtype, lambda norm, x: x.double()),
+    (contract.keeps_dtype, lambda norm, x: x + 0.01 if x.dtype == torch.float32 else x),
+    (contract.keeps_dtype, lambda norm, x: x + 0.5 if x.dtype == torch.bfloat16 else x),
+]
+
+
+@pytest.mark.parametrize(("check", "function"), BREAKS)
+def test_a_norm_that_breaks_the_contract_is_caught(
+    check: Check, function: Callable[[Any, Tensor], Any]
+) -> None:
+    with pytest.raises((AssertionError, RuntimeError)):
+        check(factory(function))
+
+
+def test_a_stopped_gradient_is_caught_unless_it_is_declared() -> None:
+    undeclared = factory(lambda norm, x: x - x.mean(-1, keepdim=True).detach())
+    with pytest.raises(AssertionError, match=r"reference\(x\)"):
+        contract.gradient_is_right(undeclared)
+    stopped = factory(lambda norm, x: standardized(x) * (1 - 1e-4 * x).detach(), Declared)
+    with pytest.raises(AssertionError):
+        contract.gradient_is_right(stopped)
+
+
+def shifted(x: Tensor, by: int) -> Tensor:
+    """Return x with the row before (1) or after it (-1) in the place of each."""
+    return torch.zeros_like(x) if x.dim() < 3 else x.roll(by, 1)
+
+
+MIXES: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "axis 1": lambda norm, x: standardized(x, 1),
+    "the next row": lambda norm, x: x + shifted(x, -1),
+    "the previous row": lambda norm, x: x + shifted(x, 1),
+    "later rows": lambda norm, x: standardized(x) + x.flip(-2).cumsum(-2).flip(-2),
+    "examples": lambda norm, x: x - x.mean(0, keepdim=True) if x.dim() > 2 else x,
+    "images": lambda norm, x: x - x.mean((1, 2), keepdim=True) if x.dim() == 4 else x,
+    "all": lambda norm, x: x / (1 + x.norm()),
+    "the order of rows": lambda norm, x: x.sort(-2).values,
+    "in training": lambda norm, x: x - x.mean(1, keepdim=True) * norm.training * (x.dim() > 2),
+    "in evaluation": lambda norm, x: x if norm.training else x - x.mean(-2, keepdim=True),
+    "with noise": lambda norm, x: x - x.mean(0, keepdim=True) + torch.randn_like(x),
+}
+
+
+@pytest.mark.parametrize("function", MIXES.values(), ids=list(MIXES))
+def test_a_norm_that_mixes_rows_undeclared_is_caught_before_it_trains(
+    function: Callable[[Any, Tensor], Tensor],
+) -> None:
+    with pytest.raises(AssertionError, match="a row changes with other rows"):
+        contract.rows_are_independent(factory(function))
+    with pytest.raises(ValueError, match=r"^norm mine: AssertionError: a row changes with other"):
+        check_before_training(factory(function), "mine")
+
+
+def test_a_norm_over_positions_that_mixes_examples_is_caught() -> None:
+    class OverPositions(Foreign):
+        depends_on_positions = True
+
+        def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+            counted = x if rows is None else x[rows].view(len(x), -1, x.shape[-1])
+            return x - counted.flatten(0, -2).mean(0)
+
+    norm = norm_factory(NormChoice("mine", outside=OverPositions))
+    with pytest.raises(AssertionError, match="an example changes with other examples"):
+        contract.rows_are_independent(norm)
+
+
+def calling(change: Callable[[], object]) -> Callable[[Any, Tensor], Tensor]:
+    """Return a function that changes something and gives back x."""
+
+    def function(norm: Any, x: Tensor) -> Tensor:
+        change()
+        return norm.weight * x
+
+    return function
+
+
+CHANGES: dict[str, Callable[[], object]] = {
+    "torch's seed": lambda: torch.manual_seed(0),
+    "the seed of noise": lambda: (torch.manual_seed(0), torch.rand(1)),
+    "Python's seed": lambda: random.seed(0),
+    "noise in evaluation": lambda: torch.rand(1),
+    "products": lambda: torch.set_float32_matmul_precision("medium"),
+    "the default type": lambda: torch.set_default_dtype(torch.float64),
+    "gradients": lambda: torch._C._set_grad_enabled(False),
+    "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "determinism": lambda: torch.use_deterministic_algorithms(True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_a_norm_that_changes_the_process_is_caught_and_its_changes_are_undone(
+    change: Callable[[], object],
+) -> None:
+    settings = [read() for read, _ in contract.SETTINGS.values()]
+    states = torch.get_rng_state(), random.getstate()
+    with pytest.raises(ValueError, match=r"a call (changes|sets|in evaluation mode)"):
+        check_before_training(factory(calling(change)), "mine")
+    assert [read() for read, _ in contract.SETTINGS.values()] == settings
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+
+
+def test_a_norm_that_ends_the_process_is_told_in_one_line() -> None:
+    (outcome,) = check_outside_contract(factory(calling(lambda: os._exit(3))))
+    assert outcome.problem == "it ended the process, with exit code 3"
+
+
+def llama(norm: Any, x: Tensor) -> Tensor:
+    wide = x.float()
+    scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return norm.weight * (wide * scale).to(x.dtype)
+
+
+def t5(norm: Any, x: Tensor) -> Tensor:
+    variance = x.to(torch.float32).pow(2).mean(-1, keepdim=True)
+    return (norm.weight * (x * torch.rsqrt(variance + 1e-6))).to(x.dtype)
+
+
+@pytest.mark.parametrize("function", [llama, t5])
+def test_a_norm_that_computes_in_float32_alone_is_told_so_and_keeps_the_contract(
+    function: Callable[[Any, Tensor], Tensor],
+) -> None:
+    outcomes = [*check_outside_contract(factory(function))]
+    assert [outcome.problem for outcome in outcomes] == [None] * len(CHECKS)
+    assert [outcome.note for outcome in outcomes if outcome.note] == [contract.SINGLE]
+    stopped = factory(lambda norm, x: x * (function(norm, x) / x).detach())
+    with pytest.raises(AssertionError, match=r"reference\(x\)"):
+        contract.gradient_is_right(stopped)
+
+
+def test_noise_in_training_is_no_fault() -> None:
+    def noisy(norm: Any, x: Tensor) -> Tensor:
+        return norm.weight * x + (torch.randn_like(x) if norm.training else 0)
+
+    assert not any(outcome.problem for outcome in contract.check_contract(factory(noisy)))
 
 
 def test_running_statistics_do_not_fail_the_check_of_shapes() -> None:
@@ -54,35 +208,21 @@ def test_running_statistics_do_not_fail_the_check_of_shapes() -> None:
     contract.keeps_shape(norm_factory(NormChoice("powernorm", {"warmup": 0})))
 
 
-@pytest.mark.parametrize(
-    ("check", "base", "function"),
-    [
-        (contract.uses_its_parameters, Unused, lambda x: x),
-        (contract.gradient_is_right, Declared, wrong_gradient),
-        (contract.gradient_is_right, Broken, undeclared_stop),
-        (contract.gradient_is_right, Broken, lambda x: (x, x)),  # finite differences take a tuple
-        (contract.runs_under_autocast, Broken, lambda x: x + x.detach() / 0),
-        (contract.rows_are_independent, Broken, lambda x: x - x.mean(0, keepdim=True)),
-        (contract.constant_rows_are_finite, Broken, lambda x: x / x.std(-1, keepdim=True)),
-        (
-            contract.constant_rows_are_finite,
-            Broken,
-            lambda x: x / x.square().sum(-1, keepdim=True).sqrt(),
-        ),
-        (contract.keeps_shape, Broken, lambda x: x.squeeze(0)),
-        (contract.keeps_dtype, Broken, lambda x: x.double()),
-        (contract.keeps_dtype, Broken, lambda x: x + 0.01 if x.dtype == torch.float32 else x),
-        (contract.keeps_dtype, Broken, lambda x: x + 0.5 if x.dtype == torch.bfloat16 else x),
-    ],
-)
-def test_a_norm_that_breaks_the_contract_is_caught(
-    check: Callable[[MakeNorm], None], base: type[Broken], function: Callable[[Tensor], Tensor]
+MIXING = """
+from torch import nn
+
+class Mixing(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x) + x.mean(1, keepdim=True)
+"""
+
+
+def test_a_run_refuses_a_norm_from_outside_that_mixes_rows(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, smoke: Smoke
 ) -> None:
-    cls = type("Norm", (base,), {"function": staticmethod(function)})
+    from adanorm.runs.setup import prepare
 
-    def make_norm(dim: int, *, site: str) -> Norm:
-        return as_norm(cls)(dim)
-
-    message = r"reference\(x\)" if function is undeclared_stop else None
-    with pytest.raises((AssertionError, RuntimeError), match=message):
-        check(make_norm)
+    (tmp_path / "mixing_norm.py").write_text(MIXING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"^norm Mixing: AssertionError: a row changes with other"):
+        prepare(smoke("task=enwik8", "norm=mixing_norm:Mixing"))

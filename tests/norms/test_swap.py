@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 import adanorm
 from adanorm.config.paths import PROJECT
-from adanorm.norms import AdaNorm, LayerNorm, RmsNorm
+from adanorm.norms import AdaNorm, LayerNorm, NormChoice, RmsNorm, norm_factory
 from adanorm.training.distributed import leave_group
 from tests.networks import torchvision_models
 
@@ -97,6 +98,77 @@ def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None
     assert report.left == {}
     by_hand.load_state_dict(model.state_dict())
     assert torch.equal(model(images()), by_hand(images()))
+
+
+def test_a_name_goes_before_a_glob() -> None:
+    model = nn.Module()
+    for name in ("a[0]", "a0"):
+        model.add_module(name, nn.LayerNorm(4))
+    assert adanorm.swap(model, "rmsnorm", where="a[0]").sites == ("a[0]",)
+    assert adanorm.swap(model, "rmsnorm", where="a[0-9]").sites == ("a0",)
+
+
+@pytest.mark.parametrize(
+    ("norm", "words"),
+    [
+        ("adanorm", []),
+        ("groupnorm", ["a causal model"]),
+        ("instancenorm", ["a causal model"]),
+        ("batchnorm", ["over the batch"]),
+    ],
+)
+def test_a_swap_says_what_a_norm_over_several_rows_means_for_the_model(
+    norm: str, words: list[str]
+) -> None:
+    notes = adanorm.swap(nn.Sequential(nn.LayerNorm(8)), norm).notes
+    assert len(notes) == len(words)
+    assert all(word in note for word, note in zip(words, notes, strict=True))
+
+
+class FusedRMSNorm(FamilyRMSNorm):
+    def forward(self, hidden: Tensor) -> Tensor:
+        raise AssertionError("needs a GPU")
+
+
+class ChannelsOfImagesLayerNorm(WrittenOutLayerNorm):
+    """LayerNorm over the channels of images, and over the last axis of anything else."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (
+            super().forward(x.movedim(1, -1)).movedim(-1, 1) if x.dim() == 4 else super().forward(x)
+        )
+
+
+class DroppingLayerNorm(nn.LayerNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(super().forward(x), 0.5, self.training)
+
+
+class ScaledLayerNorm(nn.LayerNorm):
+    """A norm with a number of its own in checkpoints."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features)
+        self.register_buffer("alpha", torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("cls", "reason"),
+    [
+        (FusedRMSNorm, "FusedRMSNorm cannot be tried here: AssertionError: needs a GPU"),
+        (
+            ChannelsOfImagesLayerNorm,
+            "ChannelsOfImagesLayerNorm is no norm of rows over the last axis",
+        ),
+        (DroppingLayerNorm, "DroppingLayerNorm is no norm of rows over the last axis"),
+        (ScaledLayerNorm, "ScaledLayerNorm has parameters beside a gain and a bias"),
+    ],
+)
+def test_a_norm_that_computes_more_or_cannot_run_here_is_left(cls: Any, reason: str) -> None:
+    model = nn.ModuleList([cls(8), nn.LayerNorm(8)])
+    report = adanorm.swap(model, "adanorm")
+    assert report.sites == ("1",)
+    assert report.left == {"0": reason}
 
 
 def test_globs_choose_sites_and_the_rest_stays() -> None:
@@ -307,6 +379,33 @@ def test_a_kept_gain_that_is_learned_less_one_stays_so_behind_the_norm(norm: str
     assert gains == [before], "one gain learns"
     adanorm.restore(model)
     assert model[0].weight is before
+
+
+class LayerNorm1P(nn.LayerNorm):
+    """LayerNorm whose weight is a gain less one, with a bias, as in Megatron, NeMo and Nemotron."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.normalized_shape, self.weight + 1, self.bias, self.eps)
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "topk", "adanorm", "rmsnorm", "derf"])
+def test_a_kept_bias_beside_a_gain_less_one_is_not_multiplied_by_the_gain(norm: str) -> None:
+    x, model = torch.randn(3, 8), nn.Sequential(LayerNorm1P(8), nn.Linear(8, 8))
+    old = dict(model.named_parameters())
+    for parameter in old.values():
+        nn.init.normal_(parameter)
+    weight, bias = old["0.weight"], old["0.bias"]
+    before = model[0](x)
+    adanorm.swap(model, norm, keep=True)
+    bare = norm_factory(NormChoice(norm))(8, site="0")
+    torch.testing.assert_close(model[0](x), bare(x) * (1 + weight) + bias)
+    if norm == "layernorm":
+        torch.testing.assert_close(model[0](x), before)
+    learned = {name for name, p in model[0].named_parameters() if p.requires_grad}
+    assert {"weight", "bias"} <= learned <= {"weight", "bias", "norm.alpha", "norm.shift"}
+    adanorm.restore(model)
+    assert model[0].weight is weight
+    assert model[0].bias is bias
 
 
 def test_restore_gives_the_model_back_and_a_copy_can_be_restored_too() -> None:

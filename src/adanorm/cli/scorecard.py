@@ -63,12 +63,12 @@ def main(arguments: Arguments) -> int:
     trial = prepare(norm, tuple(against), budget, runs, replace(launch, facts=quiet))
     checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm.choice))]
     if failing := [
-        f"FAIL {claim}\n     {problem}" for claim, problem in checks if problem is not None
+        f"FAIL {claim}\n     {problem}" for claim, problem, _ in checks if problem is not None
     ]:
         count = f"{len(failing)} of {len(checks)} checks of the contract fail"
         print("\n".join([*failing, f"{norm}: {count}; no scorecard"]))
         return 1
-    card = conduct(trial, [claim for claim, _ in checks])
+    card = conduct(trial, [claim for claim, *_ in checks])
     print(summary(card))
     pages = {
         path_of(norm, runs, ".html"): card_page(card),

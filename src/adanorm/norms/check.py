@@ -1,8 +1,16 @@
-"""The contract of a norm as checks, run by `adanorm check-norm norm=NAME`; `base.Norm` lists declarations."""
+"""The contract of a norm as checks, run by `adanorm check-norm norm=NAME`.
+
+`base.Norm` lists what a norm may declare. One that declares nothing is a function of a row: of the
+H features along the last axis, whatever other rows there are. Letters: B examples, T positions.
+"""
 
 import copy
+import multiprocessing
+import random
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +19,38 @@ from adanorm.norms.base import Norm
 from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm
 
 H = TRIAL_WIDTH
+SHAPES = ((6, H), (3, 5, H), (2, 3, 4, H))  # rows, examples of positions, images
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.1}
 MIXED = "a row changes with other rows; if it should, set depends_on_batch or depends_on_positions"
+MIXED_EXAMPLES = "an example changes with other examples; if it should, set depends_on_batch"
+SINGLE = "it computes in float32 even what it gets in float64, and is checked at that precision"
+# torch's settings of the whole process that a norm must leave as they are: how to read and set each.
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "the precision of matrix products": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    "the mode of gradients": (torch.is_grad_enabled, torch._C._set_grad_enabled),
+    "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "deterministic algorithms": (
+        torch._C._get_deterministic_algorithms,
+        torch._C._set_deterministic_algorithms,
+    ),
+}
+
+
+class Outcome(NamedTuple):
+    """What a check claims, why that does not hold (None: it holds), and what else to know."""
+
+    claim: str
+    problem: str | None
+    note: str | None = None
 
 
 def _inputs(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    random = torch.Generator().manual_seed(0)
-    return (3 * torch.randn(*shape, generator=random, dtype=torch.float64) + 1).to(dtype)
+    generator = torch.Generator().manual_seed(0)
+    return (3 * torch.randn(*shape, generator=generator, dtype=torch.float64) + 1).to(dtype)
 
 
 def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -26,25 +59,67 @@ def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return _inputs(*shape, dtype=dtype)
 
 
-def _value(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """Return a norm's result, drawing the same random numbers in every call; AssertionError for no tensor."""
+def _value(norm: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """Return a norm's z, drawing the same random numbers at every call.
+
+    A copy computes it, because a norm with a running state changes in a call. Raises AssertionError
+    if the norm gives no tensor.
+    """
+    fresh = copy.deepcopy(norm)
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(
-            0
-        )  # torch.manual_seed records a stack trace for other devices
-        z = function(*arguments)
+        # torch.manual_seed would record a stack trace for other devices.
+        torch.default_generator.manual_seed(0)
+        z = fresh(*arguments)
     assert isinstance(z, Tensor), f"the norm gives a {type(z).__name__}, not a tensor"
     return z
 
 
+def _draws_noise(norm: Norm) -> bool:
+    """Return whether a call draws from torch's generator."""
+    double = copy.deepcopy(norm).double()
+    with torch.random.fork_rng(devices=[]):
+        before = torch.get_rng_state()
+        double(_rows(norm, 4))
+        return not torch.equal(before, torch.get_rng_state())
+
+
+def _double(make_norm: MakeNorm) -> Norm:
+    """Return the norm in float64; in evaluation mode if noise in training would hide a difference."""
+    norm = make_norm(H, site="check").double()
+    return norm.eval() if _draws_noise(norm) else norm
+
+
 def _perturbed(norm: Norm) -> Norm:
     """Return the norm with its parameters moved off their initial values."""
-    random = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in norm.parameters():
-            noise = torch.randn(parameter.shape, generator=random, dtype=torch.float64)
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.add_(0.1 * noise.to(parameter.dtype))
     return norm
+
+
+def _is_single(norm: Norm) -> bool:
+    """Return whether a norm rounds float64 to float32 on the way, as transformers' LlamaRMSNorm does.
+
+    Along a short step a norm in float64 is as good as linear; one that rounds jumps.
+    """
+    x = _rows(norm, 4)
+    step = 1e-5 * torch.cos(torch.arange(x.numel(), dtype=x.dtype)).view_as(x)
+    z = _value(norm, x)
+    bend = _value(norm, x + step) - 2 * z + _value(norm, x - step)
+    return bool(bend.abs().max() > 1e-9 * z.abs().max())
+
+
+def _tolerance(norm: Norm) -> float:
+    """Return the error that the precision of a norm in float64 allows."""
+    return 1e-5 if _is_single(norm) else 1e-9
+
+
+def _assert_equal(z: Tensor, expected: Tensor, tolerance: float, problem: str) -> None:
+    """Raise AssertionError with the problem unless z is as expected."""
+    assert z.shape == expected.shape, problem
+    assert torch.allclose(z, expected, rtol=tolerance, atol=tolerance), problem
 
 
 def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,24 +133,21 @@ def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, 
 
 def keeps_shape(make_norm: MakeNorm) -> None:
     """Every leading shape is kept, also without rows, contiguous or not."""
-    norm = make_norm(H, site="check").double()
-    for shape in ((0, H), (1, H), (5, H), (0, 3, H), (2, 3, H), (2, 3, 4, H)):
+    norm = _double(make_norm)
+    for shape in ((0, H), (1, H), (0, 3, H), *SHAPES):
         if len(shape) > 2 or not norm.needs_positions:
-            assert copy.deepcopy(norm)(_inputs(*shape)).shape == shape, f"shape {shape} is not kept"
+            assert _value(norm, _inputs(*shape)).shape == shape, f"shape {shape} is not kept"
     strided = _inputs(H, 4, 6).transpose(0, 2)
-    # Each call gets a copy, because a norm with a running state changes in a call.
-    z, expected = (_value(copy.deepcopy(norm), x) for x in (strided, strided.contiguous()))
-    torch.testing.assert_close(
-        z, expected, msg=lambda why: f"of a row that is not contiguous: {why}"
-    )
+    z, expected = _value(norm, strided), _value(norm, strided.contiguous())
+    problem = "a row that is not contiguous in memory has another result"
+    _assert_equal(z, expected, _tolerance(norm), problem)
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
     """Float64, float32 and bfloat16 are kept, and agree to their precision."""
-    norm = make_norm(H, site="check")
+    norm = _double(make_norm)
     x = _rows(norm, 4)
-    # Copies have the same parameters, also if these were drawn, and running states of their own.
-    exact = _value(copy.deepcopy(norm).double(), x)
+    exact = _value(norm, x)
     for dtype, tolerance in TOLERANCES.items():
         z = _value(copy.deepcopy(norm).to(dtype), x.to(dtype))
         assert z.dtype == dtype, f"{dtype} became {z.dtype}"
@@ -94,65 +166,127 @@ def runs_under_autocast(make_norm: MakeNorm) -> None:
     assert x.grad.isfinite().all(), "the gradient under autocast is not finite"
 
 
-def gradient_is_right(make_norm: MakeNorm) -> None:
+def gradient_is_right(make_norm: MakeNorm) -> str | None:
     """The float64 gradient is that of `reference`, or of finite differences."""
     norm = _perturbed(make_norm(H, site="check").double())
     x = _rows(norm, 3)
-    # Each call gets a copy, because a norm with a running state changes in a call.
     if copy.deepcopy(norm).reference(x) is not None:
-        reference: Callable[[Tensor], Any] = copy.deepcopy(norm).reference
-        for part, expected in zip(
-            _gradient(copy.deepcopy(norm), x), _gradient(reference, x), strict=True
-        ):
+        reference: Any = copy.deepcopy(norm).reference
+        ours, theirs = _gradient(norm, x), _gradient(reference, x)
+        for part, expected in zip(ours, theirs, strict=True):
             torch.testing.assert_close(part, expected, atol=1e-10, rtol=1e-10)
-    else:
-        assert torch.autograd.gradcheck(
-            lambda rows: _value(copy.deepcopy(norm), rows),
-            (x.requires_grad_(),),
-            raise_exception=False,
-        ), (
-            "the gradient is not that of the output by finite differences; a norm that stops a gradient on"
-            " purpose declares it: a method reference(x) with the definition in plain torch operations"
-        )
+        return None
+    is_single = _is_single(norm)
+    # The rounding of float32 is divided by the step: it takes a longer one, and a wider tolerance.
+    steps = {"eps": 1e-2, "atol": 1e-3, "rtol": 1e-3} if is_single else {}
+    is_right = torch.autograd.gradcheck(
+        lambda rows: _value(norm, rows),
+        (x.requires_grad_(),),
+        raise_exception=False,
+        **steps,
+    )
+    assert is_right, (
+        "the gradient is not that of the output by finite differences; a norm that stops a gradient"
+        " on purpose declares it: a method reference(x) with the definition in plain torch operations"
+    )
+    return SINGLE if is_single else None
 
 
 def constant_rows_are_finite(make_norm: MakeNorm) -> None:
     """A constant row has a finite value and a finite gradient."""
+    norm = make_norm(H, site="check")
     for value in (0.0, 1.0, -1e4):
-        norm = make_norm(H, site="check")
         z, gradient = _gradient(norm, torch.full_like(_rows(norm, 2, torch.float32), value))
         assert z.isfinite().all(), f"rows of {value} give a value that is not finite"
         assert gradient.isfinite().all(), f"rows of {value} give a gradient that is not finite"
 
 
+def large_rows_are_right(make_norm: MakeNorm) -> None:
+    """Large rows, and rows with a large mean, are finite and lose no more than rounding costs."""
+    norm = make_norm(H, site="check")
+    norm = norm.eval() if _draws_noise(norm) else norm
+    exact_norm = copy.deepcopy(norm).double()
+    for shape in SHAPES[norm.needs_positions :]:
+        for mean, deviation in ((0, 1e6), (1e4, 1)):
+            x = (mean + deviation * (_inputs(*shape) - 1) / 3).float()
+            z, exact = _value(norm, x).double(), _value(exact_norm, x.double())
+            rows = f"rows {shape} of mean {mean:g} and deviation {deviation:g}"
+            assert z.isfinite().all(), f"{rows} give a value that is not finite"
+            # Rounding x - mean, which no float32 norm escapes, grows with max |x| / deviation.
+            bound = 1e-5 * (1 + x.abs().max() / deviation) * (1 + exact.abs().max())
+            assert (z - exact).abs().max() <= bound, f"{rows} lose their digits"
+
+
 def rows_are_independent(make_norm: MakeNorm) -> None:
-    """Padding changes nothing, and no row depends on another, unless declared."""
+    """A row alone has the same result as among others, and padding changes nothing, unless declared."""
     norm = make_norm(H, site="check").double()
-    if norm.depends_on_batch or norm.depends_on_positions:
-        x = _inputs(6, 5, H)
-        counted = torch.arange(9).expand(6, 9) < 5
-        padded = torch.cat([x, 100 + _inputs(6, 4, H)], 1)
-        plain, masked = copy.deepcopy(norm), copy.deepcopy(norm)  # each with its own state
-        z, expected = _value(masked, padded, counted)[:, :5], _value(plain, x)
-        for name, state in plain.named_buffers():
-            torch.testing.assert_close(masked.get_buffer(name), state)
-        before = torch.get_rng_state()
-        copy.deepcopy(norm)(x)
-        # A norm that draws noise has other noise for longer examples: only its buffers are
-        # compared.
-        if torch.equal(before, torch.get_rng_state()):
-            torch.testing.assert_close(z, expected)
-    else:
-        x = _inputs(6, H)
-        padded = torch.cat([x, torch.zeros(3, H, dtype=x.dtype)])
-        torch.testing.assert_close(norm(padded)[:6], norm(x), msg=MIXED)
-    if not norm.depends_on_batch:
-        torch.testing.assert_close(norm(x[:1]), norm(x)[:1], msg=MIXED)
+    for is_training in (True, False):
+        norm.train(is_training)
+        if norm.depends_on_batch or norm.depends_on_positions:
+            _ignores_padding(norm)
+        if not norm.depends_on_batch:
+            _is_a_function_of_its_row(norm)
+
+
+def _ignores_padding(norm: Norm) -> None:
+    x = _inputs(6, 5, H)
+    counted = torch.arange(9).expand(6, 9) < 5
+    padded = torch.cat([x, 100 + _inputs(6, 4, H)], 1)
+    plain, masked = copy.deepcopy(norm), copy.deepcopy(norm)  # each moves a state of its own
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        expected = plain(x)
+        z = masked(padded, counted)[:, :5]
+    for name, state in plain.named_buffers():
+        torch.testing.assert_close(masked.get_buffer(name), state)
+    if not _draws_noise(norm):  # longer examples have other noise
+        _assert_equal(z, expected, _tolerance(norm), "padding changes the rows that count")
+
+
+def _is_a_function_of_its_row(norm: Norm) -> None:
+    """Compare rows with themselves alone; of a norm over positions, examples with themselves alone."""
+    problem = MIXED_EXAMPLES if norm.depends_on_positions else MIXED
+    tolerance, is_noisy = _tolerance(norm), _draws_noise(norm)
+    for shape in SHAPES[norm.needs_positions :]:
+        x = _inputs(*shape)
+        parts = x if norm.depends_on_positions else x.view(-1, H)
+        z = _value(norm, x).reshape(parts.shape)
+        for index in () if is_noisy else (0, 1, -1):  # a row alone has other noise
+            alone = _value(norm, parts[index][None])[0]
+            _assert_equal(z[index], alone, tolerance, problem)
+        changed = parts.clone()
+        changed[-1] += 100
+        after = _value(norm, changed.view(shape)).reshape(parts.shape)
+        _assert_equal(after[:-1], z[:-1], tolerance, problem)
+
+
+def leaves_the_process_alone(make_norm: MakeNorm) -> None:
+    """Random states and torch's settings are as before, but for the noise that a norm draws."""
+    norm = make_norm(H, site="check")
+    before = {name: read() for name, (read, _) in SETTINGS.items()}
+    states = []
+    for is_training, seed in ((True, 0), (True, 1), (False, 0)):
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        started = _random_states()
+        z = norm.train(is_training)(_rows(norm, 4, torch.float32).requires_grad_())
+        for name, (read, _) in SETTINGS.items():
+            assert read() == before[name], f"a call changes {name} of the whole process"
+        z.sum().backward()
+        states.append(_random_states())
+    assert states[2] == started, "a call in evaluation mode moves the random state"
+    for first, second in zip(states[0], states[1], strict=True):
+        assert first != second, "a call sets the random state: every dropout would repeat"
+
+
+def _random_states() -> tuple[object, object]:
+    return bytes(torch.get_rng_state().numpy()), random.getstate()
 
 
 def saves_and_loads(make_norm: MakeNorm) -> None:
     """A fresh norm with the saved state gives the same result."""
-    norm, fresh = _perturbed(make_norm(H, site="check")), make_norm(H, site="check")
+    norm = _perturbed(make_norm(H, site="check"))
+    fresh = make_norm(H, site="check")
     x = _rows(norm, 4, torch.float32)
     norm(x)  # moves a running state, if there is one
     fresh.load_state_dict(norm.state_dict())
@@ -171,27 +305,81 @@ def uses_its_parameters(make_norm: MakeNorm) -> None:
         assert bool(parameter.grad.any()), f"the gradient of the parameter {name} is all zero"
 
 
-CHECKS: tuple[Callable[[MakeNorm], None], ...] = (
+Check = Callable[[MakeNorm], str | None]  # raises an error, or returns a note
+CHECKS: tuple[Check, ...] = (
     keeps_shape,
     keeps_dtype,
     runs_under_autocast,
     gradient_is_right,
     constant_rows_are_finite,
+    large_rows_are_right,
     rows_are_independent,
+    leaves_the_process_alone,
     saves_and_loads,
     uses_its_parameters,
 )
+# Those without which a score says nothing about the norm.
+BEFORE_TRAINING = (rows_are_independent, leaves_the_process_alone)
 
 
-def check_contract(make_norm: MakeNorm) -> Iterator[tuple[str, str | None]]:
-    """Run the checks one by one; yield each check's claim and why it does not hold, or None if it does."""
-    for check in CHECKS:
+def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> Iterator[Outcome]:
+    """Run the checks one by one and yield the outcome of each; they raise nothing."""
+    for check in checks:
         assert check.__doc__
         claim = " ".join(
             check.__doc__.partition("\n\n")[0].split()
-        )  # the first paragraph in one line
+        )  # the first paragraph in a line
         try:
-            check(make_norm)
-            yield claim, None
-        except Exception as error:  # the check reports whatever somebody's norm raises
-            yield claim, " ".join(f"{type(error).__name__}: {error}".split())[:400]
+            with _settings_restored():
+                yield Outcome(claim, None, check(make_norm))
+        except Exception as error:  # whatever somebody's norm raises
+            problem = " ".join(f"{type(error).__name__}: {error}".split())
+            yield Outcome(claim, problem[:400])
+
+
+@contextmanager
+def _settings_restored() -> Iterator[None]:
+    """Restore torch's settings and the random states, whatever a norm does to them."""
+    before = {name: read() for name, (read, _) in SETTINGS.items()}
+    state = random.getstate()
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            random.setstate(state)
+            for name, (_, write) in SETTINGS.items():
+                write(before[name])
+
+
+def check_outside_contract(make_norm: MakeNorm) -> Iterator[Outcome]:
+    """Do as `check_contract` in a child process, and say so if the norm ends that process."""
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    sys.stdout.flush()
+    child = fork.Process(target=_send_outcomes, args=(make_norm, sender))
+    child.start()
+    sender.close()
+    outcomes = 0
+    while outcomes < len(CHECKS):
+        try:
+            yield receiver.recv()
+        except EOFError:
+            child.join()
+            reason = f"it ended the process, with exit code {child.exitcode}"
+            yield Outcome("The process goes on after a call.", reason)
+            return
+        outcomes += 1
+    child.join()
+
+
+def _send_outcomes(make_norm: MakeNorm, sender: Any) -> None:
+    torch.set_num_threads(1)  # OpenMP's threads have not survived the fork
+    for outcome in check_contract(make_norm):
+        sender.send(outcome)
+
+
+def check_before_training(make_norm: MakeNorm, name: str) -> None:
+    """Raise ValueError if a norm from outside mixes rows undeclared, or changes the process."""
+    for _, problem, _ in check_contract(make_norm, BEFORE_TRAINING):
+        if problem is not None:
+            raise ValueError(f"norm {name}: {problem} (`adanorm check-norm` runs every check)")

@@ -322,7 +322,9 @@ class GroupNorm(Affine):
             last = (
                 x.dim() - 1
             )  # not -1: the legacy ONNX exporter then reads a size from outside the shape
-            y = self._by_torch(wide.movedim(last, 1)).movedim(1, last).contiguous()
+            # Contiguous, because torch's kernel for images with their features last subtracts the
+            # squared mean from the mean square, which loses the digits of rows with a large mean.
+            y = self._by_torch(wide.movedim(last, 1).contiguous()).movedim(1, last).contiguous()
         else:
             y = self._masked(wide, rows)
         return self.affine(y, x)

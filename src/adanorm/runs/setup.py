@@ -12,6 +12,7 @@ from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.models.norm_sites import PlacedNorms, build_with_norms, compatible_norm
 from adanorm.norms import backends
+from adanorm.norms.check import check_before_training
 from adanorm.records.environment import describe, numerics_version
 from adanorm.records.folder import RunFolder, path_text
 from adanorm.runs.devices import check_devices
@@ -49,6 +50,8 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     # new shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
     make_norm = compatible_norm(experiment)
+    if experiment.norm.choice.outside is not None:
+        check_before_training(make_norm, experiment.norm.name)
     norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
     task = task or tasks.build(experiment)
     torch.manual_seed(experiment.seed)
