@@ -75,7 +75,9 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     )
     runs = re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE)
     assert runs == ["mnist halfnorm", "rt halfnorm"]
-    assert "halfnorm: 10 of 10 checks hold" in in_copy(copy, "adanorm", "check-norm", "norm=halfnorm")
+    assert "halfnorm: 10 of 10 checks hold" in in_copy(
+        copy, "adanorm", "check-norm", "norm=halfnorm"
+    )
     assert "halfnorm" in in_copy(copy, "adanorm", "list")
     (copy / "own.yaml").write_text(STUDY % ("halfnorm", "rt"))
     status = in_copy(copy, "adanorm", "status", "own.yaml", "runs=runs")
