@@ -70,7 +70,7 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
     lines: dict[tuple[str, str], str] = {}
     for table in tables:
         for task, line in _of_table(table, norm).items():
-            name = f"{table.column_title(task)}, `{table.study.scale}`"
+            name = f"{table.columns[task].title}, `{table.study.scale}`"
             lines.setdefault((task, table.study.scale), f"{name}: {line}")
     return list(lines.values())
 
@@ -81,7 +81,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
     by_rule = {d.column.task: d.comparison for d in decisions if d.compared == (norm, BASELINE)}
     lines = {}
     for task in table.study.columns:
-        cell = table.column(task).get(norm)
+        cell = table.columns[task].cells.get(norm)
         if cell is None or not cell.results:
             continue
         lines[task] = table.ours(norm, task)

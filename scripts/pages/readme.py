@@ -11,7 +11,6 @@ from adanorm.reporting.tables.claims import (
     headline,
     question,
 )
-from adanorm.reporting.tables.formats import column_label, tasks_with_runs
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.claims import task_answers
@@ -41,8 +40,8 @@ def answer_parts() -> dict[str, str]:
 def summary_table(table: Table) -> str:
     """Return a Markdown table of the tasks that have runs: our scores, each followed by the paper's."""
     study = table.study
-    tasks = tasks_with_runs(table)
-    header = ["Model", *(column_label(table, task) for task in tasks)]
+    tasks = [column.task for column in table.begun]
+    header = ["Model", *(column.label for column in table.begun)]
     rows = [
         [markdown(title(norm)), *(_cell(table, norm, task) for task in tasks)]
         for norm in study.rows
@@ -54,7 +53,7 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
     """Return one sentence on the seeds per cell: the planned number, and the cells with others."""
     planned, exceptions = len(table.study.seeds), []
     for task in tasks:
-        counts = {norm: len(cell.by_seed) for norm, cell in table.column(task).items()}
+        counts = {norm: len(cell.by_seed) for norm, cell in table.columns[task].cells.items()}
         own = [
             f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)
         ]

@@ -214,7 +214,7 @@ def test_fewer_bits_are_the_best_and_an_improvement(tmp_path: Path, table: Table
     of_bits = scored(
         "table4", tmp_path, {(norm, "enwik8"): of_norm for norm, of_norm in bits.items()}
     )
-    assert of_bits.best("enwik8") == "adanorm"
+    assert of_bits.columns["enwik8"].best == "adanorm"
     assert of_bits.improvement("layernorm", "adanorm", "enwik8") == ("+0.08", "+0.00")
     assert table.improvement("layernorm", "adanorm", "enwik8") == ("-", "+0.00")
     second = scored("table2", Path("nowhere"), {})

@@ -58,7 +58,7 @@ def test_two_experiments_never_share_a_name() -> None:
         table = Table(study, study_grid(study))
         for (row, task), plan in table.grid.items():
             if plan.candidates and not study.tries:
-                name = (table.column_title(task), title(row), study.scale)
+                name = (table.columns[task].title, title(row), study.scale)
                 run = plan.runs[0].model_copy(update={"seed": 1})
                 named.setdefault(name, set()).add(run.digest)
     assert {name for name, digests in named.items() if len(digests) > 1} == set()

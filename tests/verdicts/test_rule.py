@@ -106,7 +106,7 @@ def test_a_conclusion_is_borne_out_where_its_comparison_has_that_answer_on_the_p
         record(table.grid[row, "rt"].runs[0].model_copy(update={"seed": 4}), **score(accuracy))
     record(table.grid["adanorm", "sst5"].runs[0].model_copy(update={"seed": 4}), **score(5.0))
     after = Table(study, table.grid)
-    assert {*after.variance("rt").scores["adanorm"]} == {1, 2, 3, 4}
+    assert {*after.columns["rt"].variance.scores["adanorm"]} == {1, 2, 3, 4}
     assert rule_notes(after) == notes
 
 

@@ -44,16 +44,16 @@ def main(arguments: Arguments) -> None:
         table = Table(study, study_grid(study), metric=metric)
         if metric:
             print(table_text(table))
-            continue
-        paths = write_table(table, name, formats=formats)
-        print(
-            " and ".join(
-                [path_text(paths[0]), ", ".join(path.suffix for path in paths[1:])][: len(paths)]
-            )
-        )
-    if arguments.names or metric or formats:
-        return
-    leagues = task_leagues()  # tables of no single study come last
+        else:
+            first, *rest = write_table(table, name, formats=formats)
+            endings = ", ".join(path.suffix for path in rest)
+            print(" and ".join(filter(None, [path_text(first), endings])))
+    if not (arguments.names or metric or formats):
+        _write_tables_of_no_single_study()
+
+
+def _write_tables_of_no_single_study() -> None:
+    leagues = task_leagues()
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),
@@ -65,5 +65,5 @@ def main(arguments: Arguments) -> None:
         print(path_text(path))
     for analysis in map(load_analysis, choices("analysis")):
         grid = analysis_grid(analysis)
-        if any(analysis_results(cell) for cell in grid.values()):
+        if any(map(analysis_results, grid.values())):
             print(f"{path_text(write_analysis(analysis, grid)[0])} and .csv")

@@ -50,6 +50,13 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return file.getvalue()
 
 
+def p_text(p: float | None) -> str:
+    """Return a p as text, `< .001` if it is smaller than that, `-` if there is none."""
+    if p is None:
+        return "-"
+    return "< .001" if p < 0.001 else f"{p:.3f}"
+
+
 def _no_formula(field: object) -> str:
     text = str(field)
     is_number = re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", text)
@@ -60,17 +67,16 @@ def _no_formula(field: object) -> str:
 
 def seeds(by_row: Iterable[Iterable[int]]) -> str:
     """Return the seeds of several rows of scores in words, such as `3 to 29 of the seeds 1 to 29`."""
-    rows = [row_seeds for row in by_row if (row_seeds := {*row})]
-    counts, every = (
-        sorted({len(row) for row in rows}),
-        sorted({seed for row in rows for seed in row}),
-    )
+    rows = [row for row in map(set, by_row) if row]
+    every = sorted(set().union(*rows))
     if not every:
         return "no seeds"
-    is_range = len(every) > 2 and every == list(range(every[0], every[-1] + 1))
-    names = f"{every[0]} to {every[-1]}" if is_range else ", ".join(map(str, every))
-    if counts[0] < len(every):
-        return (
-            f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} of the seeds {names}"
-        )
-    return f"seed {names}" if len(every) == 1 else f"seeds {names}"
+    names = ", ".join(map(str, every))
+    first, last = every[0], every[-1]
+    if len(every) > 2 and len(every) == last - first + 1:
+        names = f"{first} to {last}"
+    counts = sorted(map(len, rows))
+    if counts[0] == len(every):
+        return f"seed {names}" if len(every) == 1 else f"seeds {names}"
+    fewest_and_most = dict.fromkeys([counts[0], counts[-1]])
+    return f"{' to '.join(map(str, fewest_and_most))} of the seeds {names}"

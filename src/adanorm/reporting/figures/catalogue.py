@@ -14,7 +14,7 @@ from adanorm.reporting.figures.scores import league_figure, norm_scores, over_se
 from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.claims import question
-from adanorm.reporting.tables.table import Table
+from adanorm.reporting.tables.table import table_of
 from adanorm.studies.study import Study, load_studies, study_grid
 from adanorm.verdicts.claims import SCALES, task_answers
 from adanorm.verdicts.preregistration import drawn_claim, preregistration
@@ -31,27 +31,27 @@ def figures() -> dict[str, Draw]:
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():
-        tasks = (
-            {f"{name}-{task}": task for task in study.columns} if study.shows == "curves" else {}
-        )
         if "curves" in study.roles:
-            tasks |= {f"curves-{task}-{study.scale}": task for task in choices("task")}
-        drawing |= {figure: partial(_curves, figure, study, task) for figure, task in tasks.items()}
-        if study.shows != "curves" and (study.over or {"figure", "square"} & {*study.roles}):
+            for task in choices("task"):
+                figure = f"curves-{task}-{study.scale}"
+                drawing[figure] = partial(_curves, figure, study, task)
+        if study.shows == "curves":
+            for task in study.columns:
+                drawing[f"{name}-{task}"] = partial(_curves, f"{name}-{task}", study, task)
+        elif study.over or "figure" in study.roles or "square" in study.roles:
             drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
     claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]
     for claim, scale in product(claims, SCALES):
         figure = f"evidence-{claim.id}-{scale}"
         drawing[figure] = partial(evidence_accrual, figure, claim, scale)
     for analysis in map(load_analysis, choices("analysis")):
-        drawing |= {
-            f"analysis-{analysis.name}-{t}": partial(_analysis, analysis, t) for t in analysis.tasks
-        }
+        for task in analysis.tasks:
+            drawing[f"analysis-{analysis.name}-{task}"] = partial(_analysis, analysis, task)
     return drawing
 
 
 def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
-    table = Table(study, study_grid(study, runs=runs))
+    table = table_of(study, runs)
     if "square" in study.roles:
         return square(name, table)
     return over_setting(name, table) if study.over else norm_scores(name, table)
@@ -59,9 +59,11 @@ def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
 
 def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
     grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
-    return curves(
-        name, {study.rows[row].norm: plan.runs for (row, _), plan in grid.items() if plan.runs}
-    )
+    planned = {}
+    for (row, _), plan in grid.items():
+        if plan.runs:
+            planned[study.rows[row].norm] = plan.runs
+    return curves(name, planned)
 
 
 def _analysis(analysis: Analysis, task: str, runs: str | None) -> NamedFigure | None:

@@ -1,7 +1,7 @@
 """Curves of training and validation: all norms of a task, with the paper's own curves beside them."""
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
 from statistics import fmean
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ PARTS = {"train": "training", "valid": "validation"}
 LONG = 10  # evaluations: the start of a curve with this many may be left out
 PUBLISHED_UNITS = {"ptb": "loss (unit not stated)"}  # where the paper's unit may differ from ours
 SQUEEZED = 0.25  # share of a panel's range: norms above a larger gap squeeze the others
+CROSS: style.Drawn = {"marker": "x", "markersize": 6}
 
 
 class Curve(NamedTuple):
@@ -39,36 +40,48 @@ class Curves(NamedTuple):
 
     def done(self, norm: str, part: str) -> dict[float, list[float]]:
         """Return by x the values of all seeds that did not diverge, where every one has a value."""
-        done = [curve.points for curve in self.by_norm.get((norm, part), []) if not curve.diverged]
-        shared = sorted(set.intersection(*map(set, done))) if done else ()
-        return {at: [points[at] for points in done] for at in shared}
+        curves = self.by_norm.get((norm, part), [])
+        done = [curve.points for curve in curves if not curve.diverged]
+        if not done:
+            return {}
+        shared = set.intersection(*map(set, done))
+        values = {}
+        for x in sorted(shared):
+            values[x] = [points[x] for points in done]
+        return values
 
     def means(self, part: str) -> dict[str, dict[float, float]]:
         """Return each norm's mean over seeds, by x; only of norms that have one."""
-        norms = dict.fromkeys(norm for norm, _ in self.by_norm)
-        means = {
-            norm: {at: fmean(ys) for at, ys in self.done(norm, part).items()} for norm in norms
-        }
-        return {norm: mean for norm, mean in means.items() if mean}
+        means = {}
+        for norm in dict.fromkeys(norm for norm, _ in self.by_norm):
+            values = self.done(norm, part)
+            if values:
+                means[norm] = {x: fmean(ys) for x, ys in values.items()}
+        return means
 
 
 def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
     """Return the curves of each norm's runs over epochs or updates; failed runs are left out."""
-    (first, *_), *_ = cells.values()
+    first = _first_run(cells)
     metrics = KIND_METRICS[first.task.kind]
     over = "epoch" if first.training.evaluate_every is None else "update"
     by_norm: dict[tuple[str, str], list[Curve]] = {}
-    for norm, run in [(norm, run) for norm, runs in cells.items() for run in runs]:
-        result = reader.result(run.folder())
-        if result is None or result.status == "failed":
-            continue
-        rows = reader.record(run.folder()).rows()
-        for part in PARTS:
-            points = {row[over]: row[f"{part}_{metrics.curve}"] * metrics.factor for row in rows}
-            by_norm.setdefault((norm, part), []).append(
-                Curve(points, result.status == "diverged", run.seed)
-            )
+    for norm, runs in cells.items():
+        for run in runs:
+            result = reader.result(run.folder())
+            if result is None or result.status == "failed":
+                continue
+            rows = reader.record(run.folder()).rows()
+            for part in PARTS:
+                name = f"{part}_{metrics.curve}"
+                points = {row[over]: row[name] * metrics.factor for row in rows}
+                curve = Curve(points, result.status == "diverged", run.seed)
+                by_norm.setdefault((norm, part), []).append(curve)
     return Curves(over, by_norm)
+
+
+def _first_run(cells: Mapping[str, Sequence[Experiment]]) -> Experiment:
+    return next(iter(cells.values()))[0]
 
 
 @style.figure_style()
@@ -77,103 +90,125 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     ours = recorded_curves(cells)
     if not ours.by_norm:
         return None
-    (run, *_), *_ = cells.values()
+    run = _first_run(cells)
     task, unit = run.task.name, KIND_METRICS[run.task.kind].axis
     sources = {"ours": (ours, unit)}
-    if theirs := published_curves(task):
-        over, by_norm = theirs
-        papers = Curves(over, {key: [Curve(dict(points))] for key, points in by_norm.items()})
+    papers = _papers_curves(task)
+    if papers:
         sources["paper"] = (papers, PUBLISHED_UNITS.get(task, unit))
-    look = style.norm_styles(list(cells))
+    styles = style.norm_styles(cells)
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}
-    cut: list[bool] = []
+    is_cut = False
     for (source, part), axes in zip(product(sources, PARTS), grid, strict=True):
-        of_source, label = sources[source]
+        drawn, label = sources[source]
         for norm in cells:
-            if of_norm := of_source.by_norm.get((norm, part)):
-                handles[title(norm)] = style.seeds_line(
-                    axes, of_source.done(norm, part), look[norm]
-                )
-                for points in (curve.points for curve in of_norm if curve.diverged):
-                    x, y = [*points], [*points.values()]
-                    axes.plot(x, y, color=look[norm].color, linewidth=0.6)
-                    axes.plot(x[-1:], y[-1:], color=look[norm].color, marker="x", markersize=6)
-        heading = f"{PARTS[part]}, {source}" if theirs else PARTS[part]
-        axes.set(title=heading, xlabel=of_source.over, ylabel=label if part == "train" else "")
-        cut.append(_scale(axes))
-        if not cut[-1]:
-            _enlarge(axes, of_source.means(part), look)
+            curves_of_norm = drawn.by_norm.get((norm, part))
+            if curves_of_norm:
+                done, color = drawn.done(norm, part), styles[norm].color
+                handles[title(norm)] = style.seeds_line(axes, done, styles[norm])
+                _draw_diverged(axes, curves_of_norm, color)
+        heading = f"{PARTS[part]}, {source}" if papers else PARTS[part]
+        axes.set(title=heading, xlabel=drawn.over, ylabel=label if part == "train" else "")
+        if _scale(axes):
+            is_cut = True
+        else:
+            _enlarge(axes, drawn.means(part), styles)
     handles["lowest to highest seed"] = style.BAND_HANDLE
-    if any(curve.diverged for of_norm in ours.by_norm.values() for curve in of_norm):
-        handles["diverged"] = {"linewidth": 0.6, "marker": "x", "markersize": 6}
+    if any(curve.diverged for by_seed in ours.by_norm.values() for curve in by_seed):
+        handles["diverged"] = {"linewidth": 0.6, **CROSS}
     style.legend_below(figure, handles)
-    drawn = [[curve.seed for curve in ours.by_norm.get((norm, "valid"), [])] for norm in cells]
-    caption = _caption(run, drawn, is_cut=any(cut), has_papers=theirs is not None)
+    caption = _caption(run, ours, is_cut=is_cut, has_papers=papers is not None)
     return style.NamedFigure(name, caption, figure)
+
+
+def _papers_curves(task: str) -> Curves | None:
+    """Return the paper's curves of a task; None if it shows none."""
+    published = published_curves(task)
+    if published is None:
+        return None
+    over, by_norm = published
+    return Curves(over, {key: [Curve(dict(points))] for key, points in by_norm.items()})
+
+
+def _draw_diverged(axes: Axes, curves: Iterable[Curve], color: str) -> None:
+    """Draw each diverged run as a thin line that ends in a cross."""
+    for curve in curves:
+        if curve.diverged:
+            x, y = list(curve.points), list(curve.points.values())
+            axes.plot(x, y, color=color, linewidth=0.6)
+            axes.plot(x[-1:], y[-1:], color=color, **CROSS)
 
 
 def _message(task: str, ours: Curves) -> str:
     """Return the norms with the lowest final training mean and the lowest validation mean, in words."""
     trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
     validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
-    ends = {"training": trained, "validation": validated}
-    best = {part: min(of, key=of.__getitem__) for part, of in ends.items() if of}
-    parts = [f"in {part} {title(norm)} ({ends[part][norm]:.3g})" for part, norm in best.items()]
-    return f"{title(task)}: {'lowest ' + ', '.join(parts) if parts else 'every run diverges'}"
+    parts = []
+    for part, ends in (("training", trained), ("validation", validated)):
+        if ends:
+            best = min(ends, key=ends.__getitem__)
+            parts.append(f"in {part} {title(best)} ({ends[best]:.3g})")
+    text = f"lowest {', '.join(parts)}" if parts else "every run diverges"
+    return f"{title(task)}: {text}"
 
 
 def _scale(axes: Axes) -> bool:
     """Make y logarithmic if values span more than a factor of ten, and ticks few; return whether y is cut.
 
-    A linear y is cut if the first fifth of a long curve takes most of the range: that start is then
-    left out.
+    A linear y is cut if the first fifth of a long curve takes most of the range: that start is
+    then left out.
     """
     style.count_axis(axes.xaxis)
     low, high = axes.dataLim.intervaly
     if style.log_axis(axes):
         return False
     lines = [np.asarray(line.get_xydata(), float) for line in axes.lines]
-    points = np.concatenate([np.empty((0, 2)), *lines])
+    if max(map(len, lines), default=0) < LONG:
+        return False
+    points = np.concatenate(lines)
     first, last = axes.dataLim.intervalx
     late = points[points[:, 0] >= first + (last - first) / 5, 1]
-    is_steep = max(map(len, lines), default=0) >= LONG and bool(np.ptp(late) < (high - low) / 3)
-    if is_steep:
-        margin = 0.05 * np.ptp(late)
-        axes.set_ylim(late.min() - margin, late.max() + margin)
-    return is_steep
+    if np.ptp(late) >= (high - low) / 3:
+        return False
+    margin = 0.05 * np.ptp(late)
+    axes.set_ylim(late.min() - margin, late.max() + margin)
+    return True
 
 
 def _enlarge(
-    axes: Axes, means: dict[str, dict[float, float]], look: dict[str, style.NormStyle]
+    axes: Axes, means: dict[str, dict[float, float]], styles: Mapping[str, style.NormStyle]
 ) -> None:
     """Draw an inset with the last values of most norms, if a few norms far above squeeze them."""
     last = sorted(mean[max(mean)] for mean in means.values())
-    below = max(range(1, len(last)), key=lambda n: last[n] - last[n - 1], default=0)
+    gaps = [after - before for before, after in pairwise(last)]
+    if not gaps or axes.get_yscale() == "log":
+        return
+    below = 1 + gaps.index(max(gaps))  # number of norms below the largest gap
     low, high = axes.get_ylim()
-    is_squeezed = below > len(last) / 2 and last[below] - last[below - 1] > SQUEEZED * (high - low)
-    if not is_squeezed or axes.get_yscale() == "log":
+    if below <= len(last) / 2 or max(gaps) <= SQUEEZED * (high - low):
         return
     axes.set_ylim(low, low + 1.5 * (high - low))
     inset = axes.inset_axes((0.55, 0.66, 0.45, 0.27))
     for norm, mean in means.items():
         if mean[max(mean)] < last[below]:
-            late = [*mean][-2:]
-            inset.plot(
-                late, [mean[at] for at in late], color=look[norm].color, marker=look[norm].marker
-            )
+            late, drawn = list(mean)[-2:], styles[norm]
+            inset.plot(late, [mean[x] for x in late], color=drawn.color, marker=drawn.marker)
     inset.set_title("the lowest, enlarged", fontsize=6, pad=2)
     inset.tick_params(labelsize=6, labelbottom=False)
     inset.yaxis.set_major_locator(ticker.MaxNLocator(3))
 
 
-def _caption(
-    run: Experiment, drawn: Sequence[Sequence[int]], *, is_cut: bool, has_papers: bool
-) -> str:
-    sentences = [
-        f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}.",
-        "The steep start is left out." if is_cut else "",
-        "The paper's curves are of one seed, read off the authors' poster." if has_papers else "",
-        "Our runs do not have the paper's data and settings." if run.scale != "paper" else "",
-    ]
-    return " ".join(filter(None, sentences))
+def _caption(run: Experiment, ours: Curves, *, is_cut: bool, has_papers: bool) -> str:
+    drawn = []
+    for (_, part), by_seed in ours.by_norm.items():
+        if part == "valid":
+            drawn.append([curve.seed for curve in by_seed])
+    sentences = [f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}."]
+    if is_cut:
+        sentences.append("The steep start is left out.")
+    if has_papers:
+        sentences.append("The paper's curves are of one seed, read off the authors' poster.")
+    if run.scale != "paper":
+        sentences.append("Our runs do not have the paper's data and settings.")
+    return " ".join(sentences)

@@ -8,48 +8,49 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity, analysis_results, geometric_mean
+from adanorm.analyses.spec import (
+    Analysis,
+    AnalysisGrid,
+    Quantity,
+    analysis_results,
+    geometric_mean,
+)
 from adanorm.config.titles import title
 from adanorm.records import reader
 from adanorm.reporting.figures import style
 from adanorm.reporting.text import seeds
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]  # the observations of a norm, over its seeds
-BESIDE: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
+BESIDE: style.Drawn = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
 
 
 @style.figure_style()
 def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.NamedFigure | None:
     """Return each norm's means by update, or bands from `_low` to `_high`; None if no record has ended."""
-    ended = {
-        norm: [r for r in grid[norm, task] if analysis_results([r])] for norm in analysis.norms
-    }
-    rows = {
-        norm: [
-            row for record in records for row in reader.record(record.folder()).rows("rows.jsonl")
-        ]
-        for norm, records in ended.items()
-    }
-    values = [
-        observed
-        for of_norm in rows.values()
-        for row in of_norm
-        for observed in row["values"].values()
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    by_norm = []
+    for norm in analysis.norms:
+        ended = [record for record in grid[norm, task] if analysis_results([record])]
+        by_norm.append([record.experiment.seed for record in ended])
+        rows[norm] = []
+        for record in ended:
+            rows[norm] += reader.record(record.folder()).rows("rows.jsonl")
+    names = _recorded_names(rows)
+    quantities = [
+        quantity
+        for quantity in analysis.shown
+        if quantity.panel and {quantity.name, f"{quantity.name}_low"} & names
     ]
-    names = {
-        quantity for observed in values for quantity, value in observed.items() if value is not None
-    }
-    quantities = [q for q in analysis.shown if q.panel and {q.name, f"{q.name}_low"} & names]
     if not quantities:
         return None
-    figure, panels = style.panels(
-        len(quantities), 2.0, _message(analysis, task, rows, quantities[0])
-    )
-    look = style.norm_styles(analysis.norms)
+    message = _message(analysis, task, rows, quantities[0])
+    figure, panels = style.panels(len(quantities), 2.0, message)
+    styles = style.norm_styles(analysis.norms)
     handles: dict[str, style.Handle] = {}
     for quantity, axes in zip(quantities, panels, strict=True):
-        for norm, of_norm in rows.items():
-            if line := _draw(axes, of_norm, quantity, look[norm]):
+        for norm in analysis.norms:
+            line = _draw(axes, rows[norm], quantity, styles[norm])
+            if line:
                 handles.setdefault(title(norm), line)
         axes.set(ylabel=quantity.label, xlabel="update")
         style.count_axis(axes.xaxis)
@@ -58,46 +59,67 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
             axes.yaxis.set_major_formatter("{x:g}")
     if any(axes.collections for axes in panels):
         handles["lowest to highest"] = style.BAND_HANDLE
-    beside = [quantity.beside for quantity in quantities]
-    handles |= {quantity.label: BESIDE for quantity in analysis.shown if quantity.name in beside}
+    beside = {quantity.beside for quantity in quantities}
+    for quantity in analysis.shown:
+        if quantity.name in beside:
+            handles[quantity.label] = BESIDE
     style.legend_below(figure, handles)
-    drawn = [[record.experiment.seed for record in records] for records in ended.values()]
-    about = f"{analysis.title}: {title(task)}, {analysis.scale} scale, {seeds(drawn)}."
-    table = "The analysis's table says what each quantity is, and averages it over updates."
-    caption = f"{about} Means over sites and seeds. {table}"
+    caption = (
+        f"{analysis.title}: {title(task)}, {analysis.scale} scale, {seeds(by_norm)}."
+        " Means over sites and seeds. The analysis's table says what each quantity is, and averages"
+        " it over updates."
+    )
     return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
+
+
+def _recorded_names(rows: Mapping[str, Rows]) -> set[str]:
+    """Return the names of the quantities that any observation has a value of."""
+    names: set[str] = set()
+    for observations in rows.values():
+        for row in observations:
+            for values in row["values"].values():
+                names |= {name for name, value in values.items() if value is not None}
+    return names
 
 
 def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: Quantity) -> str:
     """Return in words the norms under which the first quantity ends largest and smallest."""
-    means = {
-        norm: _means(of, quantity, quantity.name) or _means(of, quantity, f"{quantity.name}_high")
-        for norm, of in rows.items()
-    }
-    last = {norm: mean[max(mean)] for norm, mean in means.items() if mean}
+    last = {}
+    for norm, observations in rows.items():
+        means = _means(observations, quantity) or _means(observations, quantity, "_high")
+        if means:
+            last[norm] = means[max(means)]
     most, least = max(last, key=last.__getitem__), min(last, key=last.__getitem__)
-    others = f"{title(most)}, {last[least]:.3g} under {title(least)}"
-    norms = "every norm" if last[most] == last[least] else others
+    norms = "every norm"
+    if last[most] != last[least]:
+        norms = f"{title(most)}, {last[least]:.3g} under {title(least)}"
     return f"{title(task)}, {quantity.label} at the last update: {last[most]:.3g} under {norms}"
 
 
-def _draw(axes: Axes, rows: Rows, quantity: Quantity, look: style.NormStyle) -> Line2D | None:
+def _draw(axes: Axes, rows: Rows, quantity: Quantity, drawn: style.NormStyle) -> Line2D | None:
     """Draw a norm's line or band, and in thin grey the quantity that is shown beside it."""
-    if quantity.beside and (beside := _means(rows, quantity, quantity.beside)):
-        axes.plot([*beside], [*beside.values()], **BESIDE)
-    low, high = (_means(rows, quantity, f"{quantity.name}_{end}") for end in ("low", "high"))
+    if quantity.beside:
+        beside = _means(rows, quantity, name=quantity.beside)
+        if beside:
+            axes.plot(list(beside), list(beside.values()), **BESIDE)
+    low, high = _means(rows, quantity, "_low"), _means(rows, quantity, "_high")
     if low and high:
-        axes.fill_between([*low], [*low.values()], [*high.values()], color=look.color, **style.BAND)
-    means = high or _means(rows, quantity, quantity.name)
-    return style.norm_line(axes, means, look) if means else None
+        ends = list(low.values()), list(high.values())
+        axes.fill_between(list(low), *ends, color=drawn.color, **style.BAND)
+    means = high or _means(rows, quantity)
+    return style.norm_line(axes, means, drawn) if means else None
 
 
-def _means(rows: Rows, quantity: Quantity, name: str) -> dict[int, float]:
-    """Return by update the means over places and seeds of the quantity recorded as `name`."""
+def _means(
+    rows: Rows, quantity: Quantity, end: str = "", *, name: str | None = None
+) -> dict[int, float]:
+    """Return by update the means over places and seeds of a quantity, or of its `end`, or of `name`."""
+    name = name or f"{quantity.name}{end}"
     by_update: dict[int, list[float]] = {}
     for row in rows:
-        values = (observed.get(name) for observed in row["values"].values())
-        if present := [value for value in values if value is not None]:
-            by_update.setdefault(row["update"], []).extend(present)
+        for observed in row["values"].values():
+            value = observed.get(name)
+            if value is not None:
+                by_update.setdefault(row["update"], []).append(value)
     mean = geometric_mean if quantity.geometric else fmean
     return {update: mean(values) for update, values in by_update.items()}

@@ -15,6 +15,7 @@ from matplotlib import style, ticker
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -74,21 +75,24 @@ NORM_STYLES = {
     "gatednorm": NormStyle("#7B4173", "*", (6, 1, 3, 1)),
 }
 GREYS = (
-    ("#555555", "h", (6, 2, 2, 2)), ("#999999", "1", (2, 1)),
-    ("#777777", "v", (4, 4)), ("#333333", "+", (1, 1)),
-)  # fmt: skip
-Handle: TypeAlias = Artist | dict[str, Any]
-OPEN: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
+    NormStyle("#555555", "h", (6, 2, 2, 2)),
+    NormStyle("#999999", "1", (2, 1)),
+    NormStyle("#777777", "v", (4, 4)),
+    NormStyle("#333333", "+", (1, 1)),
+)
+Drawn: TypeAlias = dict[str, Any]  # how a line or, with alpha, an area is drawn: for matplotlib
+Handle: TypeAlias = Artist | Drawn  # in a legend
+OPEN: Drawn = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
 PAPER = {**OPEN, "color": "black", "marker": "d"}
 SEED: Any = {"color": "0.45", "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""}
-BAND: dict[str, Any] = {"alpha": 0.15, "linewidth": 0}
-BAND_HANDLE: dict[str, Any] = {"color": "0.3", **BAND}  # in a legend
+BAND: Drawn = {"alpha": 0.15, "linewidth": 0}
+BAND_HANDLE: Drawn = {"color": "0.3", **BAND}  # in a legend
 
 
-def norm_styles(norms: Sequence[str]) -> dict[str, NormStyle]:
+def norm_styles(norms: Iterable[str]) -> dict[str, NormStyle]:
     """Return the style of each norm; norms without their own style take the grey ones in turn."""
-    others = cycle(NormStyle(*grey) for grey in GREYS)
-    return {norm: NORM_STYLES[norm] if norm in NORM_STYLES else next(others) for norm in norms}
+    greys = cycle(GREYS)
+    return {norm: NORM_STYLES.get(norm) or next(greys) for norm in dict.fromkeys(norms)}
 
 
 class NamedFigure(NamedTuple):
@@ -104,7 +108,8 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, and its `count` panels: `height` inches each, `across` per row."""
     across = min(across, count)
-    rows, title = math.ceil(count / across), textwrap.wrap(message, TITLE_LINE)
+    rows = math.ceil(count / across)
+    title = textwrap.wrap(message, TITLE_LINE)
     figure = Figure(figsize=(WIDTH, 0.5 + 0.14 * len(title) + height * rows))
     figure.suptitle("\n".join(title), fontsize=8.5, fontweight="bold")
     grid = list(figure.subplots(rows, across, squeeze=False, **options).flat)
@@ -113,21 +118,26 @@ def panels(
     return figure, grid[:count]
 
 
-def norm_line(axes: Axes, points: Mapping[Any, float], look: NormStyle) -> Line2D:
+def norm_line(axes: Axes, points: Mapping[Any, float], style: NormStyle) -> Line2D:
     """Draw and return a norm's line through points (y by x), with about five markers."""
-    every = max(1, len(points) // 5)
     (line,) = axes.plot(
-        [*points], [*points.values()], color=look.color, marker=look.marker, markevery=every
+        list(points),
+        list(points.values()),
+        color=style.color,
+        marker=style.marker,
+        markevery=max(1, len(points) // 5),
     )
-    line.set(linestyle=(0, look.dashes) if look.dashes else "-")
+    line.set(linestyle=(0, style.dashes) if style.dashes else "-")
     return line
 
 
-def seeds_line(axes: Axes, seeds: Mapping[float, Collection[float]], look: NormStyle) -> Line2D:
+def seeds_line(axes: Axes, seeds: Mapping[float, Collection[float]], style: NormStyle) -> Line2D:
     """Draw the mean over seeds by x, in a band from the lowest to the highest seed; return the line."""
-    lows, highs = ([*map(end, seeds.values())] for end in (min, max))
-    axes.fill_between([*seeds], lows, highs, color=look.color, **BAND)
-    return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, look)
+    scores = seeds.values()
+    axes.fill_between(
+        list(seeds), list(map(min, scores)), list(map(max, scores)), color=style.color, **BAND
+    )
+    return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, style)
 
 
 def count_axis(axis: Axis) -> None:
@@ -138,34 +148,46 @@ def count_axis(axis: Axis) -> None:
 
 def name_rows(axes: Axes, names: Iterable[str]) -> None:
     """Label the rows 0, 1, ... of a panel with names instead of ticks, the first row on top."""
-    labels = [*names]
+    labels = list(names)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 
 
 def log_axis(axes: Axes) -> bool:
-    """Make y logarithmic with a few labels if values span more than a factor of ten; return whether it is."""
+    """Make y logarithmic, with a few labels, if values span more than a factor of ten.
+
+    Return whether they do.
+    """
     low, high = axes.dataLim.intervaly
     if not 0 < 10 * low < high:
         return False
+    labelled = [1.0, 2.0, 5.0]
+    if high / low >= 100:
+        labelled = [1.0, 3.0]
+    if high / low >= 300:
+        labelled = [1.0]
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(ticker.NullLocator())
-    subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0, 3.0) if high / low < 300 else (1.0,)
-    axes.yaxis.set_major_locator(ticker.LogLocator(subs=subs, numticks=6))
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=labelled, numticks=6))
     axes.yaxis.set_major_formatter("{x:g}")
     return True
 
 
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
-    """Put a legend below the panels; a handle is an artist, or the look of a line or (with alpha) an area."""
-    columns = math.ceil(len(handles) / math.ceil(len(handles) / 4))
-    artists = [one if isinstance(one, Artist) else _drawn_as(one) for one in handles.values()]
+    """Put a legend below the panels; a handle is an artist, or how a line or (with alpha) an area looks."""
+    rows = math.ceil(len(handles) / 4)
+    columns = math.ceil(len(handles) / rows)
+    artists = list(map(_artist, handles.values()))
     figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
 
 
-def _drawn_as(look: dict[str, Any]) -> Artist:
-    return Patch(**look) if "alpha" in look else Line2D([], [], **{"color": "0.35", **look})
+def _artist(handle: Handle) -> Artist:
+    if isinstance(handle, Artist):
+        return handle
+    if "alpha" in handle:
+        return Patch(**handle)
+    return Line2D([], [], **{"color": "0.35", **handle})
 
 
 # No dates and no versions: a file changes only when the figure does.
@@ -179,16 +201,17 @@ METADATA: dict[str, dict[str, None]] = {
 def rendered(drawing: NamedFigure, kind: str) -> bytes:
     """Return the bytes of a drawing as svg, pdf or png; an SVG's words are text, in a font its reader has."""
     file, figure = io.BytesIO(), drawing.figure
+    metadata = {"Title": drawing.name, **METADATA[kind]}
     with figure_style():
-        if (
-            layout := figure.get_layout_engine()
-        ):  # here once: savefig would draw everything twice for it
+        if layout := figure.get_layout_engine():
             layout.execute(figure)
             figure.set_layout_engine("none")
-        metadata = {"Title": drawing.name, **METADATA[kind]}
-        figure.savefig(file, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
-    if kind != "svg":
-        return file.getvalue()
+        if kind != "svg":
+            figure.savefig(file, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
+            return file.getvalue()
+        # Not savefig, which would draw the SVG twice, and use only the second.
+        figure.dpi = PIXELS_PER_INCH  # of images in it
+        FigureCanvasSVG(figure).print_svg(file, metadata=metadata)
     fonts = (b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
     return _numbered_ids(file.getvalue().replace(*fonts))
 
@@ -202,11 +225,11 @@ def _numbered_ids(svg: bytes) -> bytes:
     names: dict[bytes, bytes] = {}
     for letter, digits in re.findall(rb'id="([A-Za-z])([0-9a-f]{10})"', svg):
         names.setdefault(letter + digits, letter + str(len(names) + 1).encode())
-    return re.sub(
-        rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])",
-        lambda match: names.get(match[0], match[0]),
-        svg,
-    )
+
+    def numbered(match: re.Match[bytes]) -> bytes:
+        return names.get(match[0], match[0])
+
+    return re.sub(rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])", numbered, svg)
 
 
 def write_figure(
@@ -214,6 +237,6 @@ def write_figure(
 ) -> list[Path]:
     """Write a drawing in each format, with a page for its caption; return the files."""
     name = drawing.name
-    page = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"
-    images = {f"{name}.{kind}": rendered(drawing, kind) for kind in formats}
-    return write_files(folder, {**images, f"{name}.md": page})
+    files: dict[str, bytes | str] = {f"{name}.{kind}": rendered(drawing, kind) for kind in formats}
+    files[f"{name}.md"] = f"# {name}\n\n![{name}]({name}.svg)\n\n{markdown(drawing.caption)}\n"
+    return write_files(folder, files)

@@ -1,11 +1,13 @@
 """The tables of analyses as text, from their records alone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_results, text
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_files
+from adanorm.records.result import AnalysisResult
 from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds
 
 
@@ -14,33 +16,39 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
     lines = [f"# {analysis.title}", ""]
     header = ["Model", *(markdown(quantity.label) for quantity in analysis.shown)]
     for task in analysis.tasks or [""]:
-        rows = [
-            [
-                markdown(title(norm)),
-                *(text(grid[norm, task], quantity) for quantity in analysis.shown),
-            ]
-            for norm in analysis.norms
-            if analysis_results(grid[norm, task])
-        ]
-        about = [
-            f"## {title(task)}",
-            f"{analysis.scale} scale",
-            *analysis.task_overrides.get(task, ()),
-        ]
-        lines += [", ".join(about), ""] if task and rows else []
-        lines += [*markdown_table(header, rows), ""] if rows else []
+        rows = []
+        for norm in analysis.norms:
+            cell = grid[norm, task]
+            if analysis_results(cell):
+                values = [text(cell, quantity) for quantity in analysis.shown]
+                rows.append([markdown(title(norm)), *values])
+        if rows and task:
+            settings = analysis.task_overrides.get(task, ())
+            about = [title(task), f"{analysis.scale} scale", *settings]
+            lines += [f"## {', '.join(about)}", ""]
+        if rows:
+            lines += [*markdown_table(header, rows), ""]
     return "\n".join([*lines, analysis.caption, "", _about_means(analysis, grid), ""])
 
 
 def _about_means(analysis: Analysis, grid: AnalysisGrid) -> str:
-    settings = [
-        f"{k} {value}" for k, value in analysis.settings().items() if k not in ("name", "evaluate")
-    ]
     geometric = [markdown(quantity.label) for quantity in analysis.shown if quantity.geometric]
-    of = f" (geometric means for: {'; '.join(geometric)})" if geometric else ""
-    over = f"Means over the observations and the places observed{of}, ± standard deviation over seeds; "
-    ended = seeds([result.seed for result in analysis_results(cell)] for cell in grid.values())
-    return f"{over}{', '.join([*settings, ended])}."
+    means = f" (geometric means for: {'; '.join(geometric)})" if geometric else ""
+    facts = [
+        f"{key} {value}"
+        for key, value in analysis.settings().items()
+        if key not in ("name", "evaluate")
+    ]
+    results = map(analysis_results, grid.values())
+    ended = seeds(map(_seeds, results))
+    return (
+        f"Means over the observations and the places observed{means}, ± standard deviation over"
+        f" seeds; {', '.join([*facts, ended])}."
+    )
+
+
+def _seeds(results: Sequence[AnalysisResult]) -> list[int]:
+    return [result.seed for result in results]
 
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
@@ -48,14 +56,13 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
     header = ["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"]
     rows: list[list[object]] = []
     for (norm, task), cell in grid.items():
+        scale = analysis.scale if task else ""
         for result in analysis_results(cell):
-            about = [task, norm, analysis.scale if task else "", result.seed, result.status]
+            about = [task, norm, scale, result.seed, result.status]
             for place, values in result.places.items():
-                rows += [[*about, place, name, f"{value:.6g}"] for name, value in values.items()]
-            rows += [
-                [*about, "", f"valid_{n}", f"{value:.6g}"]
-                for n, value in (result.valid or {}).items()
-            ]
+                rows += [[*about, place, name, f"{x:.6g}"] for name, x in values.items()]
+            valid = result.valid or {}
+            rows += [[*about, "", f"valid_{name}", f"{x:.6g}"] for name, x in valid.items()]
     return csv_text(header, rows)
 
 
@@ -63,6 +70,9 @@ def write_analysis(
     analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None
 ) -> list[Path]:
     """Write an analysis' table as Markdown and CSV, and return the files."""
-    texts = {"md": analysis_markdown(analysis, grid), "csv": analysis_csv(analysis, grid)}
-    files = {f"analysis-{analysis.name}.{ending}": text for ending, text in texts.items()}
+    name = f"analysis-{analysis.name}"
+    files = {
+        f"{name}.md": analysis_markdown(analysis, grid),
+        f"{name}.csv": analysis_csv(analysis, grid),
+    }
     return write_files(folder or PROJECT / "results" / "tables", files)

@@ -1,17 +1,14 @@
 """Findings and predictions of other papers as text, each with the verdict from our records."""
 
 import math
-from collections.abc import Iterator
 from functools import cache
 from statistics import fmean
 
 from adanorm.analyses import spec
 from adanorm.config.titles import title
-from adanorm.reporting.tables.claims import p_text
-from adanorm.reporting.tables.notes import rule_decisions
-from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import how_to_read, markdown, markdown_table
-from adanorm.studies.study import load_study, study_grid
+from adanorm.reporting.tables.notes import leads, rule_decisions
+from adanorm.reporting.tables.table import table_of
+from adanorm.reporting.text import how_to_read, markdown, markdown_table, p_text
 from adanorm.verdicts import findings
 from adanorm.verdicts.findings import PREDICTIONS, Finding, FindingRow, Prediction
 from adanorm.verdicts.rule import Decision
@@ -30,33 +27,35 @@ def findings_markdown(runs: str | None = None) -> str:
     for finding in findings.load_findings():
         analysis = spec.load_analysis(finding.analysis)
         grid = spec.analysis_grid(analysis, runs=runs)
-        lines += [
-            "",
-            f"## {finding.text}",
-            "",
-            f"{finding.source}; `make analyse WHAT={analysis.name}`.",
-        ]
+        lines += ["", f"## {finding.text}", ""]
+        lines += [f"{finding.source}; `make analyse WHAT={analysis.name}`.", ""]
         if finding.table:
-            header = ("norm", *(quantity.label for quantity in analysis.shown), "verdict")
+            header = ["norm", *(quantity.label for quantity in analysis.shown), "verdict"]
             rows = _entries(finding, analysis, grid)
         else:
-            header = FINDING_COLUMNS
+            header = [*FINDING_COLUMNS]
             rows = [_row(finding, row) for row in findings.compared(finding, analysis, grid)]
-        lines += ["", *(markdown_table(header, rows) if rows else ["Not run."])]
+        lines += markdown_table(header, rows) if rows else ["Not run."]
     return "\n".join([*lines, ""])
 
 
 def _row(finding: Finding, row: FindingRow) -> list[str]:
-    norm_means = zip(finding.norms or (), row.means, strict=True)
-    sides = [f"{title(norm)} {spec.number(mean)}" for norm, mean in norm_means]
-    p, gap = p_text(row.comparison.family_p if row.comparison else None), fmean(row.gaps)
-    difference = (
-        f"x {math.exp(gap):.3f}"
-        if row.quantity.log
-        else ("-" if gap < 0 else "+") + spec.number(abs(gap))
-    )
-    about = [title(row.task), markdown(row.quantity.label), *sides]
-    return [*about, difference, p, str(len(row.gaps)), row.verdict]
+    """Return a comparison as a row, one text for each of FINDING_COLUMNS."""
+    gap = fmean(row.gaps)
+    if row.quantity.log:
+        difference = f"x {math.exp(gap):.3f}"
+    else:
+        difference = ("-" if gap < 0 else "+") + spec.number(abs(gap))
+    sides = zip(finding.norms or (), row.means, strict=True)
+    return [
+        title(row.task),
+        markdown(row.quantity.label),
+        *(f"{title(norm)} {spec.number(mean)}" for norm, mean in sides),
+        difference,
+        p_text(row.comparison.family_p if row.comparison else None),
+        str(len(row.gaps)),
+        row.verdict,
+    ]
 
 
 def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid) -> list[list[str]]:
@@ -66,49 +65,51 @@ def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid)
     for norm, published in finding.table.items():
         if norm in cells:
             ours = [spec.text(cells[norm], quantity) for quantity in analysis.shown]
-            agrees = ours == ["yes" if entry else "no" for entry in published]
-            rows.append([title(norm), *ours, "supported" if agrees else "contradicted"])
+            papers = ["yes" if entry else "no" for entry in published]
+            verdict = "supported" if ours == papers else "contradicted"
+            rows.append([title(norm), *ours, verdict])
     return rows
 
 
 def predictions_markdown(runs: str | None = None) -> str:
     """Return all predictions with their outcomes in Markdown; `runs` is the folder of the records."""
-    predictions, digest = findings.load_predictions()
 
     @cache
-    def families(study_name: str) -> dict[str, list[Decision]]:
-        study = load_study(study_name)
-        return rule_decisions(Table(study, study_grid(study, runs=runs)))[1]
+    def families(study: str) -> dict[str, list[Decision]]:
+        return rule_decisions(table_of(study, runs))[1]
 
+    predictions, digest = findings.load_predictions()
+    registered = f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**."
     lines = ["# Gradients and memory: the predictions of two papers, tested", ""]
-    lines += [
-        f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**. {how_to_read('Predictions')}"
-    ]
-    for one in predictions:
-        rows = [row for name in one.studies for row in _outcomes(one, name, families(name))]
-        leads = ", less ".join(map(" over ".join, zip(one.rows[::2], one.rows[1::2], strict=True)))
-        expectation = f"Predicted for {markdown(leads)}: {one.expected} ({markdown(one.source)})."
-        lines += ["", f"## {one.text}", "", expectation, ""]
-        lines += (
-            markdown_table(PREDICTION_COLUMNS, rows)
-            if rows
-            else [f"Not run: {', '.join(one.studies)}."]
-        )
+    lines.append(f"{registered} {how_to_read('Predictions')}")
+    for prediction in predictions:
+        lead = markdown(leads(prediction.rows))
+        expectation = f"{prediction.expected} ({markdown(prediction.source)})"
+        lines += ["", f"## {prediction.text}", "", f"Predicted for {lead}: {expectation}.", ""]
+        rows = []
+        for study in prediction.studies:
+            rows += _outcomes(prediction, study, families(study))
+        missing = f"Not run: {', '.join(prediction.studies)}."
+        lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [missing]
     return "\n".join([*lines, ""])
 
 
 def _outcomes(
     prediction: Prediction, study: str, families: dict[str, list[Decision]]
-) -> Iterator[list[str]]:
+) -> list[list[str]]:
+    """Return the outcome in each column of a study, one text for each of PREDICTION_COLUMNS."""
+    rows = []
     for decision, outcome in prediction.outcomes(families):
-        one, facts = decision.comparison, ["-"] * 5
-        if one is not None:
+        if not decision.has_run:
+            continue
+        facts = ["-"] * 5
+        if comparison := decision.comparison:
             facts = [
-                f"{one.gap:+.2f}",
-                one.interval.text(2),
-                f"{one.margin:g}",
-                p_text(one.family_p),
+                f"{comparison.gap:+.2f}",
+                comparison.interval.text(2),
+                f"{comparison.margin:g}",
+                p_text(comparison.family_p),
+                str(comparison.seeds),
             ]
-            facts.append(str(one.seeds))
-        if decision.has_run:
-            yield [study, title(decision.column.task), *facts, outcome]
+        rows.append([study, title(decision.column.task), *facts, outcome])
+    return rows

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -13,19 +12,12 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import csv_text, latex, markdown, markdown_table
-from adanorm.verdicts.cell import Quantity
+from adanorm.verdicts.cell import Cell, Quantity
 
 WIDTH, LABEL = 80, 18  # characters: of a terminal's line, and of a row's label in it
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
-BESIDE: dict[
-    str, tuple[Quantity, Quantity]
-] = {  # the quantities of a table below the scores, by its heading
-    "Validation scores: the best evaluation, and the level": ("valid_best", "valid_level"),
-    "Wrong labels at the last evaluation, in percent: learned, and recovered": (
-        "memorized",
-        "recovered",
-    ),
-}
+VALIDATION: tuple[Quantity, Quantity] = ("valid_best", "valid_level")
+WRONG_LABELS: tuple[Quantity, Quantity] = ("memorized", "recovered")
 TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
@@ -34,112 +26,106 @@ def write_table(
     table: Table, name: str, to: Path | None = None, formats: Sequence[str] = ()
 ) -> list[Path]:
     """Write a table in `formats`, by default those of the study's committed table; return the files."""
-    standard = ["md", "csv", *(["tex"] if "latex" in table.study.roles else [])]
+    standard = ["md", "csv"]
+    if "latex" in table.study.roles:
+        standard.append("tex")
     texts = {f"{name}.{kind}": FORMATS[kind](table) for kind in formats or standard}
     return write_files(to or PROJECT / "results" / "tables", texts)
 
 
 def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list[str]]:
-    """Return the rows of the table in the paper's layout; the best row of a task gets the format `bold`."""
-    columns, rows = table.study.columns, list[list[str]]()
-    for norm in table.study.rows:
-        scores = [
-            (bold if table.best(t) == norm else "{}").format(escape(table.ours(norm, t)))
-            for t in columns
-        ]
-        rows.append([escape(title(norm)), *scores])
+    """Return the rows in the paper's layout; the best row of a task gets the format `bold`."""
+    rows: list[list[str]] = []
+    study, columns = table.study, table.columns
+
+    def add(label: str, fields: Sequence[str]) -> None:
+        rows.append([escape(label), *map(escape, fields)])
+
+    for row in study.rows:
+        add(title(row), [table.ours(row, task) for task in columns])
+        for index, column in enumerate(columns.values(), 1):
+            if column.best == row:
+                rows[-1][index] = bold.format(rows[-1][index])
         for label, text in (("· paper", table.paper), ("· verdict", table.verdict)):
-            if any(fields := [text(norm, task) for task in columns]):
-                rows.append([*map(escape, [label, *fields])])
-    for before, after in table.study.improvements:
-        ours, theirs = zip(
-            *(table.improvement(before, after, task) for task in columns), strict=True
-        )
-        rows.append([*map(escape, [f"{title(after)} over {title(before)}", *ours])])
-        rows += [[*map(escape, ["· paper", *theirs])]] if table.shows_paper else []
-    if any(baselines := [baseline_text(table, task) for task in columns]):
-        rows.append([*map(escape, ["Trivial baseline", *baselines])])
+            fields = [text(row, task) for task in columns]
+            if any(fields):
+                add(label, fields)
+    for before, after in study.improvements:
+        leads = [table.improvement(before, after, task) for task in columns]
+        add(f"{title(after)} over {title(before)}", [ours for ours, _ in leads])
+        if table.shows_paper:
+            add("· paper", [papers for _, papers in leads])
+    baselines = [column.baseline_text for column in columns.values()]
+    if any(baselines):
+        add("Trivial baseline", baselines)
     return rows
 
 
-def baseline_text(table: Table, task: str) -> str:
-    """Return the best trivial baseline of a column as text; empty if none is recorded."""
-    baseline = table.baseline(task)
-    return f"{table.metric_of(task).text(baseline.score)} ({baseline.name})" if baseline else ""
-
-
-def tasks_with_runs(table: Table) -> list[str]:
-    """Return the tasks that have an ended run."""
-    return [
-        task for task in table.study.columns if any(c.results for c in table.column(task).values())
-    ]
-
-
-def column_label(table: Table, task: str) -> str:
-    """Return a column's title with the metric of its test scores."""
-    return f"{table.column_title(task)} ({table.metric_of(task).label})"
-
-
-def validation_label(table: Table, task: str) -> str:
-    """Return a column's title with the metric of its validation scores."""
-    run = table.first_run(task)
-    assert run is not None, "only columns with runs have this label"
-    return f"{table.column_title(task)} ({METRICS[run.task.selection_metric].label})"
-
-
 def tables_beside(table: Table) -> dict[str, list[list[str]]]:
-    """Return by heading tables with two means per cell; wrong labels only if the study's rule reads them."""
-    of_rule = {*table.study.rule.quantities.values()} if table.study.rule else {*()}
-    pairs = {
-        heading: pair
-        for heading, pair in BESIDE.items()
-        if "valid_best" in pair or {*pair} & of_rule
-    }
-    return {
-        heading: rows for heading, pair in pairs.items() if (rows := _means_beside(table, pair))
-    }
+    """Return by heading the tables below the scores, each with two means per cell.
+
+    Wrong labels are shown only if the study's rule reads them.
+    """
+    validation = "Validation scores: the best evaluation, and the level"
+    pairs = {validation: VALIDATION}
+    if table.study.rule and {*WRONG_LABELS} & {*table.study.rule.quantities.values()}:
+        heading = "Wrong labels at the last evaluation, in percent: learned, and recovered"
+        pairs[heading] = WRONG_LABELS
+    tables = {heading: _means_beside(table, pair) for heading, pair in pairs.items()}
+    return {heading: rows for heading, rows in tables.items() if rows}
 
 
 def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[str]]:
-    texts: dict[str, dict[str, str]] = {}
-    for task in tasks_with_runs(table):
-        for norm, cell in table.column(task).items():
-            if means := table.means(norm, task, *pair):
-                metric = METRICS[
-                    pair[0] if pair[0] in METRICS else cell.runs[0].task.selection_metric
-                ]
-                texts.setdefault(task, {})[norm] = ", ".join(map(metric.text, means))
-    norms = [norm for norm in table.study.rows if any(norm in of for of in texts.values())]
-    body = [[title(norm), *(of.get(norm, "-") for of in texts.values())] for norm in norms]
-    label = table.column_title if pair[0] in METRICS else partial(validation_label, table)
-    return [["Model", *map(label, texts)], *body] if body else []
+    """Return the rows of a table of two means per cell, below a row of headers; [] without means."""
+    columns: dict[str, dict[str, str]] = {}  # texts by the column's label and the row
+    rows_with_means = set()
+    for column in table.begun:
+        texts = {}
+        for row, cell in column.cells.items():
+            means = table.means(row, column.task, *pair)
+            if means:
+                metric = METRICS[cell.runs[0].task.selection_metric]
+                if pair == WRONG_LABELS:
+                    metric = METRICS[pair[0]]
+                texts[row] = ", ".join(map(metric.text, means))
+        if texts:
+            label = column.title if pair == WRONG_LABELS else column.validation_label
+            columns[label] = texts
+            rows_with_means |= {*texts}
+    rows = [["Model", *columns]]
+    for row in table.study.rows:
+        if row in rows_with_means:
+            rows.append([title(row), *(texts.get(row, "-") for texts in columns.values())])
+    return rows if columns else []
 
 
 def _tries(table: Table) -> list[str]:
     """Return the table of validation scores of a budget's settings in Markdown."""
-    tasks, rows = tasks_with_runs(table), []
-    for (row, setting), by_task in table.tries().items():
-        texts = {
-            task: f"**{tried.text}**" if table.is_shown(row, task, tried) else tried.text
-            for task, tried in by_task.items()
-        }
-        rows.append(
-            [markdown(title(row)), markdown(setting), *(texts.get(task, "-") for task in tasks)]
-        )
-    header = ["Model", "setting", *(validation_label(table, task) for task in tasks)]
-    return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""] if rows else []
+    rows = []
+    for (row, setting), by_task in table.tries.items():
+        fields = [markdown(title(row)), markdown(setting)]
+        for column in table.begun:
+            tried = by_task.get(column.task)
+            text = tried.text if tried else "-"
+            is_shown = tried and table.is_shown(row, column.task, tried)
+            fields.append(f"**{text}**" if is_shown else text)
+        rows.append(fields)
+    if not rows:
+        return []
+    header = ["Model", "setting", *(column.validation_label for column in table.begun)]
+    return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""]
 
 
 def table_markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
-    study = table.study
-    header = ["Model", *(column_label(table, task) for task in study.columns)]
-    lines = [f"# {markdown(study.title)}", ""]
-    lines += [*markdown_table(header, _grid(table, markdown, bold="**{}**")), ""]
-    for heading, rows in tables_beside(table).items():
-        names, *body = ([*map(markdown, fields)] for fields in rows)
+    header = ["Model", *(column.label for column in table.columns.values())]
+    rows = _grid(table, markdown, bold="**{}**")
+    lines = [f"# {markdown(table.study.title)}", "", *markdown_table(header, rows), ""]
+    for heading, beside in tables_beside(table).items():
+        names, *body = [list(map(markdown, fields)) for fields in beside]
         lines += [f"## {heading}", "", *markdown_table(names, body), ""]
-    return "\n".join([*lines, *_tries(table), "\n\n".join([*notes(table), HOW]), ""])
+    below = "\n\n".join([*notes(table), HOW])
+    return "\n".join([*lines, *_tries(table), below, ""])
 
 
 CSV_HEADER = (
@@ -150,71 +136,76 @@ CSV_HEADER = (
 
 def table_csv(table: Table) -> str:
     """Return the table as CSV, to four decimals: one line per cell."""
-    header = [*CSV_HEADER, "chosen"] if table.study.tries else CSV_HEADER
-    rows = ([*_csv_row(table, *address), table.chosen.get(address, "")] for address in table.cells)
-    return csv_text(header, (row[: len(header)] for row in rows))
+    header, rows = [*CSV_HEADER], [_csv_row(table, *address) for address in table.cells]
+    if table.study.tries:
+        header.append("chosen")
+        for address, fields in zip(table.cells, rows, strict=True):
+            fields.append(table.chosen.get(address, ""))
+    return csv_text(header, rows)
 
 
-def _csv_row(table: Table, norm: str, task: str) -> list[str]:
+def _csv_row(table: Table, row: str, task: str) -> list[str]:
     """Return a cell as a row, one text for each of CSV_HEADER."""
-    cell, number = table.cells[norm, task], table.published(norm, task)
-    scores, results = (cell.scores, cell.results) if cell else ([], [])
-    baseline, valid = table.baseline(task), table.means(norm, task, "valid_best", "valid_level")
+    cell, column = table.cells[row, task], table.columns[task]
+    label = METRICS[cell.metric].label if cell else column.metric.label
+    cell = cell or Cell("")
+    number = table.published(row, task)
+    paper = ["", "", ""]
+    if number:
+        paper = [number.text, number.source, "yes" if number.confirmed else "no"]
+    valid = table.means(row, task, *VALIDATION)
     return [
         task,
-        norm,
-        METRICS[cell.metric].label if cell else table.metric_of(task).label,
+        row,
+        label,
         table.study.scale,
-        " ".join(f"{score:.4f}" for score in scores),
-        f"{fmean(scores):.4f}" if scores else "",
-        *(str(cell.count(status) if cell else 0) for status in ("diverged", "failed")),
-        *(
-            (number.text, number.source, "yes" if number.confirmed else "no")
-            if number
-            else ("", "", "")
-        ),
-        table.verdict(norm, task),
-        " ".join(str(result.seed) for result in results if result.status == "done"),
-        " ".join(map(str, cell.unlearned)) if cell else "",
-        f"{baseline.score:.4f}" if baseline else "",
-        *([f"{score:.4f}" for score in valid] if valid else ["", ""]),
+        " ".join(f"{score:.4f}" for score in cell.scores),
+        f"{fmean(cell.scores):.4f}" if cell.scores else "",
+        str(cell.count("diverged")),
+        str(cell.count("failed")),
+        *paper,
+        table.verdict(row, task),
+        " ".join(str(result.seed) for result in cell.results if result.status == "done"),
+        " ".join(map(str, cell.unlearned)),
+        f"{column.baseline.score:.4f}" if column.baseline else "",
+        *([f"{score:.4f}" for score in valid] or ["", ""]),
     ]
 
 
 def table_latex(table: Table) -> str:
     """Return the table as a LaTeX tabular in the paper's layout; LaTeX needs the package booktabs."""
-    columns = table.study.columns
-    rows = [
-        ["Model", *map(latex, map(title, columns))],
-        *_grid(table, latex, bold=r"\textbf{{{}}}"),
-    ]
-    head, *body = (" & ".join(row) + r" \\" for row in rows)
-    begin = [
+    header = ["Model", *(latex(title(task)) for task in table.columns)]
+    rows = [header, *_grid(table, latex, bold=r"\textbf{{{}}}")]
+    head, *body = [" & ".join(fields) + r" \\" for fields in rows]
+    lines = [
         f"% {table.study.title}",
-        rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
+        rf"\begin{{tabular}}{{l{'c' * len(table.columns)}}}",
         r"\toprule",
         head,
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        "",
     ]
-    return "\n".join([*begin, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
+    return "\n".join(lines)
 
 
 def table_text(table: Table) -> str:
     """Return the table for a terminal 80 characters wide: one line per cell, no tasks without runs."""
-    study, tasks = table.study, tasks_with_runs(table)
-    lines = [study.title]
-    for task in tasks:
-        lines.append(
-            f"{table.column_title(task)}, test {table.metric_of(task).label}, {study.scale}"
-        )
-        for norm in study.rows:
-            paper, label = table.paper(norm, task), title(norm)
-            quoted = f"paper {paper:<7} {table.verdict(norm, task)}" if paper else ""
+    study, lines = table.study, [table.study.title]
+    for column in table.begun:
+        lines.append(f"{column.title}, test {column.metric.label}, {study.scale}")
+        for row in study.rows:
+            paper, label = table.paper(row, column.task), title(row)
+            quoted = f"paper {paper:<7} {table.verdict(row, column.task)}" if paper else ""
             if len(label) > LABEL:  # gets lines of its own
                 lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
                 label = ""
-            line = f"  {label:<{LABEL}} {table.ours(norm, task):<24} {quoted}"
+            line = f"  {label:<{LABEL}} {table.ours(row, column.task):<24} {quoted}"
             lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
-    if empty := [title(task) for task in study.columns if task not in tasks]:
+    empty = [title(task) for task, column in table.columns.items() if not column.begun]
+    if empty:
         lines.append(f"no runs yet: {', '.join(empty)}")
     return "\n".join(lines)
 

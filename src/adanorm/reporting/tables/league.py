@@ -11,73 +11,69 @@ from adanorm.verdicts.task_league import TaskLeague
 
 BASE = "layernorm"
 HEADER = (
-    "Model",
-    "score",
-    "seeds",
-    "group",
-    "lead over LayerNorm",
-    "95 % interval",
-    "sign",
-    "size",
-)
+    "Model", "score", "seeds", "group", "lead over LayerNorm", "95 % interval", "sign", "size",
+)  # fmt: skip
 
 
 def league_markdown(leagues: Sequence[TaskLeague]) -> str:
-    """Return the leagues in Markdown: for each task one row per norm, and P(row > column) of each pair."""
+    """Return the leagues in Markdown: for each task a row per norm, and P(row > column) of each pair."""
     lines = ["# Which norms can be told apart", "", how_to_read("League")]
-    for one in leagues:
-        names, left_out = (
-            [*one.league.scores],
-            [f"{title(n)} ({why})" for n, why in one.left_out.items()],
-        )
-        lines += [
-            "",
-            f"## {title(one.task)} ({task_metric(one.task).label}), scale {one.scale}",
-            "",
-        ]
-        lines += [*markdown_table(HEADER, (_row(one, name) for name in names)), ""]
-        header = ["P(row > column)", *(markdown(title(name)) for name in names)]
-        lines += [*markdown_table(header, (_chances(one.league, name) for name in names)), ""]
-        lines.append(f"Margin {one.margin:g}. {markdown(outlook(one.league, title))}")
-        lines += ["", f"Not compared: {markdown(', '.join(left_out))}."] if left_out else []
+    for task_league in leagues:
+        task, league = task_league.task, task_league.league
+        metric = task_metric(task).label
+        lines += ["", f"## {title(task)} ({metric}), scale {task_league.scale}", ""]
+        rows = [_row(task_league, norm) for norm in league.scores]
+        lines += [*markdown_table(HEADER, rows), ""]
+        header = ["P(row > column)", *(markdown(title(norm)) for norm in league.scores)]
+        rows = [_chances(league, norm) for norm in league.scores]
+        lines += [*markdown_table(header, rows), ""]
+        lines.append(f"Margin {task_league.margin:g}. {markdown(outlook(league, title))}")
+        left_out = [f"{title(norm)} ({why})" for norm, why in task_league.left_out.items()]
+        if left_out:
+            lines += ["", f"Not compared: {markdown(', '.join(left_out))}."]
     return "\n".join([*lines, ""])
 
 
-def _row(of_task: TaskLeague, name: str) -> list[str]:
-    league, sign = of_task.league, task_metric(of_task.task).sign
-    scores = [sign * score for score in league.scores[name].values()]
-    about = [markdown(title(name)), mean_text(scores, 2), str(len(scores)), league.letters[name]]
-    one = league.comparison(name, BASE) if BASE in league.scores and name != BASE else None
-    if one is None:
-        return [*about, *["-"] * 4]
-    return [*about, f"{one.gap:+.{one.digits}f}", one.interval.text(one.digits), one.sign, one.size]
+def _row(task_league: TaskLeague, norm: str) -> list[str]:
+    """Return a norm's row, one text for each of HEADER."""
+    league, sign = task_league.league, task_metric(task_league.task).sign
+    scores = [sign * score for score in league.scores[norm].values()]
+    comparison = None
+    if BASE in league.scores and norm != BASE:
+        comparison = league.comparison(norm, BASE)
+    lead = ["-"] * 4
+    if comparison:
+        gap = f"{comparison.gap:+.{comparison.digits}f}"
+        interval = comparison.interval.text(comparison.digits)
+        lead = [gap, interval, comparison.sign, comparison.size]
+    name = markdown(title(norm))
+    return [name, mean_text(scores, 2), str(len(scores)), league.letters[norm], *lead]
 
 
-def _chances(league: League, name: str) -> list[str]:
-    chances = ((other, league.chance(name, other)) for other in league.scores)
-    return [
-        markdown(title(name)),
-        *("-" if p is None or n == name else f"{p:.2f}" for n, p in chances),
-    ]
+def _chances(league: League, norm: str) -> list[str]:
+    row = [markdown(title(norm))]
+    for rival in league.scores:
+        chance = None if rival == norm else league.chance(norm, rival)
+        row.append("-" if chance is None else f"{chance:.2f}")
+    return row
 
 
 def outlook(league: League, label: Callable[[str], str] = str) -> str:
-    """Return how many pairs are told apart, and which pairs the next look, or one more seed, would add."""
+    """Return how many pairs are told apart, and which the next look, or one more seed, would add."""
     count = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
     when = "the next look" if league.looks else "one more seed of each"
-    pairs = listed(
-        [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]
+    pairs = [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]
+    names = listed(pairs) or "no more"
+    return (
+        f"Told apart: {count}; {when}, with these means and deviations, would tell apart {names}."
     )
-    with_these = "with these means and deviations, would tell apart"
-    return f"Told apart: {count}; {when}, {with_these} {pairs or 'no more'}."
 
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:
     """Return the unrounded scores as CSV in the format of `adanorm verdict`."""
-    rows = [
-        [one.task, norm, seed, task_metric(one.task).sign * score]
-        for one in leagues
-        for norm, by_seed in one.league.scores.items()
-        for seed, score in by_seed.items()
-    ]
+    rows = []
+    for task, *_, league, _ in leagues:
+        sign = task_metric(task).sign
+        for norm, by_seed in league.scores.items():
+            rows += [[task, norm, seed, sign * score] for seed, score in by_seed.items()]
     return csv_text(["task", "name", "seed", "score"], rows)

@@ -9,11 +9,9 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.claims import p_text
-from adanorm.reporting.tables.table import Table, origin_note
-from adanorm.reporting.text import markdown
+from adanorm.reporting.tables.table import Table, origin_note, table_of
+from adanorm.reporting.text import markdown, p_text
 from adanorm.studies.rule import Compares, Conclusion, Rule
-from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.cell import Cell, cell_of, last_fall
 from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
 
@@ -22,136 +20,134 @@ STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last ten
 
 def notes(table: Table) -> list[str]:
     """Return the notes of a table; docs/tables.md has those that hold for every table."""
-    scale = f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"
+    lines = [f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"]
     parts = (_rows_and_columns, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
-    folders = (folder for cell in table.cells.values() if cell for folder in cell.folders)
-    elsewhere = origin_note(map(reader.record, folders))
-    return [scale, *(line for part in parts for line in part(table)), *elsewhere]
-
-
-def _seeds(table: Table) -> str:
-    """Return the planned seeds, and the cells that have more."""
-    planned = table.study.seeds
-    cells = (
-        (_name(row), _name(task), len(c.scores)) for (row, task), c in table.cells.items() if c
-    )
-    more = [f"{row} on {task} {count}" for row, task, count in cells if count > len(planned)]
-    beyond = f" These cells have more: {', '.join(more)}." if more else ""
-    planned_only = (
-        " The study's rule reads only the planned ones." if more and table.study.rule else ""
-    )
-    return f"{', '.join(map(str, planned))}.{beyond}{planned_only}"
-
-
-def _converged(table: Table) -> list[str]:
-    """Return how far runs at scale small have converged, and the cells that have not."""
-    largest: dict[str, float] = {}
-    for (label, task), cell in table.cells.items() if table.study.scale == "small" else ():
-        runs = cell.runs if cell and not cell.count("diverged") else ()
-        if falls := [fall for run in runs if (fall := last_fall(run)) is not None]:
-            largest[f"{_name(task)} {_name(label)}"] = max(falls)
-    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
-    still = (
-        f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
-        if falling
-        else ""
-    )
-    fell = "Over the last tenth of each run, the validation loss fell by at most {:.1%}."
-    return [fell.format(max(0.0, *largest.values())) + still] if largest else []
+    for part in parts:
+        lines += part(table)
+    folders = [folder for cell in table.cells.values() if cell for folder in cell.folders]
+    return [*lines, *origin_note(map(reader.record, folders))]
 
 
 def _name(name: str) -> str:
     return markdown(title(name))
 
 
+def _seeds(table: Table) -> str:
+    """Return the planned seeds, and the cells that have more."""
+    planned = table.study.seeds
+    more = []
+    for (row, task), cell in table.cells.items():
+        if cell and len(cell.scores) > len(planned):
+            more.append(f"{_name(row)} on {_name(task)} {len(cell.scores)}")
+    text = f"{', '.join(map(str, planned))}."
+    if more:
+        text += f" These cells have more: {', '.join(more)}."
+        if table.study.rule:
+            text += " The study's rule reads only the planned ones."
+    return text
+
+
 def _rows_and_columns(table: Table) -> list[str]:
-    """Return why norms are undefined, the settings of single columns, and what difference rows are."""
+    """Return why norms are undefined, the settings of columns, and what difference rows are."""
     rows = table.study.rows
     reasons = dict.fromkeys(row.undefined for row in rows.values() if row.undefined)
     lines = [f"*undefined*: {markdown(reason)}." for reason in reasons]
     for task, changes in table.study.column_overrides.items():
-        of_rows = {label: row.column_overrides.get(task) for label, row in rows.items()}
-        own = [
-            f"{_name(label)} {markdown(', '.join(extra))}"
-            for label, extra in of_rows.items()
-            if extra
-        ]
-        changed = ", ".join([markdown(", ".join(changes)), *own])
+        settings = [markdown(", ".join(changes))]
+        for label, row in rows.items():
+            if extra := row.column_overrides.get(task):
+                settings.append(f"{_name(label)} {markdown(', '.join(extra))}")
+        changed = ", ".join(settings)
         lines.append(
             f"The runs of {_name(task)} have {changed}, so the paper's numbers do not apply."
         )
-    text = "Difference rows are differences of the means above; `claims.md` compares norms on shared seeds."
-    return [*lines, text] if table.study.improvements else lines
-
-
-def _paper(table: Table) -> list[str]:
-    """Return why the paper's numbers do not apply to the runs, and what the mark for unconfirmed means."""
-    quote = table.study.quote
-    lines = (
-        [f"Not the paper's data or settings: {markdown(quote)}"]
-        if quote and not table.comparable
-        else []
-    )
-    if any(UNCONFIRMED in table.paper(norm, task) for norm, task in table.cells):
+    if table.study.improvements:
         lines.append(
-            f"{UNCONFIRMED} quoted from memory of the paper; no public source confirms the row."
+            "Difference rows are differences of the means above; `claims.md` compares norms on"
+            " shared seeds."
         )
     return lines
 
 
-def _arithmetics(table: Table) -> list[str]:
-    """Return the columns whose runs differ in arithmetic, each with the number of kinds."""
-    kinds = {
-        task: {
-            reader.record(folder).arithmetic
-            for c in table.column(task).values()
-            for folder in c.folders
-        }
-        for task in table.study.columns
-    }
-    mixed = [
-        f"{_name(task)} {len(of - {None})} kinds"
-        for task, of in kinds.items()
-        if len(of - {None}) > 1
-    ]
-    return [f"Runs of one column differ in arithmetic: {', '.join(mixed)}."] if mixed else []
-
-
 def _tuned(table: Table) -> list[str]:
-    """Return the settings chosen for a norm on one task; nothing if the study itself tries settings."""
+    """Return the settings chosen for a norm on one task; nothing if the study tries settings."""
+    scale = table.study.scale
     chosen: dict[str, dict[str, None]] = {"task_norm": {}, "task_norm_scale": {}}
-    for (label, task), plan in table.grid.items() if not table.study.tries else ():
+    for (label, task), plan in table.grid.items():
         norm = table.study.rows[label].norm
-        for group, ending in zip(chosen, ("", f"_{table.study.scale}"), strict=True):
-            file = CONF / group / f"{task}_{norm}{ending}.yaml"
-            of_file = dict(dotted(read_yaml_file(file) if file.exists() else {}))
-            own = {
-                key: of_file[key]
-                for key in of_file
-                if key.startswith(("norm.params.", "training."))
-            }
-            if own and any(
-                own.items() <= dict(dotted(run.identity)).items() for run in plan.runs[:1]
-            ):
-                values = ", ".join(
-                    f"{key.rpartition('.')[2]} = {value}" for key, value in own.items()
-                )
-                chosen[group][f"{_name(norm)} on {_name(task)}, {values}"] = None
+        names = {"task_norm": f"{task}_{norm}", "task_norm_scale": f"{task}_{norm}_{scale}"}
+        for group, name in names.items():
+            settings = _tuned_settings(group, name)
+            identity = dict(dotted(plan.runs[0].identity)) if settings and plan.runs else {}
+            if settings and settings.items() <= identity.items():
+                values = [f"{key.rpartition('.')[2]} = {x}" for key, x in settings.items()]
+                chosen[group][f"{_name(norm)} on {_name(task)}, {', '.join(values)}"] = None
+    if table.study.tries:
+        return []
     text = "Chosen for a norm on a task, by validation (`conf/{}/`): {}."
-    return [text.format(group, "; ".join(of)) for group, of in chosen.items() if of]
+    return [text.format(group, "; ".join(texts)) for group, texts in chosen.items() if texts]
+
+
+def _tuned_settings(group: str, name: str) -> dict[str, object]:
+    """Return a file's settings of the norm and of training, which are chosen by validation."""
+    file = CONF / group / f"{name}.yaml"
+    values = dotted(read_yaml_file(file)) if file.exists() else ()
+    return {key: value for key, value in values if key.startswith(("norm.params.", "training."))}
 
 
 def _choice(table: Table) -> list[str]:
     """Return the settings that a study with a budget tries, and how it chooses."""
     study = table.study
-    own = [
-        f"{_name(label)}: {', '.join(row.budget)}"
-        for label, row in study.rows.items()
-        if row.budget
-    ]
-    tried = "; ".join(own) or ", ".join(study.budget)
-    text = f"Tried in every cell: {tried}. The cell shows the best by mean validation score, and names it."
-    return [text] if study.tries else []
+    if not study.tries:
+        return []
+    rows = study.rows.items()
+    budgets = [f"{_name(label)}: {', '.join(row.budget)}" for label, row in rows if row.budget]
+    tried = "; ".join(budgets) or ", ".join(study.budget)
+    chosen = "The cell shows the best by mean validation score, and names it."
+    return [f"Tried in every cell: {tried}. {chosen}"]
+
+
+def _arithmetics(table: Table) -> list[str]:
+    """Return the columns whose runs differ in arithmetic, each with the number of kinds."""
+    mixed = []
+    for task, column in table.columns.items():
+        folders = [folder for cell in column.cells.values() for folder in cell.folders]
+        kinds = {reader.record(folder).arithmetic for folder in folders} - {None}
+        if len(kinds) > 1:
+            mixed.append(f"{_name(task)} {len(kinds)} kinds")
+    return [f"Runs of one column differ in arithmetic: {', '.join(mixed)}."] if mixed else []
+
+
+def _converged(table: Table) -> list[str]:
+    """Return how far runs at scale small have converged, and the cells that have not."""
+    if table.study.scale != "small":
+        return []
+    largest: dict[str, float] = {}
+    for (label, task), cell in table.cells.items():
+        if cell and not cell.count("diverged"):
+            falls = [fall for fall in map(last_fall, cell.runs) if fall is not None]
+            if falls:
+                largest[f"{_name(task)} {_name(label)}"] = max(falls)
+    if not largest:
+        return []
+    most = max(0.0, *largest.values())
+    text = f"Over the last tenth of each run, the validation loss fell by at most {most:.1%}."
+    falling = [f"{name} ({fall:.1%})" for name, fall in largest.items() if fall > STILL_FALLING]
+    if falling:
+        text += f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
+    return [text]
+
+
+def _paper(table: Table) -> list[str]:
+    """Return why the paper's numbers do not apply to the runs, and what marks unconfirmed ones."""
+    lines = []
+    quote = table.study.quote
+    if quote and not table.comparable:
+        lines.append(f"Not the paper's data or settings: {markdown(quote)}")
+    if any(UNCONFIRMED in table.paper(row, task) for row, task in table.cells):
+        source = "quoted from memory of the paper; no public source confirms the row"
+        lines.append(f"{UNCONFIRMED} {source}.")
+    return lines
 
 
 def rule_notes(table: Table) -> list[str]:
@@ -160,63 +156,59 @@ def rule_notes(table: Table) -> list[str]:
     if rule is None:
         return []
     columns, families = rule_decisions(table)
-    lead, decisions = _rule(rule, columns), [d for family in families.values() for d in family]
-    if all(d.comparison is None and not d.not_compared for d in decisions):
-        return [f"{lead} There are too few runs yet to apply it to."]
-    paragraphs = [_family(name, family, rule) for name, family in families.items()]
-    paragraphs += [_replicated(*pair, columns["test"]) for pair in rule.not_worse]
-    return [
-        lead,
-        *paragraphs,
-        *(_concluded(conclusion, decisions) for conclusion in rule.conclusions),
-    ]
+    text = _rule(rule, columns)
+    decisions = [decision for family in families.values() for decision in family]
+    if all(decision.comparison is None and not decision.not_compared for decision in decisions):
+        return [f"{text} There are too few runs yet to apply it to."]
+    lines = [text, *(_family(name, family, rule) for name, family in families.items())]
+    for first, second in rule.not_worse:
+        lines.append(_replicated(first, second, columns["test"]))
+    return lines + [_concluded(conclusion, decisions) for conclusion in rule.conclusions]
 
 
-def rule_decisions(table: Table) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
-    """Return the columns by quantity and the decisions by family of the study's rule; empty without a rule.
+def rule_decisions(
+    table: Table,
+) -> tuple[dict[Compares, list[Column]], dict[str, list[Decision]]]:
+    """Return the rule's columns by quantity and its decisions by family; empty without a rule.
 
     The columns include those that the rule takes from other studies.
     """
     rule = table.study.rule
     if rule is None:
         return {}, {}
-    others = [load_study(name) for name in rule.with_columns_of]
-    tables = [table, *(Table(study, study_grid(study, runs=table.folder)) for study in others)]
-    columns = {
-        quantity: [
-            _column(one, rule, task, quantity) for one in tables for task in one.study.columns
-        ]
-        for quantity in dict.fromkeys(map(rule.quantity_of, rule.families))
-    }
+    tables = [table, *(table_of(name, table.folder) for name in rule.with_columns_of)]
+    columns: dict[Compares, list[Column]] = {}
+    for quantity in dict.fromkeys(map(rule.quantity_of, rule.families)):
+        columns[quantity] = []
+        for source in tables:
+            columns[quantity] += [_column(source, rule, task, quantity) for task in source.columns]
     return columns, decide(rule, columns)
 
 
 def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     """Return the margins of the study's rule, and how it differs from the usual rule."""
-    margins = ", ".join(
-        f"{_name(column.task)} {column.margin:g}"
-        + ("" if quantity == "test" else f" of the {QUANTITIES[quantity]}")
-        + (
-            f", where one test example is {column.example:.2g}"
-            if column.example > column.margin
-            else ""
-        )
-        for quantity, of_quantity in columns.items()
-        for column in of_quantity
-    )
-    folds = "fold by fold, with a variance for shared training data (Nadeau & Bengio 2003, overlap {:g})"
-    of_losses = any(quantity.startswith("last_") for quantity in columns)
-    parts = [
-        f"margins {margins}",
-        folds.format(rule.folds_overlap) if rule.folds_overlap is not None else "",
-        "a lead must be beyond the margin" if rule.beyond_margin else "",
-        "a lead in a loss is how many nats lower it is" if of_losses else "",
-        "a lead in wrong labels learned is how many fewer are learned"
-        if "memorized" in columns
-        else "",
-        f"looks after {', '.join(map(str, rule.looks))} seeds" if rule.looks else "",
-    ]
-    return f"The study's rule: {'; '.join(filter(None, parts))}."
+    margins = []
+    for quantity, of_quantity in columns.items():
+        for column in of_quantity:
+            text = f"{_name(column.task)} {column.margin:g}"
+            if quantity != "test":
+                text += f" of the {QUANTITIES[quantity]}"
+            if column.example > column.margin:
+                text += f", where one test example is {column.example:.2g}"
+            margins.append(text)
+    parts = [f"margins {', '.join(margins)}"]
+    if rule.folds_overlap is not None:
+        variance = "a variance for shared training data (Nadeau & Bengio 2003, overlap"
+        parts.append(f"fold by fold, with {variance} {rule.folds_overlap:g})")
+    if rule.beyond_margin:
+        parts.append("a lead must be beyond the margin")
+    if any(quantity.startswith("last_") for quantity in columns):
+        parts.append("a lead in a loss is how many nats lower it is")
+    if "memorized" in columns:
+        parts.append("a lead in wrong labels learned is how many fewer are learned")
+    if rule.looks:
+        parts.append(f"looks after {', '.join(map(str, rule.looks))} seeds")
+    return f"The study's rule: {'; '.join(parts)}."
 
 
 def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
@@ -226,72 +218,77 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     every fold.
     """
     study, cells = table.study, dict[str, Cell]()
-    for row, cell in table.column(task).items():
+    for row, cell in table.columns[task].cells.items():
         metric = cell.metric if quantity == "test" else None
         if planned := [run for run in cell.runs if run.seed in study.seeds]:
             cells[row] = cell_of(planned[0], planned, quantity, metric=metric)
     setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
     scores = {row: {**cell.by_seed} for row, cell in cells.items() if not cell.setback}
     looks = rule.looks or (len(study.seeds),)
-    if (
-        rule.folds_overlap is not None
-    ):  # a norm with a setback in one fold is not compared by its other folds
+    if rule.folds_overlap is not None:
+        # A norm with a setback in one fold is not compared by its other folds.
         setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
-        by_row, scores, looks = scores, {}, (len({row.at for row in study.rows.values()}),)
-        for label, of_label in by_row.items():
+        by_row, scores = scores, {}
+        looks = (len({row.at for row in study.rows.values()}),)
+        for label, by_seed in by_row.items():
             norm, fold = study.rows[label].norm, study.rows[label].at
-            if len(of_label) == len(study.seeds) and fold is not None and norm not in setbacks:
-                scores.setdefault(norm, {})[int(fold)] = fmean(of_label.values())
+            if len(by_seed) == len(study.seeds) and fold is not None and norm not in setbacks:
+                scores.setdefault(norm, {})[int(fold)] = fmean(by_seed.values())
     margin = rule_margin(rule, task, quantity)
     is_score = quantity == "test" and rule.folds_overlap is None
     example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
     return Column(task, scores, margin, looks, rule.folds_overlap or 0.0, example, setbacks)
 
 
-def _family(name: str, decisions: list[Decision], rule: Rule) -> str:
+def _family(name: str, decisions: Sequence[Decision], rule: Rule) -> str:
     """Return the result of each comparison of a family on each of its columns, as one paragraph."""
     texts = []
     for rows, group in groupby(decisions, key=lambda decision: decision.compared):
-        of_rows = list(group)
-        names = [_name(row) for row in rows]
-        leads = [f"{names[i]} over {names[i + 1]}" for i in range(0, len(names), 2)]
-        text = f"{', less '.join(leads)}: {', '.join(map(_decision, of_rows))}"
+        alike = list(group)
+        text = f"{markdown(leads(list(map(title, rows))))}: {', '.join(map(_decision, alike))}"
         if rule.improves_on is not None:
-            verdict = {True: "an improvement", False: "no improvement shown", None: "undecided"}
-            text += f": {verdict[improvement(of_rows, rule.improves_on)]}"
+            words = {True: "an improvement", False: "no improvement shown", None: "undecided"}
+            text += f": {words[improvement(alike, rule.improves_on)]}"
         texts.append(text)
     return f"By the rule, {markdown(name)} ({len(decisions)} comparisons). {'; '.join(texts)}."
 
 
+def leads(rows: Sequence[str]) -> str:
+    """Return what two or four rows compare: `a over b`, or `a over b, less c over d`."""
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return ", less ".join(f"{first} over {second}" for first, second in pairs)
+
+
 def _decision(decision: Decision) -> str:
-    one, task = decision.comparison, _name(decision.column.task)
-    if one is None:
+    comparison, task = decision.comparison, _name(decision.column.task)
+    if comparison is None:
         return f"{task} {markdown(decision.lack)}"
-    gap, low, high = (f"{value:+.{one.digits}f}" for value in (one.gap, *one.interval))
-    return f"{task} {gap} [{low}, {high}] p {p_text(one.family_p)} *{one.answer}*"
+    values = (comparison.gap, *comparison.interval)
+    gap, low, high = (f"{value:+.{comparison.digits}f}" for value in values)
+    return f"{task} {gap} [{low}, {high}] p {p_text(comparison.family_p)} *{comparison.answer}*"
 
 
-def _replicated(first: str, second: str, columns: list[Column]) -> str:
-    outcome = {
+def _replicated(first: str, second: str, columns: Sequence[Column]) -> str:
+    outcomes = {
         True: "replicated: on every data set it is shown not to be worse by the margin or more",
         False: "not replicated: on some data set it may be worse by the margin or more",
         None: "not run on every data set",
-    }[not_worse(first, second, columns)]
+    }
+    outcome = outcomes[not_worse(first, second, columns)]
     return f"By the rule, {_name(first)} beside {_name(second)}: {outcome}."
 
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
     """Return where a conclusion is borne out, where it is not, and where nothing was compared."""
-    tasks: dict[str, list[str]] = {
-        "borne out": [],
-        "not shown": [],
-        "not compared": [],
-        "not run": [],
-    }
+    states = ("borne out", "not shown", "not compared", "not run")
+    tasks: dict[str, list[str]] = {state: [] for state in states}
     for decision in decisions:
-        if decision.compared == conclusion.where:
+        if decision.compared != conclusion.where:
+            continue
+        if decision.answer:
             state = "borne out" if decision.answer == conclusion.found else "not shown"
-            missing = "not compared" if decision.not_compared else "not run"
-            tasks[state if decision.answer else missing].append(_name(decision.column.task))
-    states = [f"{state} on {', '.join(of_state)}" for state, of_state in tasks.items() if of_state]
-    return f"By the rule, \u201c{markdown(conclusion.says)}\u201d: {'; '.join(states)}."
+        else:
+            state = "not compared" if decision.not_compared else "not run"
+        tasks[state].append(_name(decision.column.task))
+    texts = [f"{state} on {', '.join(names)}" for state, names in tasks.items() if names]
+    return f"By the rule, \u201c{markdown(conclusion.says)}\u201d: {'; '.join(texts)}."
