@@ -17,9 +17,8 @@ from adanorm.cli.command import Arguments, Key, Usage, hanging
 from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
 from adanorm.metrics.table import mean_text
-from adanorm.reporting.text import p_text
 from adanorm.reporting.tables.league import outlook
-from adanorm.reporting.text import seeds
+from adanorm.reporting.text import p_text, seeds
 from adanorm.stats.conjunction import League, league
 from adanorm.stats.variance import Scores
 from adanorm.verdicts.task_league import league_by_plan, plan_names
