@@ -83,7 +83,7 @@ def speed(task: str, *settings: str) -> Facts:
         warm_seconds = now(device) - began
         first = now(device)
         _make(trainer, updates, span)
-        spans = max(1, min(10, int(SECONDS / (now(device) - first))))
+        spans = max(1, min(40, int(SECONDS / (now(device) - first))))
         spans = broadcast(spans, world)  # all processes must make the same number
         started = now(device)
         batches = _make(trainer, updates, spans * span)

@@ -36,6 +36,8 @@ def build(
     initialize(model, settings.init)
     place_norms(model, settings.position, settings.post_layers)
     replace_modules(model)
+    for layer in model.decoder.layers:
+        layer.need_attn = False  # else evaluation averages weights that nothing reads
     return model
 
 
@@ -55,32 +57,34 @@ def _transformer() -> Any:
             """
             decoder = self.decoder
             padding = source.eq(self.encoder.padding_idx) if has_padding else None
-            encoded = self.encode(source, padding)
+            hidden = _hidden(padding, decoder.embed_tokens.weight)
+            encoded = self.encode(source, padding, hidden)
             x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(
                 previous
             )
             x = decoder.dropout_module(x).transpose(0, 1)
-            later = decoder.buffered_future_mask(x)
+            later = decoder.buffered_future_mask(x).to(_type_of_scores(x))
             for layer in decoder.layers:
-                x, *_ = layer(x, encoded, padding, self_attn_mask=later)
+                x, *_ = layer(x, encoded, hidden, self_attn_mask=later)
             x = x if decoder.layer_norm is None else decoder.layer_norm(x)
             return decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
 
-        def encode(self, source: Tensor, padding: Tensor | None) -> Tensor:
-            """Return the encoded source (S, B, H) of ids (B, S)."""
+        def encode(self, source: Tensor, padding: Tensor | None, hidden: Tensor | None) -> Tensor:
+            """Return the encoded source (S, B, H) of ids (B, S), with `hidden` from _hidden."""
             x, _ = self.encoder.forward_embedding(source)
             if padding is not None:
                 x = x * (1 - padding[..., None].type_as(x))
             x = x.transpose(0, 1)
             for layer in self.encoder.layers:
-                x = layer(x, encoder_padding_mask=padding)
+                x = layer(x, encoder_padding_mask=hidden)
             return x if self.encoder.layer_norm is None else self.encoder.layer_norm(x)
 
         def start_beams(self, source: Tensor) -> Beams:
             """Return the state from which `extend_beams` decodes source ids (B, S)."""
             is_padding = source.eq(self.encoder.padding_idx)
             padding = is_padding if is_padding.any() else None
-            return Beams(self.encode(source, padding), padding)
+            hidden = _hidden(padding, self.decoder.embed_tokens.weight)
+            return Beams(self.encode(source, padding, hidden), padding)
 
         def extend_beams(self, words: Tensor, beams: Beams) -> Tensor:
             """Return the logits (B, K, V) of the word after the words (B, K, T) of each beam."""
@@ -220,10 +224,9 @@ def _attention() -> Any:
                     query, key, key_padding_mask, options["incremental_state"]
                 ), None
             # fairseq's own code serves any option that is set, also `need_weights`, which is set by
-            # default.
-            if any(
-                option not in (None, False) for option in {"need_weights": True, **options}.values()
-            ):
+            # default. `static_kv` only says that decoding may keep keys and values.
+            others = {"need_weights": True, **options, "static_kv": False}
+            if any(option not in (None, False) for option in others.values()):
                 return super().forward(
                     query, key, value, key_padding_mask, attn_mask=attn_mask, **options
                 )
@@ -262,9 +265,26 @@ def _attention() -> Any:
     return Attention
 
 
-def _mask(padding: Tensor | None, added: Tensor | None, like: Tensor) -> Tensor | None:
-    """Return a mask to add to scores (B, N, T, S): minus infinity at padding (B, S), plus `added` (T, S)."""
+def _type_of_scores(x: Tensor) -> torch.dtype:
+    """Return the type in which attention computes with x: autocast may round it."""
+    kind = x.device.type
+    is_rounded = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if is_rounded else x.dtype
+
+
+def _hidden(padding: Tensor | None, like: Tensor) -> Tensor | None:
+    """Return what hides padding (B, S) if added to scores (B, N, T, S), as (B, 1, 1, S); None for None."""
     if padding is None:
-        return None if added is None else added.to(like.dtype)
-    hidden = like.new_zeros(padding.shape).masked_fill_(padding.bool(), -torch.inf)[:, None, None]
-    return hidden if added is None else hidden + added
+        return None
+    scores = torch.zeros(padding.shape, dtype=_type_of_scores(like), device=padding.device)
+    return scores.masked_fill_(padding.bool(), -torch.inf)[:, None, None]
+
+
+def _mask(padding: Tensor | None, added: Tensor | None, like: Tensor) -> Tensor | None:
+    """Return what to add to scores (B, N, T, S): for padding (B, S), or _hidden's, plus `added` (T, S)."""
+    hidden = padding
+    if padding is not None and padding.dim() == 2:
+        hidden = _hidden(padding, like)
+    if added is not None:
+        added = added.to(_type_of_scores(like))
+    return added if hidden is None else hidden if added is None else hidden + added

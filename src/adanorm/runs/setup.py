@@ -89,7 +89,9 @@ def describe_environment(
         processes=processes,
         threads=experiment.threads,
         norm_backend=prepared.norm_backend,
-        numerics_version=numerics_version(experiment.norm.name, prepared.device),
+        numerics_version=numerics_version(
+            experiment.norm.name, experiment.model.name, prepared.device
+        ),
     )
 
 

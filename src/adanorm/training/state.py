@@ -34,8 +34,13 @@ class ComputeContext(NamedTuple):
 
 
 def set_tf32(precision: str) -> None:
-    """Let CUDA round factors to TF32 only if precision is `tf32`; by default PyTorch does in convolutions."""
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    """Let CUDA round factors to TF32 only if precision is `tf32`; by default PyTorch does in convolutions.
+
+    Sums of bf16 products are kept in float32, which by default PyTorch may round in between.
+    """
+    matmul = torch.backends.cuda.matmul
+    matmul.allow_tf32 = precision == "tf32"
+    matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
 
