@@ -22,6 +22,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -312,9 +313,10 @@ class _Mps:
 
     def __exit__(self, *_: object) -> None:
         if self._control:
-            subprocess.run(
-                [self._control], input=b"quit\n", env=self._environment, check=False, timeout=20
-            )
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    [self._control], input=b"quit\n", env=self._environment, check=False, timeout=20
+                )
 
 
 def _facts(printed: str) -> dict[str, object]:
@@ -346,10 +348,12 @@ def main(arguments: Sequence[str]) -> None:
         keys = {**defaults, "output": os.environ.get("OUT", "outputs/lease"), **given}
         machine = Machine(keys)
         machine.install()
-        if keys["measures"] == "on":
-            machine.measure()
-        machine.train()
-        machine.pack()
+        try:
+            if keys["measures"] == "on":
+                machine.measure()
+            machine.train()
+        finally:
+            machine.pack()
     else:
         print(__doc__)
 

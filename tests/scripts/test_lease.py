@@ -1,0 +1,61 @@
+"""The script for a borrowed GPU machine, by what a CPU can show of it."""
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from adanorm.config.paths import PROJECT
+from scripts import lease
+
+
+def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_without_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, measures = tmp_path / "runs.txt", tmp_path / "measures.txt"
+    line = "task=gaussian norm=adanorm scale=smoke"
+    runs.write_text(f"# best first\n{line} seed=1\n\n{line} seed=2\n")
+    measures.write_text("graphs gaussian {device}\nspeed gaussian scale=smoke\nspeed none\n")
+    monkeypatch.setattr(lease, "RUNS", runs)
+    monkeypatch.setattr(lease, "MEASURES", measures)
+    output = tmp_path / "out"
+    work = tmp_path / "work"
+    keys = {"minutes": "5", "device": "cpu", "processes": "2"}
+    machine = lease.Machine({**keys, "output": str(output), "work": str(work)})
+    machine.measure()
+    machine.train()
+    machine.pack()
+    measured = [json.loads(text) for text in (output / "measured.jsonl").read_text().splitlines()]
+    assert [facts["measure"][0] for facts in measured] == ["graphs", "speed", "speed"]
+    assert measured[0]["ok"]
+    assert measured[1]["milliseconds"] > 0
+    assert not measured[2]["ok"]
+    with tarfile.open(output / "runs.tar.gz") as archive:
+        names = archive.getnames()
+    results = [name for name in names if name.endswith("/result.json")]
+    assert len(results) == 2
+    assert not [name for name in names if name.endswith((".pt", ".safetensors"))]
+    with tarfile.open(output / "logs.tar.gz") as archive:
+        assert len(archive.getnames()) >= 2
+
+
+def test_the_script_starts_without_the_packages_that_it_installs() -> None:
+    code = "import sys; sys.modules.update(torch=None, pydantic=None); import scripts.lease"
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=PROJECT, check=False)
+    assert done.returncode == 0
+
+
+def test_runs_that_do_not_fit_are_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs.txt"
+    runs.write_text("task=rt norm=adanorm\n")
+    monkeypatch.setattr(lease, "RUNS", runs)
+    keys = {"minutes": "0", "device": "cpu", "processes": "1", "output": str(tmp_path / "out")}
+    machine = lease.Machine({**keys, "work": str(tmp_path / "work")})
+    machine.train()
+    machine.pack()
+    assert not (tmp_path / "work" / "runs").exists()
