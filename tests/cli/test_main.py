@@ -139,7 +139,7 @@ def test_an_empty_entry_of_pythonpath_imports_no_file_of_the_current_folder(tmp_
 
 
 def test_the_install_command_names_this_python_and_an_existing_folder() -> None:
-    for extra in ("suite", "translation", "cluster", "tensorboard", "wandb"):
+    for extra in ("suite", "translation", "cluster", "tensorboard"):
         python, *install, requirement = install_command(extra).split()
         assert (python, install) == (sys.executable, ["-m", "pip", "install", "-e"])
         folder, _, name = requirement.strip("'").partition("[")
