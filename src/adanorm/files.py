@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,13 +105,27 @@ def _remove_leftover(path: Path) -> bool:
 
 
 def digest_of(identity: dict[str, Any]) -> str:
-    """Return eight hexadecimal digits that identify plain values; 1 and 1.0 count as the same value."""
+    """Return eight hexadecimal digits that identify plain values; 1 and 1.0 count as one value."""
+    return _digest(_canonical(identity))
+
+
+def digests_of(identity: dict[str, Any], seeds: Iterable[int]) -> list[str]:
+    """Return the digest of an identity with each of the seeds in place of its own."""
+    canonical = _canonical(identity)
+    return [_digest({**canonical, "seed": seed}) for seed in seeds]
+
+
+def _canonical(values: dict[str, Any]) -> Any:
+    """Return plain values with whole numbers as integers."""
 
     def number(text: str) -> float:
         value = float(text)
         return int(value) if value.is_integer() else value
 
-    canonical = json.loads(json.dumps(identity), parse_float=number)
+    return json.loads(json.dumps(values), parse_float=number)
+
+
+def _digest(canonical: dict[str, Any]) -> str:
     text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

@@ -1,7 +1,7 @@
 """The configuration of one run: composed, checked, typed, and identified by a digest."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -13,7 +13,7 @@ from adanorm.config.data_sections import SPLITS
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import Config, Positive, Seed
-from adanorm.files import digest_of, sha256
+from adanorm.files import digest_of, digests_of, sha256
 from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: it is the same run with other values of them.
@@ -51,10 +51,9 @@ class Experiment(Config):
         task, data, model = self.task, self.data, self.model
         check_target(task.kind, metric=task.metric, selected_by=task.selected_by, goal=task.goal)
         if not isinstance(data, model.reads):
-            reads = " or ".join(
-                get_args(s.model_fields["reader"].annotation)[0] for s in model.reads
-            )
-            raise ValueError(f"model.name={model.name} reads {reads}, not {data.reader}")
+            readers = [get_args(kind.model_fields["reader"].annotation)[0] for kind in model.reads]
+            names = " or ".join(readers)
+            raise ValueError(f"model.name={model.name} reads {names}, not {data.reader}")
         if data.kind != task.kind:
             raise ValueError(f"task.kind={task.kind}: data.reader={data.reader} is for {data.kind}")
         for split, segments in self.segments or ():
@@ -72,36 +71,42 @@ class Experiment(Config):
         added later keeps older digests. The user's files and code count by content; ValueError if
         one is missing.
         """
-        places = {
-            "cache",
-            "mirror",
-            "mirrors",
-            "path",
-            "vectors",
-            *(SPLITS if self.own_data else ()),
-        }
-        excluded: dict[str, Any] = {
-            **dict.fromkeys(LEFT_OUT, True),
-            "norm": {"backend"},
-            "data": places,
-        }
+        places = {"cache", "mirror", "mirrors", "path", "vectors"}
+        if self.own_data:
+            places |= {*SPLITS}
+        excluded: dict[str, Any] = dict.fromkeys(LEFT_OUT, True)
+        excluded |= {"norm": {"backend"}, "data": places}
         identity: dict[str, Any] = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.own_data:
             identity["data"]["source"] = "own"
-        if files := self.data.local_files():
+        files = self.data.local_files()
+        if files:
             identity["data"]["files"] = {role: sha256(*paths) for role, paths in files.items()}
-        if code := self.norm.code:
+        code = self.norm.code
+        if code:
             digests = {name: hashlib.sha256(content).hexdigest() for name, content in code.items()}
             identity["norm"]["code"] = digests
         return identity
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with the values of `update`, and with an identity of its own."""
-        copy, changed = super().model_copy(update=update, deep=deep), update or {}
-        *_, identity = (copy.__dict__.pop(name, None) for name in ("digest", "identity"))
+        changed = update or {}
+        copy = super().model_copy(update=changed, deep=deep)
+        identity = copy.__dict__.pop("identity", None)
+        for name in ("digest", "_folder"):
+            copy.__dict__.pop(name, None)
         if identity is not None and changed.keys() <= {"seed", *LEFT_OUT}:
             copy.__dict__["identity"] = {**identity, "seed": copy.seed}
         return copy
+
+    def with_seeds(self, seeds: Sequence[int]) -> list[Self]:
+        """Return a copy for each seed; what their identities share is computed once."""
+        copies = []
+        for seed, digest in zip(seeds, digests_of(self.identity, seeds), strict=True):
+            copy = self.model_copy(update={"seed": seed})
+            copy.__dict__["digest"] = digest
+            copies.append(copy)
+        return copies
 
     @property
     def own_data(self) -> bool:
@@ -115,11 +120,13 @@ class Experiment(Config):
 
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
-        dry = "" if self.updates is None else "dry-"  # no table reads such folders
-        runs = DRY_RUNS if dry and not self.runs else runs_folder(self.runs)
-        return (
-            runs
-            / self.task.name
-            / self.norm.name
-            / f"{dry}{self.scale}-seed{self.seed}-{self.digest}"
-        )
+        return self._folder
+
+    @cached_property
+    def _folder(self) -> Path:
+        is_dry = self.updates is not None
+        runs = DRY_RUNS if is_dry and not self.runs else runs_folder(self.runs)
+        name = f"{self.scale}-seed{self.seed}-{self.digest}"
+        if is_dry:
+            name = f"dry-{name}"  # no table reads such folders
+        return runs / self.task.name / self.norm.name / name

@@ -48,9 +48,9 @@ def contributed_folder(runs: Path) -> Path:
 
 def choices(group: str) -> list[str]:
     """Return the sorted names in a configuration group, such as the tasks; a group is listed only once."""
-    return [*_names_in(CONF / group)]
+    return [*_names_in(CONF, group)]
 
 
 @cache
-def _names_in(folder: Path) -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
+def _names_in(folder: Path, group: str) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in (folder / group).glob("*.yaml")))

@@ -1,5 +1,6 @@
 """Types and ranges of the settings; the YAML under conf/ holds the values and their sources."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -21,8 +22,9 @@ Scale = Literal["paper", "small", "mini", "smoke"]
 
 def each_once(entries: list[Any]) -> list[Any]:
     """Return the list unchanged; raises ValueError for an entry named twice, which would count double."""
-    if duplicates := [entry for entry in entries if entries.count(entry) > 1]:
-        raise ValueError(f"{duplicates[0]!r} is named twice")
+    for entry in entries:
+        if entries.count(entry) > 1:
+            raise ValueError(f"{entry!r} is named twice")
     return entries
 
 
@@ -46,14 +48,25 @@ class Config(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _true_is_no_number(cls, settings: Any) -> Any:
-        for name, value in settings.items() if isinstance(settings, dict) else ():
-            entries = value if isinstance(value, list | tuple) else [value]
-            booleans = [entry for entry in entries if isinstance(entry, bool)]
-            if booleans and name in cls.model_fields:
-                kinds = _types(cls.model_fields[name].annotation)
-                if bool not in kinds and kinds & {int, float}:
-                    raise ValueError(f"{name}={str(booleans[0]).lower()}: must be a number")
+        if not isinstance(settings, dict):
+            return settings
+        for name in _numbers(cls) & settings.keys():
+            value = settings[name]
+            for entry in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(entry, bool):
+                    raise ValueError(f"{name}={str(entry).lower()}: must be a number")
         return settings
+
+
+@cache
+def _numbers(section: type[BaseModel]) -> frozenset[str]:
+    """Return the names of a section's settings that take numbers, and not true or false."""
+    names = set()
+    for name, field in section.model_fields.items():
+        types = _types(field.annotation)
+        if bool not in types and (int in types or float in types):
+            names.add(name)
+    return frozenset(names)
 
 
 def _types(annotation: Any) -> frozenset[Any]:
@@ -77,10 +90,9 @@ class TaskConfig(Config):
 
 def _without_nulls(params: Any) -> Any:
     """Return params without nulls: null means the norm's own default and does not identify a run."""
-    is_mapping = isinstance(params, dict)
-    return (
-        {key: value for key, value in params.items() if value is not None} if is_mapping else params
-    )
+    if not isinstance(params, dict):
+        return params
+    return {key: value for key, value in params.items() if value is not None}
 
 
 class NormConfig(Config):
@@ -109,13 +121,11 @@ class NormConfig(Config):
     @model_validator(mode="after")
     def _placement_is_known(self) -> Self:
         if not self.placement:
-            raise ValueError(
-                "placement []: names no site; with norm=layernorm every site keeps LayerNorm"
-            )
+            hint = "with norm=layernorm every site keeps LayerNorm"
+            raise ValueError(f"placement []: names no site; {hint}")
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
-            raise ValueError(
-                f"placement {self.placement!r}: choose all, final or a list of globs over sites"
-            )
+            hint = "choose all, final or a list of globs over sites"
+            raise ValueError(f"placement {self.placement!r}: {hint}")
         return self
 
 
@@ -123,9 +133,8 @@ class SegmentConfig(Config):
     """How a text is cut into segments; only models with attention have more than `length`."""
 
     length: Positive  # positions per segment
-    memory: Positive | None = (
-        None  # positions kept from before the segment, which attention sees too
-    )
+    # Positions kept from before the segment, which attention sees too.
+    memory: Positive | None = None
     clamp: Positive | None = None  # the largest distance; greater ones count as this
     same_length: bool = False
 
@@ -168,9 +177,8 @@ class TrainingConfig(Config):
 
     lr: Annotated[float, Field(gt=0, le=1e30)]  # single precision's largest number: 3e38
     betas: tuple[Fraction, Fraction]
-    eps: Annotated[
-        float, Field(ge=1e-37, le=1e30)
-    ]  # single precision's smallest normal number: 1.2e-38
+    # Single precision's smallest normal number is 1.2e-38.
+    eps: Annotated[float, Field(ge=1e-37, le=1e30)]
     weight_decay: Annotated[float, Field(ge=0, le=1e6)]
     warmup_updates: Annotated[int, Field(ge=0, lt=2**31)]
     clip_norm: Annotated[float, Field(gt=0, le=1e30)] | None

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
-from adanorm.files import digest_of, without_checksum
+from adanorm.files import digests_of, without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import check, store
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -324,6 +324,6 @@ def _seeds(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
     seeds = sorted(
         seed for seed in {int(match[2]) for match in of_scale} if seed_series(seed) == series
     )
-    digests = {seed: digest_of({**identity, "seed": seed}) for seed in seeds}
-    candidates = {seed: f"{scale}-seed{seed}-{digest}" for seed, digest in digests.items()}
+    digests = zip(seeds, digests_of(identity, seeds), strict=True)
+    candidates = {seed: f"{scale}-seed{seed}-{digest}" for seed, digest in digests}
     return {seed: name for seed, name in candidates.items() if name in present}

@@ -235,10 +235,10 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
             for setting in (study.budget_of(label) or (None,)) if is_run else ():
                 overrides = (*base, setting) if setting else base
                 first = cached_experiment((*overrides, *settings), runs=runs)
-                seed_runs = [first.model_copy(update={"seed": seed}) for seed in study.seeds]
-                if same := candidates.get(seed_runs[0].digest):
+                if same := candidates.get(first.digest):
                     raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
-                candidates[seed_runs[0].digest] = Candidate(overrides, seed_runs, setting)
+                runs_by_seed = first.with_seeds(study.seeds)
+                candidates[first.digest] = Candidate(overrides, runs_by_seed, setting)
         except ValueError as error:
             raise ValueError(f"row {label!r}: {error}") from None
         grid[label, task] = CellPlan(tuple(candidates.values()))
