@@ -145,8 +145,8 @@ def _prepare_data(lines: Sequence[Sequence[str]]) -> None:
         experiments[experiment.data.model_dump_json()] = experiment
     for experiment in experiments.values():
         tasks.build(experiment)
-    for path in [path for path in LEASE.rglob("*") if path.is_file()]:
-        path.chmod(0o644)
+    for path in DATA.rglob("*"):  # a mirror may be read-only, its copy is replaced next time
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _download_wheels() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.norms import BatchNorm
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 from adanorm.tasks.classification import Classification
 from adanorm.training import checkpoint
@@ -454,20 +454,24 @@ def test_tf32_is_on_under_precision_tf32_alone_and_is_refused_on_a_cpu(smoke: Sm
         prepare(smoke("precision=tf32", "device=cpu"))
 
 
-def test_a_compiled_model_trains_as_it_is_and_only_where_graphs_can_be_replayed(
-    smoke: Smoke,
+@pytest.mark.parametrize("task", ["rt", "enwik8", "de-en"])
+def test_compiled_layers_train_alike_and_are_an_experiment_of_their_own(
+    smoke: Smoke, task: str
 ) -> None:
-    plainly = smoke("model.dropout=0")
-    experiment = plainly.model_copy(update={"compile": "reduce-overhead"})
-    assert experiment.digest == plainly.digest, "like the device, no part of the experiment"
-    with torch.compiler.set_stance("force_eager"):  # PyTorch itself makes and replays graphs
-        plain, compiled = (start_trainer(e, prepare(e)) for e in (plainly, experiment))
-        first, second = (trainer.update(next(trainer.batches())) for trainer in (plain, compiled))
+    plainly = smoke(f"task={task}", "model.dropout=0")
+    compiled = smoke(f"task={task}", "model.dropout=0", "compile=layers")
+    assert compiled.digest != plainly.digest
+    with torch.compiler.set_stance("force_eager"):  # PyTorch itself makes the programs
+        trainers = [start_trainer(e, prepare(e)) for e in (plainly, compiled)]
+        first, second = (trainer.update(next(trainer.batches())) for trainer in trainers)
     assert first.total == second.total
-    with pytest.raises(
-        ValueError, match="works with one process, and with models that carry no memory"
-    ):
-        start_trainer(run := smoke("task=enwik8", "compile=reduce-overhead"), prepare(run))
+    described = describe_environment(compiled, prepare(compiled), processes=1)
+    assert described["norm_backend"] == "compiled: torch inductor"
+
+
+def test_a_model_without_layers_is_not_compiled(smoke: Smoke) -> None:
+    with pytest.raises(ValueError, match="compile=layers: this model has no layers"):
+        start_trainer(run := smoke("task=ptb", "compile=layers"), prepare(run))
 
 
 def threads() -> list[threading.Thread]:

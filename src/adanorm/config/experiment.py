@@ -18,7 +18,7 @@ from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: it is the same run with other values of them.
 LEFT_OUT = (
-    "device", "compile", "graphs", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost",
+    "device", "graphs", "threads", "checkpoint_minutes", "track_test", "runs", "logger", "cost",
 )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class Experiment(Config):
     training: sections.TrainingConfig
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["fp32", "tf32", "bf16"]
-    compile: Literal["reduce-overhead"] | None = None
+    compile: Literal["layers"] | None = None
     graphs: bool = True
     threads: Annotated[int, Field(gt=0, le=1024)]
     checkpoint_minutes: Annotated[float, Field(gt=0)]

@@ -24,6 +24,9 @@ from adanorm.training.state import ComputeContext, seed_of, set_tf32
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 BATCHES_AHEAD = 4  # on a GPU
+COMPILED = (
+    "compiled: torch inductor"  # what computes norms inside compiled layers: their definition
+)
 
 
 class Prepared(NamedTuple):
@@ -74,7 +77,7 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
         *computation,
         batches_ahead=BATCHES_AHEAD if is_cuda else 0,
         compile=experiment.compile,
-        graphs=is_cuda and experiment.graphs and world.size == 1 and experiment.compile is None,
+        graphs=is_cuda and experiment.graphs and world.size == 1,
     )
     return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
 
@@ -88,7 +91,7 @@ def describe_environment(
         precision=experiment.precision,
         processes=processes,
         threads=experiment.threads,
-        norm_backend=prepared.norm_backend,
+        norm_backend=prepared.norm_backend if experiment.compile is None else COMPILED,
         numerics_version=numerics_version(
             experiment.norm.name, experiment.model.name, prepared.device
         ),

@@ -60,11 +60,9 @@ class Trainer:
         self.settings, self.context = settings, context
         self.shared_model = wrap(model, context.world)
         if context.compile is not None:
-            if task.carries or context.world.size > 1:
-                raise ValueError(
-                    "compile: works with one process, and with models that carry no memory"
-                )
-            self.shared_model = torch.compile(model, mode=context.compile)  # type: ignore[assignment]
+            if context.world.size > 1:
+                raise ValueError(f"compile={context.compile}: works with one process")
+            compile_layers(model)
         self.optimizer = make_optimizer(model, settings)
         self.graphs = self.make_graphs() if context.graphs else None
         self.state = State()
@@ -269,7 +267,9 @@ class Trainer:
     def measure(self, split: str) -> Evaluation:
         """Return the evaluation of the model, with its present weights, on `valid` or `test`."""
         self.model.eval()
-        with self.context.autocast():
+        # Compiled layers would be compiled once more.
+        eager = torch.compiler.set_stance("force_eager") if self.context.compile else nullcontext()
+        with eager, self.context.autocast():
             evaluation = self.task.evaluate(self.model, split)
         self.model.train()
         return evaluation
@@ -323,6 +323,23 @@ class Trainer:
         else:  # another number of processes: none repeats what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Let torch compile each layer of a model's stacks, one program for all lengths of a batch.
+
+    Raises ValueError if the model has no stack of layers.
+    """
+    stacks = [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList) and name.rpartition(".")[2] == "layers"
+    ]
+    if not stacks:
+        raise ValueError("compile=layers: this model has no layers that could be compiled")
+    for stack in stacks:
+        for layer in stack:
+            layer.compile(dynamic=True)
 
 
 def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:

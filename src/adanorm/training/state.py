@@ -23,7 +23,7 @@ class ComputeContext(NamedTuple):
     world: World
     checkpoint_seconds: float
     batches_ahead: int = 0  # updates whose batches a thread makes ahead; it would slow a CPU
-    compile: str | None = None  # torch.compile's mode for training
+    compile: str | None = None  # layers: torch compiles them for training
     graphs: bool = False  # whether CUDA graphs replay micro-batches
 
     def autocast(self, *, enabled: bool = True) -> Any:
