@@ -54,7 +54,9 @@ def checks(devices: int) -> dict[str, list[str]]:
         return {"resume": measurement("resume", "rt", "scale=smoke", "model.dropout=0.3")}
     several = [count for count in (2, 4, 8, 16) if count < devices] + [devices] * (devices > 1)
     commands = {f"equality: {case}": measurement("equality", case) for case in CASES}
-    commands |= {f"graphs: {task}": measurement("graphs", task, "cuda") for task in ("rt", "de-en")}
+    commands |= {
+        f"graphs: {task}": measurement("graphs", task, "device=cuda") for task in ("rt", "de-en")
+    }
     commands["resume"] = measurement("resume", "de-en", "scale=paper", "updates=2")
     commands |= {f"speed: {task} fp32": measurement("speed", task) for task in TASKS}
     if several:

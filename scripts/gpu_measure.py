@@ -173,14 +173,14 @@ def equality(case: str) -> Facts:
     return {"ok": difference < SAME, "difference": difference, "norms": prepared.norm_backend}
 
 
-def graphs(task: str, device: str, *settings: str) -> Facts:
+def graphs(task: str, *settings: str) -> Facts:
     """Return how far losses by graphs lie from eager ones over 60 updates with dropout.
 
     A second eager run shows whether the device repeats itself to the bit.
     """
     curves, weights = [], []
     for is_replayed in (False, False, True):
-        trainer = start(task, "scale=smoke", f"device={device}", "graphs=false", *settings)
+        trainer = start(task, "scale=smoke", "graphs=false", *settings)
         if is_replayed:
             trainer.graphs = trainer.make_graphs()
         curves.append(losses(trainer, 60))

@@ -55,11 +55,11 @@ RECORDS = (
 
 # Telling ones first: the time may end before the last.
 PLANNED_MEASURES = """\
-graphs rt {device}
-graphs mnist {device}
-graphs de-en {device}
-graphs ptb {device}
-graphs enwik8 {device}
+graphs rt device={device}
+graphs mnist device={device}
+graphs de-en device={device}
+graphs ptb device={device}
+graphs enwik8 device={device}
 equality images
 equality sentences
 equality translation

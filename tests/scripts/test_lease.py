@@ -18,7 +18,7 @@ def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_withou
     runs, measures = tmp_path / "runs.txt", tmp_path / "measures.txt"
     line = "task=gaussian norm=adanorm scale=smoke"
     runs.write_text(f"# best first\n{line} seed=1\n\n{line} seed=2\n")
-    measures.write_text("graphs gaussian {device}\nspeed gaussian scale=smoke\nspeed none\n")
+    measures.write_text("graphs gaussian device={device}\nspeed gaussian scale=smoke\nspeed none\n")
     monkeypatch.setattr(lease, "RUNS", runs)
     monkeypatch.setattr(lease, "MEASURES", measures)
     output = tmp_path / "out"
