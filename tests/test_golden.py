@@ -1,6 +1,5 @@
 """The losses of every task under every norm stay those on file; the portable arithmetic that ensures it."""
 
-import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ import torch
 from adanorm import process
 from adanorm.config.paths import PROJECT, choices
 from adanorm.process import HELD, PRODUCTS, VARIABLE, set_up_libraries
+from adanorm.records import reader
 from tests.conftest import Command
 from tests.golden import ROUNDING, golden, losses
 
@@ -74,8 +74,8 @@ def test_a_run_held_to_portable_arithmetic_computes_by_it_and_says_so(
     monkeypatch.setenv(VARIABLE, "portable")
     run = new_process("run", "task=gaussian", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
     assert run.returncode == 0, run.stderr
-    (path,) = tmp_path.glob("gaussian/adanorm/*/environment.json")
-    arithmetic = json.loads(path.read_text())["arithmetic"]
+    (path,) = tmp_path.glob("gaussian/adanorm/*/record.jsonl")
+    arithmetic = reader.record(path.parent).environment["arithmetic"]
     assert {key: arithmetic[key] for key in (VARIABLE, *HELD)} == {VARIABLE: "portable", **HELD}
     usual = torch.backends.cpu.get_cpu_capability()
     assert arithmetic["instructions"] == ("AVX2" if usual.startswith("AVX") else usual)

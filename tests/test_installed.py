@@ -43,7 +43,7 @@ def test_a_wheel_runs_from_any_folder_and_writes_there_alone(built: Path, tmp_pa
         run, check=False, cwd=tmp_path, env=environment, capture_output=True, timeout=120
     )
     assert done.returncode == 0, done.stderr.decode()
-    assert len(list(tmp_path.glob("results/runs/gaussian/adanorm/smoke-*/result.json"))) == 1
+    assert len(list(tmp_path.glob("results/runs/gaussian/adanorm/smoke-*/record.jsonl"))) == 1
     assert {path for path in built.rglob("*") if "__pycache__" not in path.parts} == before
 
 

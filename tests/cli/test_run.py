@@ -1,7 +1,5 @@
 """The front door, as a person uses it: real processes, real files."""
 
-import gzip
-import json
 import os
 import re
 import signal
@@ -20,6 +18,8 @@ from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.paths import choices
+from adanorm.records import reader
+from adanorm.records.lines import RECORD
 from adanorm.runs.execute import execute
 from adanorm.training.distributed import LOST
 from tests import commands
@@ -29,17 +29,22 @@ from tests.defined import corners
 from tests.faults import command as faults
 from tests.faults.command import WRITES, Ended
 from tests.launch.test_launch import wait_until
-from tests.reporting.records import files_in
+from tests.reporting.records import contents_of, files_in
+from tests.verdicts import not_none
 
 
 def only_folder(runs: Path) -> Path:
-    (result,) = runs.glob("*/*/*/config.yaml")
-    return result.parent
+    (lock,) = runs.glob("*/*/*/run.lock")
+    return lock.parent
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
-    evaluations = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    evaluations = reader.record(folder).rows()
     return [{key: value for key, value in row.items() if key != "seconds"} for row in evaluations]
+
+
+def result_of(folder: Path) -> dict[str, Any]:
+    return not_none(reader.record(folder).values)
 
 
 def test_a_run_leaves_its_record_and_is_not_made_twice(
@@ -49,24 +54,24 @@ def test_a_run_leaves_its_record_and_is_not_made_twice(
     first = new_process("run", *arguments)
     assert first.returncode == 0, first.stderr
     folder = only_folder(tmp_path)
-    assert {path.name for path in folder.iterdir()} - {"run.lock", "changes.patch"} == {
-        "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz", "result.json",
-        "test_counts.json", "test_metrics.jsonl", "weights.safetensors",
+    assert {path.name for path in folder.iterdir()} == {"run.lock", RECORD, "weights.safetensors"}
+    assert contents_of(folder).keys() - {"changes.patch"} == {
+        "config.yaml", "environment.json", "metrics.jsonl", "predictions.txt.gz",
+        "test_counts.json", "test_metrics.jsonl",
     }  # fmt: skip
-    result = json.loads((folder / "result.json").read_text())
+    result = result_of(folder)
     assert list(result)[:6] == ["schema", "status", "task", "norm", "scale", "seed"]
     assert result["status"] == "done"
     assert result["norm_sites"] == ["norms.0", "norms.1"]
     assert result["norm_parameters"] == 0
-    predictions = gzip.decompress((folder / "predictions.txt.gz").read_bytes()).decode().split()
-    assert len(predictions) == 128
+    assert len(reader.record(folder).outputs()) == 128
     assert f"test accuracy {result['test']['accuracy']:.2f}" in first.stdout
     assert "not compared with the paper's number: smoke scale" in first.stdout
     assert "data: synthetic, not the paper's" in first.stdout
-    before = (folder / "result.json").stat().st_mtime_ns
+    before = (folder / RECORD).stat().st_mtime_ns
     second = command("run", *arguments)
     assert second.stdout.startswith("already completed")
-    assert (folder / "result.json").stat().st_mtime_ns == before
+    assert (folder / RECORD).stat().st_mtime_ns == before
 
 
 @pytest.mark.needs("numba")
@@ -80,7 +85,7 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(
         run = compose_experiment([*chosen, f"runs={tmp_path / backend}"])
         execute(run)
         curves.append([row["train_loss"] for row in rows(run.folder())])
-        backends.append(json.loads((run.folder() / "environment.json").read_text())["norm_backend"])
+        backends.append(reader.record(run.folder()).environment["norm_backend"])
     assert curves[1] == pytest.approx(curves[0], rel=1e-4)
     assert backends[0] == "eager: as asked"
     assert backends[1].startswith("fused: numba")
@@ -146,7 +151,7 @@ def test_a_sweep_makes_every_run_and_ends_with_a_table_of_their_differences(
         f"runs={tmp_path / 'runs'}", f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "runs").glob("gaussian/adanorm/smoke-seed*/result.json"))) == 4
+    assert len(list((tmp_path / "runs").glob("gaussian/adanorm/smoke-seed*/record.jsonl"))) == 4
     names = [f"norm.params.k={k} seed={seed}" for k in ("0", "0.3") for seed in (1, 2)]
     *_, blank, first, second, third, fourth = done.stdout.splitlines()
     assert blank == ""
@@ -161,7 +166,7 @@ def test_a_record_has_the_first_of_the_best_updates_and_a_late_process_does_not_
     settings = ("training.lr=0.003", "training.max_epochs=7")
     run = compose_experiment(["task=rt", "norm=none", "scale=smoke", f"runs={tmp_path}", *settings])
     execute(run)
-    result, curve = json.loads((run.folder() / "result.json").read_text()), rows(run.folder())
+    result, curve = result_of(run.folder()), rows(run.folder())
     best = max(curve, key=lambda row: row["valid_accuracy"])
     assert result["best_step"] == best["update"] < result["steps"] == curve[-1]["update"]
     assert result["valid"]["accuracy"] == best["valid_accuracy"]
@@ -186,11 +191,12 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later_to_the_same_bits(
     assert full.code == 2
     names_left = {path.name for path in folder.iterdir()}
     assert "checkpoint-before.pt" in names_left
-    assert not {"checkpoint.pt", "checkpoint.pt.tmp", "result.json"} & names_left
+    assert not {"checkpoint.pt", "checkpoint.pt.tmp", RECORD} & names_left
     assert command("run", *arguments).returncode == 0
     assert rows(folder) == rows(whole.folder())
-    for name in ("predictions.txt.gz", "weights.safetensors"):
-        assert (folder / name).read_bytes() == (whole.folder() / name).read_bytes()
+    assert reader.record(folder).outputs() == reader.record(whole.folder()).outputs()
+    name = "weights.safetensors"
+    assert (folder / name).read_bytes() == (whole.folder() / name).read_bytes()
 
 
 def run_to_be_killed(folder: Path, task: str, moment: str = "", times: int = 1) -> Ended:
@@ -208,7 +214,7 @@ def run_to_be_killed(folder: Path, task: str, moment: str = "", times: int = 1) 
 
 # One task is killed at moments of every kind; the others within training, between epochs and at the
 # end.
-SAMPLE = ("rename checkpoint.pt", "open metrics.jsonl", "rename result.json")
+SAMPLE = ("rename checkpoint.pt", "open metrics.jsonl", "rename record.jsonl")
 
 
 @pytest.mark.parametrize("task", ["mnist", "rt", "de-en", "enwik8", "enwik8-lstm", "ptb"])
@@ -216,12 +222,12 @@ def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, 
     whole, broken = folders = tmp_path / "whole", tmp_path / "broken"
     assert run_to_be_killed(whole, task).code == 0
     moments = Counter((whole / WRITES).read_text().splitlines())
-    before_the_end = list(moments)[: list(moments).index("rename result.json") + 1]
+    before_the_end = list(moments)[: list(moments).index("rename record.jsonl") + 1]
     assert {*SAMPLE} < {*before_the_end}
     for moment in before_the_end if task == "mnist" else SAMPLE:
         killed = run_to_be_killed(broken, task, moment, 5 if moments[moment] > 20 else 1)
         assert killed.code == -signal.SIGKILL, f"{moment}: {killed.stderr}"
-        assert not list(broken.glob("*/*/*/result.json"))
+        assert not list(broken.glob("*/*/*/record.jsonl"))
         for folder in broken.glob("*/*/*"):
             (folder / "checkpoint.pt.tmp").write_bytes(
                 b"what a kill within a checkpoint's writing leaves"
@@ -230,7 +236,7 @@ def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, 
     assert ended.code == 0, ended.stderr
     records = []
     for folder in map(only_folder, folders):
-        result = json.loads((folder / "result.json").read_text())
+        result = result_of(folder)
         # All is compared except what contains seconds.
         del (
             result["seconds"],
@@ -238,10 +244,10 @@ def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, 
             result["checksum"],
             result["files"]["metrics.jsonl"],
         )
-        predictions = [path.read_bytes() for path in folder.glob("predictions.txt.gz")]
-        records.append((rows(folder), result, predictions))
+        outputs = contents_of(folder).get("predictions.txt.gz")
+        records.append((rows(folder), result, outputs))
     assert records[0] == records[1]
-    assert len(predictions) == (0 if task.startswith("enwik8") else 1)
+    assert (outputs is None) == task.startswith("enwik8")
 
 
 def two(*arguments: str, errors: Path, **settings: Any) -> list[commands.Process]:
@@ -300,8 +306,7 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
     assert len(first) == (4 if task.startswith("enwik8") else 3)
     for row, other in zip(first, second, strict=True):
         assert other == pytest.approx(row, rel=5e-4)
-    environment = json.loads((only_folder(tmp_path / "two") / "environment.json").read_text())
-    assert environment["processes"] == 2
+    assert reader.record(only_folder(tmp_path / "two")).environment["processes"] == 2
 
 
 def test_two_processes_refuse_a_norm_whose_statistics_they_would_change(tmp_path: Path) -> None:
@@ -320,7 +325,7 @@ def test_two_processes_refuse_a_norm_whose_statistics_they_would_change(tmp_path
         "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in errors
     )
     assert "Traceback" not in errors
-    assert not [*tmp_path.rglob("*.json")]
+    assert not [*tmp_path.rglob("*.json*")]
 
 
 def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes(
@@ -334,7 +339,7 @@ def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes
     other.kill()
     assert main.wait(60) == 2
     assert errors.read_text() == f"error: {LOST}\n"
-    assert not (folder / "result.json").exists()
+    assert not (folder / RECORD).exists()
     done = torch.load(folder / "checkpoint.pt", weights_only=True)["state"]["epoch"]
     log, epochs = tmp_path / "log", list[str]()
     with log.open("w") as output:
@@ -459,7 +464,7 @@ def test_a_run_of_few_updates_warns_and_names_the_setting_to_type(
     line = (
         f"training.warmup_updates=8: 8 updates, 8 of them warm-up, are few to learn from; {remedy}"
     )
-    assert json.loads((run.folder() / "result.json").read_text())["warnings"] == [line]
+    assert result_of(run.folder())["warnings"] == [line]
     assert f"warning: {line}\n" in capsys.readouterr().err
     texts = {split: f"a\t{split} one two\nb\t{split} three four\n" * 4 for split in SPLITS}
     files = write_splits(tmp_path, texts)
@@ -483,7 +488,7 @@ def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> No
         "run", "task=mnist", "norm=none", "scale=smoke", "training.lr=1e30", f"runs={tmp_path}"
     )
     assert done.returncode == 0, done.stderr
-    text = (only_folder(tmp_path) / "result.json").read_text()
+    text = reader.record(only_folder(tmp_path)).text("result.json")
     assert '"status": "diverged"' in text
     assert '"test": null' in text
     assert "NaN" not in text

@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from adanorm.training import checkpoint
 from tests import commands
 from tests.conftest import Command
 from tests.reporting.records import record
+from tests.verdicts import not_none
 
 pytestmark = pytest.mark.usefixtures("_quick_start")
 
@@ -69,9 +69,8 @@ def test_failed_runs_stop_no_other_and_the_next_start_runs_them_alone(
     done = command("study", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stderr == "failed: mnist broken seed 1\nfailed: mnist three seed 1\n"
-    results = [
-        json.loads(path.read_text()) for path in sorted(tmp_path.glob("runs/mnist/*/*/result.json"))
-    ]
+    paths = sorted(tmp_path.glob("runs/mnist/*/*/record.jsonl"))
+    results = [not_none(reader.record(path.parent).values) for path in paths]
     outcomes = [(result["norm"], result["status"], result.get("error")) for result in results]
     error = "RuntimeError: breaks in training"
     assert outcomes == [("RaisesInTraining", "failed", error), ("layernorm", "done", None)]
@@ -99,7 +98,7 @@ def test_a_study_waits_for_a_run_that_another_process_holds(tmp_path: Path) -> N
         _, _, *lines = [process.stdout.readline() for _ in range(4)]
         assert lines[0] == "[1/1] mnist layernorm seed 1: held by another process\n"
         assert lines[1] == "1 run held by another process: waiting\n"
-        assert not (folder / "config.yaml").exists()
+        assert not (folder / "metrics.jsonl").exists()
     rest, errors = process.communicate(timeout=120)
     assert "[1/1] mnist layernorm seed 1: ended\n" in rest  # that process left it unfinished
     assert (process.returncode, errors) == (0, "")
@@ -122,7 +121,8 @@ def test_a_preempted_job_is_requeued_and_resumes_from_its_checkpoint(tmp_path: P
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 0, output
     assert reader.is_complete(folder)
-    assert rows.read_text().splitlines()[:2] == before, "started anew"
+    curve = reader.record(folder).text("metrics.jsonl").splitlines()
+    assert curve[:2] == before, "started anew"
     (log,) = tmp_path.glob("runs/studies/*/.submitit/*/*_log.err")
     assert "this job is preempted" in log.read_text()
 
@@ -158,7 +158,7 @@ def test_a_stopped_study_leaves_checkpoints_and_no_process(
     assert errors.count("\n") == (number != signal.SIGKILL), errors
     for path in runs.glob("mnist/*/*/checkpoint.pt"):
         assert checkpoint.load(path, torch.device("cpu")) is not None
-        assert not path.with_name("result.json").exists()
+        assert not path.with_name("record.jsonl").exists()
 
 
 def processes(*parts: str) -> list[str]:

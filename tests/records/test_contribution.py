@@ -16,13 +16,14 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.files import with_checksum
-from adanorm.records import contribution, reader, store
+from adanorm.records import contribution, lines, reader
+from adanorm.records.keep import keep
 from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, study_grid
 from tests.faults import command as faults
 from tests.faults.mistakes import BOMB
-from tests.reporting.records import files_in, record, result_of, seal
+from tests.reporting.records import contents_of, files_in, put, record
 
 MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {}, "precision": "fp32"}
 OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
@@ -34,9 +35,9 @@ def make_run(
 ) -> Experiment:
     run = compose_experiment(["task=rt", norm, "scale=mini", f"seed={seed}", f"runs={runs}"])
     right = OF_32[seed] if right is None else right
-    record(run, counted={"accuracy": [[int(n < right)] for n in range(32)]}, seconds=1.0)
-    (run.folder() / "environment.json").write_text(json.dumps(MACHINE))
-    seal(run.folder(), result_of(run.folder()))
+    files = {"environment.json": json.dumps(MACHINE).encode()}
+    counted = {"accuracy": [[int(n < right)] for n in range(32)]}
+    record(run, counted=counted, seconds=1.0, files=files)
     return run
 
 
@@ -76,7 +77,7 @@ def test_tables_mark_contributed_or_repeated_runs(
     note = "RT AdaNorm seed 1 repeated elsewhere, 68.75 here, +6.25 on"
     assert f"{note} Another (TM) CPU beside ± 6.51 of seeds: within" in table_markdown(table)
     (folder,) = (tmp_path / "here-contributed").iterdir()
-    assert len(store.lines(folder / "rt" / "adanorm.jsonl")) == 2
+    assert len(lines.kept_lines(folder / "rt" / "adanorm.jsonl")) == 2
     merged = files_in(tmp_path)
     merge(file, f"runs={here}")
     assert files_in(tmp_path) == merged, "merged again it adds nothing"
@@ -90,10 +91,7 @@ def test_merging_a_norm_from_outside_imports_no_code(
     (tmp_path / "mine" / "untold.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.chdir(tmp_path / "mine")
     run = make_run(tmp_path / "there", norm="norm.path=untold:Norm")
-    (run.folder() / "code").mkdir()
-    (run.folder() / "code" / "untold.py").write_bytes(
-        (tmp_path / "mine" / "untold.py").read_bytes()
-    )
+    put(run.folder(), "code/untold.py", (tmp_path / "mine" / "untold.py").read_bytes())
     file = write(tmp_path / "file", run)
     monkeypatch.chdir(tmp_path)
     merge(file, f"runs={tmp_path / 'here'}")
@@ -118,20 +116,20 @@ def test_a_killed_merge_leaves_what_was_there_and_the_next_one_completes_it(tmp_
 
 
 def test_a_run_that_was_counted_after_it_was_kept_is_no_contribution(tmp_path: Path) -> None:
-    folder = make_run(tmp_path / "runs").folder()
-    contents = reader.record(folder).contents()
-    counts = contents.pop("test_counts.json").decode()
-    file, shelf = store.file_of(folder.parent), tmp_path / "shelf"
-    folder.parent.rename(shelf)
-    store.append(file, folder.name, resealed(contents))
+    folder, into = make_run(tmp_path / "runs").folder(), tmp_path / "kept"
+    counts = contents_of(folder)["test_counts.json"].decode()
+    put(folder, "test_counts.json", None)
+    assert keep(reader.Record(folder), into=into)
     line = json.dumps({"run": folder.name, "counts": counts})
-    store.beside(file, "test_counts.json").write_text(f"{line}\n")
-    stored = reader.record(folder)
-    assert "accuracy" in stored.counts
-    with pytest.raises(
-        ValueError, match=r"it has no test_counts\.json: it was made before runs wrote one"
-    ):
-        contribution.check_contributable(stored)
+    (into / "rt" / "adanorm.counts.jsonl").write_text(f"{line}\n")
+    kept = reader.record(into / "rt" / "adanorm" / folder.name)
+    assert "accuracy" in kept.counts
+    missing = r"it has no test_counts\.json: it was made before runs wrote one"
+    with pytest.raises(ValueError, match=missing):
+        contribution.check_contributable(kept)
+    assert keep(kept, into=tmp_path / "copy")
+    copied = reader.record(tmp_path / "copy" / "rt" / "adanorm" / folder.name)
+    assert copied.counts["accuracy"].tolist() == kept.counts["accuracy"].tolist()
 
 
 def resealed(contents: Contents, **result: Any) -> Contents:
@@ -282,9 +280,7 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(
     make_run(tmp_path / "here", 2)
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
     named = run.folder().parent / NAMES.get(how, run.folder().name)
-    lines = {name: json.loads(line) for name, line in store.as_lines(named.name, contents).items()}
-    texts = {key: lines[name][key] for name, key in store.BESIDE.items() if name in lines}
-    edited = reader.Record(named, store.Line(named, lines[""], texts))
+    edited = reader.Record(named, lines.line_of(named.name, contents, named))
     text = contribution.packed_runs([edited], MACHINE, {})
     (tmp_path / "file").write_bytes(FILES[how](gzip.decompress(text)) if how in FILES else text)
     before = files_in(tmp_path)

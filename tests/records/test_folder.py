@@ -1,6 +1,5 @@
 """A record's folder: what is written when, who may write, and what an interruption leaves."""
 
-import json
 import resource
 from contextlib import suppress
 from pathlib import Path
@@ -13,11 +12,13 @@ from adanorm.config.paths import PROJECT, analyses_folder, runs_folder
 from adanorm.files import digest_of
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
+from adanorm.records.lines import RECORD
 from adanorm.records.result import Result
 from tests.records.test_result import FACTS
 
 IDENTITY: dict[str, Any] = {"task": {"name": "rt"}, "seed": 1}
 ENVIRONMENT: dict[str, Any] = {"commit": "0" * 40}
+CODE = {"own/norms.py": b"x = 1\n", "own/sites.py": b"y = 2\n"}
 
 
 def names(folder: RunFolder) -> set[str]:
@@ -33,44 +34,77 @@ DIVERGED = Result(status="diverged", **FACTS)
 FAILED = Result(status="failed", **FACTS)
 
 
-def test_a_record_begins_with_its_settings_and_ends_with_its_result_once(folder: RunFolder) -> None:
-    with folder.recording(IDENTITY, ENVIRONMENT, {}) as recording:
+def test_a_run_has_its_rows_and_checkpoint_and_ends_as_its_line_once(folder: RunFolder) -> None:
+    with folder.recording(IDENTITY, ENVIRONMENT, CODE) as recording:
         assert not recording.is_complete
-        assert names(folder) == {"config.yaml", "environment.json"}
+        assert names(folder) == set()
         assert is_locked(folder.path)
         folder.checkpoint.touch()
         (folder.path / "kept-3.pt").touch()
+        folder.add_row({"update": 1})
+        folder.add_row({"update": 2}, to=folder.test_rows)
+        folder.set_outputs(["eins zwei", "", "drei"], {})
         recording.result = DIVERGED
         assert not reader.is_complete(folder.path), "the block has not ended"
-    assert (folder.path / "config.yaml").read_text() == "task:\n  name: rt\nseed: 1\n", (
-        "keys in their order"
-    )
-    assert json.loads((folder.path / "environment.json").read_text()) == ENVIRONMENT
-    assert names(folder) == {"config.yaml", "environment.json", "result.json"}
+    assert names(folder) == {RECORD}
     assert reader.is_complete(folder.path)
     assert not is_locked(folder.path)
-    before = {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)}
+    record = reader.record(folder.path)
+    assert record.text("config.yaml") == "task:\n  name: rt\nseed: 1\n", "keys in their order"
+    assert record.environment == ENVIRONMENT
+    assert (record.rows(), record.rows("test_metrics.jsonl")) == ([{"update": 1}], [{"update": 2}])
+    assert record.outputs() == ["eins zwei", "", "drei"]
+    assert {name: record.content(f"code/{name}") for name in CODE} == CODE
+    before = (folder.path / RECORD).stat().st_mtime_ns
     with folder.recording({"task": "another"}, ENVIRONMENT, {}) as recording:
         assert recording.is_complete
         recording.result = FAILED
-    assert {name: (folder.path / name).stat().st_mtime_ns for name in names(folder)} == before
+    assert names(folder) == {RECORD}
+    assert (folder.path / RECORD).stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize(("result", "files"), [(None, set()), (FAILED, {"result.json"})])
+@pytest.mark.parametrize(("result", "files"), [(None, set()), (FAILED, {RECORD})])
 def test_an_interrupted_or_failed_run_keeps_its_checkpoint_for_the_next_start(
     folder: RunFolder, result: Result | None, files: set[str]
 ) -> None:
-    with folder.recording(IDENTITY, {**ENVIRONMENT, "dirty": True}, {}):
-        assert (folder.path / "changes.patch").is_file(), "of this start, and of no other"
     with suppress(KeyboardInterrupt), folder.recording(IDENTITY, ENVIRONMENT, {}) as recording:
         folder.checkpoint.touch()
+        folder.add_row({"update": 1})
         recording.result = result
         raise KeyboardInterrupt
-    assert names(folder) == {"config.yaml", "environment.json", "checkpoint.pt", *files}
+    assert names(folder) == {"metrics.jsonl", "checkpoint.pt", *files}
     assert not is_locked(folder.path)
     assert not reader.is_complete(folder.path)
+    ended = reader.record(folder.path).ended
+    assert (ended and ended.status) == (result and "failed")
     with folder.recording(IDENTITY, ENVIRONMENT, {}) as again:
         assert not again.is_complete
+        assert names(folder) == {"metrics.jsonl", "checkpoint.pt"}, "a new try has begun"
+
+
+def test_what_older_versions_left_in_a_folder_is_replaced_by_the_line(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    """They wrote every file of the record into the folder. Links are removed but not followed."""
+    folder.path.mkdir(parents=True)
+    mine = tmp_path / "mine"
+    (mine / "own").mkdir(parents=True)
+    (mine / "file").write_text("mine")
+    (folder.path / "code").symlink_to(mine)
+    for name in ("config.yaml", "config.yaml.tmp", "metrics.jsonl", "record.jsonl.tmp"):
+        (folder.path / name).symlink_to(mine / "file")
+    (folder.path / "environment.json").write_text("{}")
+    (folder.path / "result.json").write_text('{"schema": 1, "status": "fai')
+    with pytest.warns(UserWarning, match=r"is not counted: .* not a JSON object"):
+        assert not reader.is_complete(folder.path)
+    with folder.recording(IDENTITY, ENVIRONMENT, CODE) as recording:
+        folder.write_rows([])
+        folder.add_row({"update": 1})
+        recording.result = DIVERGED
+    assert names(folder) == {RECORD}
+    assert reader.record(folder.path).environment == ENVIRONMENT
+    assert (mine / "file").read_text() == "mine"
+    assert (mine / "own").is_dir()
 
 
 def test_a_result_of_a_later_version_is_left_as_it_is(folder: RunFolder) -> None:
@@ -78,36 +112,13 @@ def test_a_result_of_a_later_version_is_left_as_it_is(folder: RunFolder) -> None
     later = folder.path / "result.json"
     later.write_text('{"schema": 2, "status": "done"}')
     with (
-        pytest.warns(UserWarning, match=r"result.json is not counted: schema 2 is not 1"),
-        pytest.raises(
-            ValueError, match=r"result.json: of schema 2, from a later version .* left as it is"
-        ),
+        pytest.warns(UserWarning, match="is not counted: schema 2 is not 1"),
+        pytest.raises(ValueError, match=r"of schema 2, from a later version .* left as it is"),
         folder.recording(IDENTITY, ENVIRONMENT, {}),
     ):
         pass
     assert names(folder) == {"result.json"}
     assert later.read_text() == '{"schema": 2, "status": "done"}'
-
-
-def test_code_is_copied_and_links_are_replaced_but_not_followed(
-    folder: RunFolder, tmp_path: Path
-) -> None:
-    folder.path.mkdir(parents=True)
-    mine = tmp_path / "mine"
-    (mine / "own").mkdir(parents=True)
-    (mine / "file").write_text("mine")
-    (folder.path / "code").symlink_to(mine)
-    for name in ("config.yaml", "config.yaml.tmp", "metrics.jsonl", "result.json.tmp"):
-        (folder.path / name).symlink_to(mine / "file")
-    code = {"own/norms.py": b"x = 1\n", "own/sites.py": b"y = 2\n"}
-    with folder.recording(IDENTITY, ENVIRONMENT, code) as recording:
-        folder.write_rows([])
-        folder.add_row({"update": 1})
-        recording.result = DIVERGED
-    assert {name: (folder.path / "code" / name).read_bytes() for name in code} == code
-    assert (mine / "file").read_text() == "mine"
-    assert not any((mine / "own").iterdir())
-    assert not any(path.is_symlink() for path in folder.path.rglob("*"))
 
 
 def test_a_locked_folder_is_left_alone_and_a_mere_lock_file_locks_nothing(
@@ -150,16 +161,6 @@ def test_rows_after_a_checkpoint_are_dropped_and_a_row_without_room_leaves_nothi
     assert folder.rows.read_bytes() == before
     folder.add_row({"update": 2})
     assert reader.record(folder.path).rows() == [{"update": 1}, {"update": 2}]
-
-
-def test_outputs_are_read_back_and_the_same_outputs_are_the_same_bytes(folder: RunFolder) -> None:
-    folder.path.mkdir(parents=True)
-    folder.write_outputs(outputs := ["eins zwei", "", "drei"], {})
-    content = (folder.path / "predictions.txt.gz").read_bytes()
-    assert content[4:8] == bytes(4), "no time is stored (RFC 1952, MTIME)"
-    folder.write_outputs(outputs, {})
-    assert (folder.path / "predictions.txt.gz").read_bytes() == content
-    assert reader.record(folder.path).outputs() == outputs
 
 
 def test_analyses_lie_in_a_users_folder_of_runs_and_beside_the_repositorys(tmp_path: Path) -> None:

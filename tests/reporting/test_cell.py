@@ -14,6 +14,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.config.titles import task_metric, title
+from adanorm.records.lines import RECORD
 from adanorm.records.published import published, published_tasks
 from adanorm.records.reader import runs_on_record
 from adanorm.reporting.report import read_tables, report_page
@@ -100,7 +101,7 @@ def test_divergence_and_failure_are_shown(runs: list[Experiment]) -> None:
         "differs: diverges 1/2",
     )
     record(runs[1], status="failed")
-    (runs[0].folder() / "result.json").unlink()
+    (runs[0].folder() / RECORD).unlink()
     assert cell(runs).text == "failed"
 
 
@@ -399,8 +400,8 @@ def test_a_table_says_which_of_its_runs_were_not_computed_alike(tmp_path: Path) 
     for (row, _), plan in grid.items():
         version = {"numerics_version": 2} if row == "adanorm" else {}
         for run in plan.runs:
-            record(run)
-            (run.folder() / "environment.json").write_text(json.dumps(computed | version))
+            environment = json.dumps(computed | version).encode()
+            record(run, files={"environment.json": environment})
     assert "differ in arithmetic: RT 2 kinds." in table_markdown(Table(study, grid))
 
 

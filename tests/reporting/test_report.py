@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.compose import compose_experiment
+from adanorm.records.lines import RECORD
 from adanorm.reporting.report import build_report
-from tests.reporting.records import record, result_of, seal
+from tests.reporting.records import contents_of, put, record
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +26,16 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
             "precision": "fp32",
             "packages": {},
         }
-        (run.folder() / "environment.json").write_text(json.dumps(facts))
+        put(run.folder(), "environment.json", json.dumps(facts).encode())
     diverged = compose_experiment(["task=rt", "norm=none", f"runs={tmp_path}"])
     record(diverged, status="diverged", test=None)
-    config = diverged.folder() / "config.yaml"
-    config.write_text(f"# <rt>\n{config.read_text()}")
-    seal(diverged.folder(), result_of(diverged.folder()))
+    config = contents_of(diverged.folder())["config.yaml"]
+    put(diverged.folder(), "config.yaml", b"# <rt>\n" + config)
     failed = compose_experiment(["task=rt", "norm=adanorm", f"runs={tmp_path}"])
     record(failed, status="failed", error="<b>broke</b>")
     half = compose_experiment(["task=rt", "norm=detachnorm", f"runs={tmp_path}"])
     record(half, test={"accuracy": 99.0})
-    (half.folder() / "result.json").write_text('{"schema": 1, "status": "do')
+    (half.folder() / RECORD).write_text('{"run": "paper-seed1-')
     old = compose_experiment(["task=rt", "norm=detach-var", f"runs={tmp_path}"])
     record(old, test={"accuracy": 98.0}, schema=0)
     record(

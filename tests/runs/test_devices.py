@@ -126,7 +126,7 @@ def test_a_sweep_under_two_processes_makes_one_run_after_the_other(
     )
     done = command("run", "-m", *settings)
     assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.glob("*/*/*/result.json"))) == 3
+    assert len(list(tmp_path.glob("*/*/*/record.jsonl"))) == 3
 
 
 def test_killing_torchrun_ends_its_processes(tmp_path: Path) -> None:

@@ -108,9 +108,8 @@ def test_the_time_of_a_run_is_the_median_of_finished_runs_scaled_by_epochs(tmp_p
     record(run_of(tmp_path, 4, 4, "adanorm"), **score(75.0), seconds=3287.0, cpu_seconds=36.0)
     assert seconds_left(run, "missing") == 38.0, "of the fourth the processor's time"
     here = run_of(tmp_path, 4, 5, "adanorm")
-    here.folder().mkdir(parents=True)
-    (here.folder() / "environment.json").write_text(json.dumps({"device": processor()}))
-    record(here, **score(75.0), seconds=8.0)
+    environment = json.dumps({"device": processor()}).encode()
+    record(here, **score(75.0), seconds=8.0, files={"environment.json": environment})
     assert seconds_left(run, "missing") == 8.0, "those of this machine count before others"
 
 

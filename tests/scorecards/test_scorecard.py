@@ -14,7 +14,7 @@ from adanorm.cli.command import dispatch
 from adanorm.launch.launch import choose_launch
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.norms.check import check_contract
-from adanorm.records.folder import RunFolder
+from adanorm.records.integrity import packed
 from adanorm.scorecards.columns import Column
 from adanorm.scorecards.observed import Observed, costs_at, norm_configs
 from adanorm.scorecards.page import SAME, card_page, summary
@@ -96,7 +96,7 @@ def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it
 def test_a_scorecard_says_if_one_test_example_is_more_than_the_margin(tmp_path: Path) -> None:
     recorded(tmp_path, "close", seeds=6, other="rmsnorm")
     first = records.run_in(tmp_path, "task=mnist", f"norm={OWN}", "scale=mini")
-    RunFolder(first.folder()).write_outputs(["1"] * 500, {})
+    records.put(first.folder(), "predictions.txt.gz", packed(b"1\n" * 500))
     text = " ".join(summary(card(trial(tmp_path, other="rmsnorm"))).split())
     assert "one test example is 0.2)" in text
 
@@ -185,7 +185,7 @@ def test_a_scorecard_in_an_empty_folder_makes_the_runs_that_it_lacks_once(
     assert "scorecard: 1 run to make; 5 min left of the budget" in first_start.stderr
     assert "RT, scale smoke" in first_start.stdout
     assert max(map(len, first_start.stdout.splitlines()[:-2])) <= 80
-    times = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/result.json")}
+    times = {path: path.stat().st_mtime_ns for path in runs.glob("rt/*/*/record.jsonl")}
     assert len(times) == 6  # of two norms, the same three seeds
     spent = json.loads((runs / "scorecards" / "MyNorm.json").read_text())["spent"]
     assert spent > 0

@@ -1,7 +1,6 @@
 """The parser's scores against other evaluators, its loss, and the `parse` command."""
 
 import io
-import json
 import re
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from adanorm.data.treebanks import conll
 from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree, attachment
 from adanorm.metrics.by_example import by_example, score
+from adanorm.records import reader
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command
@@ -31,6 +31,7 @@ from tests.data.sections import write_splits
 from tests.data.treebanks.test_conll import UD
 from tests.networks import smoke_run
 from tests.trees import projective
+from tests.verdicts import not_none
 
 LABELS = ("nsubj", "nsubj:pass", "obj", "root")
 
@@ -207,7 +208,7 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(
     trained = command("run", *chosen)
     assert trained.returncode == 0, trained.stderr
     folder = next((tmp_path / "runs").glob("ptb/adanorm/*"))
-    result = json.loads((folder / "result.json").read_text())
+    result = not_none(reader.record(folder).values)
     assert result["test"]["las_all"] == 100, "two sentences, learned by heart"
     assert result["prepared"]["train"]["transitions"] == 20 * 14
     assert "CoNLL 2018" in result["signatures"]["las"]

@@ -121,7 +121,7 @@ def test_a_run_is_made_translated_and_compared_by_commands(
     for norm in ("layernorm", "adanorm"):
         done = command("run", *base, f"norm={norm}")
         assert done.returncode == 0, done.stderr
-        assert "compound_bleu" in next(tmp_path.glob(f"en-de/{norm}/*/result.json")).read_text()
+        assert "compound_bleu" in next(tmp_path.glob(f"en-de/{norm}/*/record.jsonl")).read_text()
         assert not list(tmp_path.glob("en-de/*/*/kept-*.pt"))
     odd = [" ".join(f"word{n % 9}" for n in range(500)), "x" * 1000, "  "]
     (tmp_path / "in.txt").write_text("\n".join(["word1 word2 word3", "", "word4 word5", *odd]))

@@ -18,7 +18,7 @@ from adanorm.records.result import Result
 from adanorm.verdicts.by_example import ByExample, compared_by_example
 from adanorm.verdicts.cell import Evidence, cell_of, variance_of
 from adanorm.verdicts.pair import pair
-from tests.reporting.records import record, result_of, run_in, seal
+from tests.reporting.records import contents_of, edit, put, record, run_in
 from tests.verdicts import not_none
 
 PAIR = ("layernorm", "adanorm")
@@ -89,30 +89,29 @@ def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
 
 
 def swap(folder: Path, name: str) -> None:
-    first, second = (run_of(norm, folder).folder() / name for norm in PAIR)
-    contents = first.read_bytes(), second.read_bytes()
-    for side, content in zip((second, first), contents, strict=True):
-        side.write_bytes(content)
-        seal(side.parent, result_of(side.parent))
+    first, second = (run_of(norm, folder).folder() for norm in PAIR)
+    contents = contents_of(first)[name], contents_of(second)[name]
+    put(second, name, contents[0])
+    put(first, name, contents[1])
 
 
-def edit(folder: Path, **values: Any) -> None:
-    path = run_of("adanorm", folder).folder()
-    seal(path, {**result_of(path), **values})
+def edit_run(folder: Path, **values: Any) -> None:
+    edit(run_of("adanorm", folder).folder(), **values)
 
 
 def recount(folder: Path, accuracy: list[str]) -> None:
-    path = run_of("adanorm", folder).folder() / "test_counts.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "counts": {"accuracy": accuracy}}))
-    edit(folder)
+    path = run_of("adanorm", folder).folder()
+    counts = json.loads(contents_of(path)["test_counts.json"])
+    content = json.dumps({**counts, "counts": {"accuracy": accuracy}}).encode()
+    put(path, "test_counts.json", content)
 
 
 TRUE_CHECKSUMS: dict[str, Callable[[Path], object]] = {
-    "its examples make 84.375": lambda folder: edit(folder, test={"accuracy": 90.0}),
-    "precision is 'bf16', its config.yaml says 'fp32'": lambda folder: edit(
+    "its examples make 84.375": lambda folder: edit_run(folder, test={"accuracy": 90.0}),
+    "precision is 'bf16', its config.yaml says 'fp32'": lambda folder: edit_run(
         folder, precision="bf16"
     ),
-    "own_data is True, its config.yaml says False": lambda folder: edit(folder, own_data=True),
+    "own_data is True, its config.yaml says False": lambda folder: edit_run(folder, own_data=True),
     "test_counts.json is of other outputs": lambda folder: swap(folder, "predictions.txt.gz"),
     "has no counts of test examples": lambda folder: recount(folder, ["-1 2"]),
 }

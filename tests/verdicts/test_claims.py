@@ -1,6 +1,5 @@
 """Claims judged over records made by hand, with known answers; and the runs behind a cell."""
 
-import gzip
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ import pytest
 from adanorm.cli.trace import trace
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
+from adanorm.records.integrity import packed
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.stats.comparison import PaperGap
@@ -26,7 +26,7 @@ from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lacking, listed, more
 from tests.records.test_result import FACTS
-from tests.reporting.records import record, run_in
+from tests.reporting.records import put, record, run_in
 from tests.verdicts import not_none
 
 ADANORM = Claim(
@@ -392,8 +392,8 @@ def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone(
 
 def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
     record_runs(tmp_path, "rt", "layernorm", [75.0, 75.0])
-    predictions = run_of(tmp_path, "rt", "layernorm", 1).folder() / "predictions.txt.gz"
-    predictions.write_bytes(gzip.compress(b"1\n" * 500))
+    folder = run_of(tmp_path, "rt", "layernorm", 1).folder()
+    put(folder, "predictions.txt.gz", packed(b"1\n" * 500))
     assert evidence("rt", "paper", runs=str(tmp_path)).variance.resolution == 0.2
     assert evidence("rt", "paper", "valid_best", runs=str(tmp_path)).variance.resolution == 0
 

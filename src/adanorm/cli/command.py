@@ -25,7 +25,6 @@ COMMANDS = {
     "keep": "add finished records to the store, one line per run",
     "contribute": "write runs into one file that others can merge",
     "merge": "check a file of runs made elsewhere, show it beside ours, add it",
-    "open": "write a kept record out as a folder again",
     "export": "write test scores for Every Eval Ever or the Hugging Face Hub",
     "log": "send finished runs to wandb or TensorBoard",
     "list": "show tasks, norms, scales, studies, and what is completed",
@@ -41,7 +40,7 @@ COMMANDS = {
     "sample": "print text from a trained language model",
 }
 OTHER_NAMES = {"analyse": "analyze"}
-QUICK = ("run", "study", "status", "list", "open", "keep", "trace")  # print within half a second
+QUICK = ("run", "study", "status", "list", "keep", "trace")  # print within half a second
 WIDTH = 80
 
 

@@ -1,6 +1,6 @@
 """Write runs made here into one file that others can merge, with the golden losses of this machine.
 
-Golden losses show whether two machines compute the same. Name a run as for `open`, a folder of runs
+Golden losses show whether two machines compute the same. Name a run as for `export`, a folder of runs
 by its path. The file has their records, test outputs and environments, with checksums. Runs that
 are no evidence for others, such as failed ones, are left out.
 """
@@ -17,6 +17,7 @@ from adanorm.files import write_whole
 from adanorm.records import contribution
 from adanorm.records.environment import describe
 from adanorm.records.folder import path_text
+from adanorm.records.lines import has_ended
 from adanorm.records.reader import Record
 
 USAGE = Usage(
@@ -28,21 +29,21 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
-    check_output(output := arguments.keys["output"])
-    if (path := Path(output)).is_file():
+    output = arguments.keys["output"]
+    check_output(output)
+    path = Path(output)
+    if path.is_file():
         try:
             contribution.read_contribution(path)
         except ValueError:
-            line = (
-                f"output={output}: exists and is not a contribution; remove it or name another file"
-            )
-            raise ValueError(line) from None
+            advice = "remove it or name another file"
+            raise ValueError(
+                f"output={output}: exists and is not a contribution; {advice}"
+            ) from None
     records, refusals = [], []
     for stored, _ in named_runs(arguments.names):
-        ran_here = (
-            stored.folder / "result.json"
-        ).exists()  # the store's line may be of another run of it
-        record = Record(stored.folder) if ran_here else stored
+        # What ran here counts: the line that is kept may be of another run of it.
+        record = Record(stored.folder) if has_ended(stored.folder) else stored
         try:
             records.append(contribution.check_contributable(record))
         except ValueError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from adanorm.config.paths import RUNS
 from adanorm.config.titles import title
 from adanorm.records import reader
-from adanorm.records.check import NAME
+from adanorm.records.integrity import NAME
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
@@ -20,26 +20,42 @@ def named_runs(names: Sequence[str]) -> reader.Runs:
 
     A run or a folder of runs is named by its path, or by its path below results/runs.
     """
-    records = {one.folder: one for name in names for one in _records(name)}
-    if not (
-        runs := [(one, ended) for one in records.values() if isinstance(ended := one.ended, Result)]
-    ):
+    records: dict[Path, reader.Record] = {}
+    for name in names:
+        for record in _ended_records(name) or _records_of_cell(name):
+            records[record.folder] = record
+    runs = []
+    for record in records.values():
+        result = record.ended
+        if isinstance(result, Result):
+            runs.append((record, result))
+    if not runs:
         raise ValueError(f"{', '.join(names)}: no run there has ended")
     return sorted(runs, key=lambda run: run[1].seed)
 
 
-def _records(name: str) -> list[reader.Record]:
+def _ended_records(name: str) -> list[reader.Record]:
+    """Return the ended records of a run, of a norm on a task, or below a folder; empty if there are none."""
     for folder in (Path(name).resolve(), RUNS / name):
-        is_run = NAME.fullmatch(folder.name)
-        parent, runs = (folder.parent, [folder.name]) if is_run else (folder, reader.names(folder))
-        records = [reader.record(parent / run) for run in runs if NAME.fullmatch(run)]
-        if complete := [one for one in records or reader.records(folder) if one.has("result.json")]:
-            return complete
+        if NAME.fullmatch(folder.name):
+            records = [reader.record(folder)]
+        else:
+            run_names = [run for run in reader.names(folder) if NAME.fullmatch(run)]
+            records = [reader.record(folder / run) for run in run_names]
+            records = records or [*reader.records(folder)]
+        ended = [record for record in records if record.has_ended]
+        if ended:
+            return ended
+    return []
+
+
+def _records_of_cell(name: str) -> list[reader.Record]:
+    """Return the records behind a table's cell; raises ValueError if the name is none of a cell."""
     if name.count("/") < 2 or name.startswith(("/", ".")) or NAME.fullmatch(Path(name).name):
-        raise ValueError(
-            f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
-        )
-    return [reader.record(folder) for folder in table_cell(name)[1].folders]
+        example = "write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
+        raise ValueError(f"{name}: no such record; {example}")
+    _, cell, _ = table_cell(name)
+    return [reader.record(folder) for folder in cell.folders]
 
 
 def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tuple[str, str]]:

@@ -1,6 +1,7 @@
-"""The folder of a run or an analysis: which files lie in it, and which process may write them."""
+"""The folder of a run or an analysis: what it has while it runs, and its line once it has ended."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +11,11 @@ import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
-from adanorm.files import as_json, naming, sweep, write_files, write_whole
+from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
-from adanorm.records.check import COUNTS, OUTPUTS, PATCH, digests, outputs_digest, packed
 from adanorm.records.environment import changes
+from adanorm.records.integrity import COUNTS, FILES, OUTPUTS, PATCH, TEST_ROWS, packed, text_digest
+from adanorm.records.lines import RECORD, line_of
 from adanorm.records.result import Ended
 
 OF_A_STUDY = "ADANORM_OF_A_STUDY"  # a variable in the environment of a study's runs
@@ -25,64 +27,88 @@ class HeldError(ValueError):
 
 
 class RunFolder:
-    """The files of a run, or of an analysis, whose `rows` have another name; result.json is written last."""
+    """The folder of a run, or of an analysis, whose `rows` have another name.
+
+    While it runs it has a lock, a checkpoint and the rows so far. At its end these become its weights and
+    its line, `record.jsonl`, which is written last: a folder that has it has ended.
+    """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
         self.path, self.rows = path, path / rows
-        self.test_rows = (
-            path / "test_metrics.jsonl"
-        )  # test scores at each evaluation; they choose nothing
+        self.test_rows = path / TEST_ROWS
         self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
         self.weights = path / "weights.safetensors"  # the best weights of a finished run
         self.is_complete = False  # set by `recording`: there is nothing to do
         self.result: Ended | None = None  # set by the block of `recording`: its outcome
+        self._contents: dict[str, bytes] = {}  # of the record's files, by name
 
     @contextmanager
     def recording(
         self, identity: dict[str, Any], environment: dict[str, Any], code: Mapping[str, bytes]
     ) -> Iterator[Self]:
-        """Lock the folder during a block; write settings and environment before it, the result after it.
+        """Lock the folder during a block, and write the record's line after it.
 
-        `code` holds source files from outside the suite, by relative path. The block sets `result`.
-        If it does not, as after an interruption, the record stays unfinished and the next start
-        continues it. Nothing is written if the record is complete: another process may have just
-        finished it. Raises HeldError if another process is writing it, and ValueError if a later
-        version of the suite wrote it.
+        `code` holds source files from outside the suite, by relative path. The block sets `result`. If it
+        does not, as after an interruption, there is no line and the next start continues the run. Nothing
+        is written if the record is complete: another process may have just finished it. Raises HeldError
+        if another process is writing it, and ValueError if a later version of the suite wrote it.
         """
         with self.locked():
             self.is_complete, self.result = reader.is_complete(self.path), None
             if self.is_complete:
+                self._clear()
                 yield self
                 return
-            schema, path = (
-                (reader.record(self.path).values or {}).get("schema"),
-                self.path / "result.json",
-            )
-            if isinstance(schema, int | float) and schema > reader.SCHEMA:
-                later = "from a later version of the suite: left as it is"
-                raise ValueError(f"{path}: of schema {schema}, {later}")
-            write_whole(
-                self.path / "config.yaml", yaml.safe_dump(identity, sort_keys=False).encode()
-            )
-            write_whole(self.path / "environment.json", as_json(environment))
-            (self.path / PATCH).unlink(missing_ok=True)  # left by an earlier start
+            self._check_schema()
+            self._contents = {
+                "config.yaml": yaml.safe_dump(identity, sort_keys=False).encode(),
+                "environment.json": as_json(environment),
+            }
             if environment.get("dirty"):
-                write_whole(self.path / PATCH, changes())
-            copies = self.path / "code"
-            if copies.is_symlink():
-                copies.unlink()
-            write_files(copies, code)
+                self._contents[PATCH] = changes()
+            for name in (RECORD, "result.json"):  # of an earlier start that failed
+                (self.path / name).unlink(missing_ok=True)
             try:
                 yield self
             finally:
                 if self.result is not None:
-                    write_whole(path, self.result.sealed(digests(self.path)))
+                    self._write_line(self.result, code)
                     if self.result.is_complete:
-                        for leftover in (
-                            *self.path.glob("checkpoint*.pt"),
-                            *self.path.glob("kept-*.pt"),
-                        ):
-                            leftover.unlink(missing_ok=True)
+                        self._clear()
+
+    def _check_schema(self) -> None:
+        """Raise ValueError if the folder has a record of a later version of the suite."""
+        record = reader.record(self.path)
+        schema = (record.values or {}).get("schema")
+        if isinstance(schema, int | float) and schema > reader.SCHEMA:
+            later = "from a later version of the suite: left as it is"
+            raise ValueError(f"{path_text(self.path)}: of schema {schema}, {later}")
+
+    def _write_line(self, result: Ended, code: Mapping[str, bytes]) -> None:
+        """Write the line with the texts of all files of the record, and the SHA-256 of each."""
+        for rows in (self.test_rows, self.rows):
+            if rows.is_file():
+                self._contents[rows.name] = rows.read_bytes()
+        contents = {name: self._contents[name] for name in FILES if name in self._contents}
+        digests = {name: text_digest(content) for name, content in contents.items()}
+        contents["result.json"] = result.sealed(digests)
+        contents |= {f"code/{name}": content for name, content in sorted(code.items())}
+        file = self.path / RECORD
+        write_whole(file, line_of(self.path.name, contents, file).as_text())
+
+    def _clear(self) -> None:
+        """Remove what only a running run needs, from a folder that has its line."""
+        if not (self.path / RECORD).exists():
+            return
+        leftovers = [*self.path.glob("checkpoint*.pt"), *self.path.glob("kept-*.pt")]
+        leftovers += [self.path / name for name in FILES]  # older versions left all of them
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        copies = self.path / "code"
+        if copies.is_symlink():
+            copies.unlink()
+        else:
+            shutil.rmtree(copies, ignore_errors=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -94,7 +120,8 @@ class RunFolder:
                 sweep(self.path)
                 yield
         except Timeout:
-            raise HeldError(f"{path_text(self.path)} is being written by another process") from None
+            message = f"{path_text(self.path)} is being written by another process"
+            raise HeldError(message) from None
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
         """Write all rows so far to `rows`, or to the file `to`; a resumed run appends to them."""
@@ -112,17 +139,17 @@ class RunFolder:
                 file.truncate(before)
                 raise
 
-    def write_outputs(
-        self, outputs: list[str], counts: Mapping[str, Sequence[Sequence[float]]]
+    def set_outputs(
+        self, outputs: Sequence[str], counts: Mapping[str, Sequence[Sequence[float]]]
     ) -> None:
-        """Write the test set's outputs, one line per example, and the counts of each example by metric."""
+        """Set the test set's outputs, one per example, and the counts of each example by metric."""
         text = "".join(f"{output}\n" for output in outputs).encode()
-        write_whole(self.path / OUTPUTS, packed(text))
+        self._contents[OUTPUTS] = packed(text)
         if counts:
             from adanorm.metrics import by_example
 
-            values = {"outputs": outputs_digest(text), "counts": by_example.as_text(counts)}
-            write_whole(self.path / COUNTS, _line(values))
+            values = {"outputs": text_digest(text), "counts": by_example.as_text(counts)}
+            self._contents[COUNTS] = _line(values)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
@@ -142,9 +169,11 @@ def is_locked(path: Path) -> bool:
 
 
 def location(folder: Path) -> str:
-    """Return where a person finds a record: its folder or, if it is kept, the store's file and its name."""
-    line = reader.record(folder).line
-    return f"{path_text(line.file)}, {folder.name}" if line else path_text(folder)
+    """Return where a person finds a record: its folder or, if it is kept, the file and its name there."""
+    record = reader.record(folder)
+    if record.is_kept and record.line is not None:
+        return f"{path_text(record.line.file)}, {folder.name}"
+    return path_text(folder)
 
 
 def path_text(path: Path) -> str:

@@ -204,7 +204,7 @@ def _finish(
     """Write the outputs of a run and its weights with its digest `run`; return its result."""
     state, test = end.state, end.test
     if test and test.outputs:
-        folder.write_outputs(test.outputs, task.counted(test.outputs))
+        folder.set_outputs(test.outputs, task.counted(test.outputs))
     if end.weights:
         save_weights(folder.weights, end.weights, run)
     facts |= {"status": "diverged" if state.diverged else "done", "diverged": state.diverged}

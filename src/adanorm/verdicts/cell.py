@@ -19,7 +19,7 @@ from adanorm.config.yaml_file import dotted
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
-from adanorm.records.check import OUTPUTS
+from adanorm.records.integrity import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
 from adanorm.stats.variance import Spread, TaskVariance, prediction

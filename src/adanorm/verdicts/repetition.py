@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
 
 from adanorm.metrics.table import METRICS
-from adanorm.records.check import OUTPUTS
+from adanorm.records.integrity import OUTPUTS
 from adanorm.records.reader import Record, siblings
 from adanorm.records.result import Result
 from adanorm.stats.variance import DIFFERS, NO_SPREAD, Spread, prediction

@@ -18,13 +18,13 @@ from adanorm.analyses.spec import (
 from adanorm.reporting.figures.over_updates import over_updates
 from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown
 from tests.reporting.figures.test_figures import corners, legend, xs, ys
-from tests.reporting.records import record_analysis, rows_of
+from tests.reporting.records import put, record_analysis, rows_of
 from tests.verdicts import not_none
 
 
 def write_rows(record: AnalysisRecord, by_update: dict[int, Any]) -> None:
     rows = [json.dumps({"update": at, "values": values}) for at, values in by_update.items()]
-    (record.folder() / "rows.jsonl").write_text("\n".join(rows) + "\n")
+    put(record.folder(), "rows.jsonl", "".join(f"{row}\n" for row in rows).encode())
 
 
 def write(record: AnalysisRecord, ratio: float, *, status: str = "done") -> None:

@@ -1,0 +1,318 @@
+"""Lines: a run or an analysis that has ended is a line of JSON, with the texts of its files verbatim.
+
+Where it ends, it is `record.jsonl` in its folder: two lines with its outputs and counts, then its own.
+Where it is kept, <norm>.jsonl beside the folder <norm> has the lines of all runs, and <norm>.examples
+their outputs and counts: per text a line `RUN KEY CONTENT`, its content a gzip file in which line feeds,
+zero bytes and backslashes are escaped. Both files only grow, so git joins the lines of two branches.
+"""
+
+import json
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, TypeAlias, TypeVar
+
+from filelock import FileLock
+
+from adanorm.files import CHECKSUM, checksum_of, with_checksum, write_whole
+from adanorm.records.integrity import COUNTS, FILES, LARGEST, OUTPUTS, packed, text_digest, unpacked
+
+RECORD = "record.jsonl"  # the file of a run's folder with its line
+SUFFIX, EXAMPLES = ".jsonl", ".examples"
+# The texts that have a line of their own, by their key in a record's line.
+TEXTS = {"outputs": OUTPUTS, "counts": COUNTS}
+NO_RECORD = (ValueError, RecursionError, KeyError, TypeError, AttributeError)
+Value = TypeVar("Value")
+State: TypeAlias = (
+    tuple[int, int, int] | None
+)  # of a file: times of change and size; None: not there
+
+
+class Line:
+    """The line of a run that has ended. A line that is not kept has its outputs and counts in `texts`."""
+
+    def __init__(
+        self, file: Path, values: Mapping[str, Any], texts: Mapping[str, bytes] | None = None
+    ) -> None:
+        self.file, self.values, self._texts = file, values, texts
+        self.run: str = values["run"]
+        self.files: Mapping[str, str] = values["files"]
+        if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
+            raise TypeError("its run or a file is not text")
+        named_texts = [name for key, name in TEXTS.items() if values.get(key) is not None]
+        self.names = [*self.files, *named_texts]  # of the record's files
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a file keeps it, with its outputs and counts beside it."""
+        return self._texts is None
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether the line fits its checksum: nothing in it has been changed."""
+        values = {key: value for key, value in self.values.items() if key != CHECKSUM}
+        return bool(self.values.get(CHECKSUM) == checksum_of(values))
+
+    def content(self, name: str) -> bytes | None:
+        """Return the bytes of a file of the record; None if it has no such file."""
+        if name not in self.names:
+            return None
+        if name == COUNTS:
+            return self.text("counts")
+        if name == OUTPUTS:
+            outputs = self.text("outputs")
+            return None if outputs is None else packed(outputs)
+        return _bytes(self.files[name])
+
+    def text(self, key: str) -> bytes | None:
+        """Return the outputs or the counts, by their key; None if no text has the digest in the line."""
+        if self._texts is not None:
+            return self._texts.get(key)
+        digest = self.values.get(key)
+        # The first records were counted after they had been kept: their lines name no counts.
+        is_counted_later = key == "counts" and digest is None
+        for content in _kept_texts(self.file).get((self.run, key), ()):
+            with suppress(ValueError):
+                text = _unpacked_if_packed(content)
+                if is_counted_later or text_digest(text) == digest:
+                    return text
+        return None
+
+    def as_text(self) -> bytes:
+        """Return the lines that a folder or a contribution has of it: outputs, counts, its own."""
+        lines = []
+        for key in TEXTS:
+            text = self.text(key)
+            if text is not None and self.values.get(key) is not None:
+                lines.append(_json({"run": self.run, key: _text(text)}))
+        return b"".join([*lines, _json(self.values)])
+
+    def kept_as(self, file: Path) -> dict[Path, bytes]:
+        """Return what is added to `file` and to the file beside it to keep the line, which comes last."""
+        examples = b""
+        for key in TEXTS:
+            text = self.text(key)
+            if text is not None:
+                examples += _example(self.run, key, text)
+        contents = {examples_of(file): examples} if examples else {}
+        return contents | {file: _json(self.values)}
+
+
+def line_of(run: str, contents: Mapping[str, bytes], file: Path) -> Line:
+    """Return the line of a record from its files' bytes; `file` is where it comes from.
+
+    Raises ValueError if the outputs cannot be unpacked, or if packing them here gives other bytes.
+    """
+    files = {name: _text(text) for name, text in contents.items() if name not in TEXTS.values()}
+    values: dict[str, Any] = {"run": run, "files": files, "outputs": None}
+    texts = {}
+    for key, name in TEXTS.items():
+        if name in contents:
+            texts[key] = contents[name]
+            if name == OUTPUTS:
+                texts[key] = unpacked(contents[name])
+                if packed(texts[key]) != contents[name]:
+                    raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
+            values[key] = text_digest(texts[key])
+    return Line(file, with_checksum(values), texts)
+
+
+def parse(file: Path, content: bytes, *, first: int = 1) -> Iterator[Line]:
+    """Yield the lines of a text in which each follows its outputs and counts (`Line.as_text`).
+
+    `first` is the number of the text's first line in its file. Raises ValueError naming a line that is
+    no record.
+    """
+    texts: dict[str, bytes] = {}
+    for number, line in enumerate(content.splitlines(), first):
+        try:
+            values = json.loads(_text(line))
+            if "files" in values:
+                yield Line(file, values, texts)
+                texts = {}
+            else:
+                (key,) = TEXTS.keys() & values.keys()
+                texts[key] = _bytes(values[key])
+        except NO_RECORD:
+            raise ValueError(f"line {number}: it is no record") from None
+
+
+def line_in(folder: Path) -> Line | None:
+    """Return the line of the run or analysis that has ended in a folder; None if none has.
+
+    Older versions left the record's files in the folder: the line is made of them. Raises ValueError if
+    what is there is no record.
+    """
+    file = folder / RECORD
+    if file.is_file():
+        lines = [*parse(file, _content(file))]
+        if len(lines) != 1 or lines[0].run != folder.name:
+            raise ValueError(f"{RECORD} is not of this run")
+        return lines[0]
+    if not (folder / "result.json").is_file():
+        return None
+    codes = (path.relative_to(folder).as_posix() for path in sorted(folder.glob("code/**/*")))
+    names = (*FILES, "result.json", *codes)
+    contents = {name: _content(folder / name) for name in names if (folder / name).is_file()}
+    return line_of(folder.name, contents, folder / "result.json")
+
+
+def has_ended(folder: Path) -> bool:
+    """Return whether a run or an analysis has ended in a folder: its line, or an old result, is there."""
+    return (folder / RECORD).exists() or (folder / "result.json").exists()
+
+
+def _content(path: Path) -> bytes:
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path.name} has more than {LARGEST:,} bytes")
+    return path.read_bytes()
+
+
+def file_of(parent: Path) -> Path:
+    """Return the file with the lines that are kept of a folder's runs."""
+    return parent.with_name(parent.name + SUFFIX)
+
+
+def examples_of(file: Path) -> Path:
+    """Return the file with the outputs and counts that are kept of the runs in a file of lines."""
+    return file.with_suffix(EXAMPLES)
+
+
+def _older_texts_of(file: Path) -> dict[str, Path]:
+    """Return by key the files with outputs and counts that older versions wrote."""
+    return {key: file.with_suffix(f".{key}{SUFFIX}") for key in TEXTS}
+
+
+def kept_lines(file: Path) -> dict[str, Line]:
+    """Return the lines of a file by the run's name; warn of a line that is no record."""
+    lines: dict[str, Line] = {}
+    for line in _parsed(file, lambda text: Line(file, json.loads(_text(text)))):
+        # Two branches may have kept a run: its first whole line counts.
+        if line.run not in lines or not lines[line.run].is_whole:
+            lines[line.run] = line
+    return lines
+
+
+def _kept_texts(file: Path) -> Mapping[tuple[str, str], list[bytes]]:
+    """Return the outputs and counts kept beside a file of lines, packed or not, by run and key."""
+    files = (examples_of(file), *_older_texts_of(file).values())
+    return _texts_in(file, tuple(map(state_of, files)))
+
+
+@lru_cache(maxsize=64)
+def _texts_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, str], list[bytes]]:
+    texts = defaultdict(list)  # several of a run if two branches have kept it
+    for run, key, content in _parsed(examples_of(file), _example_of):
+        texts[run, key].append(content)
+    for key, path in _older_texts_of(file).items():
+        for values in _parsed(path, lambda text: json.loads(_text(text))):
+            texts[values["run"], key].append(_bytes(values[key]))
+    return texts
+
+
+def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]:
+    """Yield what each line of a file holds, if there is the file; warn of a line that is no record."""
+    lines = file.read_bytes().split(b"\n") if state_of(file) else []
+    for number, line in enumerate(lines, 1):
+        if not line and number == len(lines):
+            return  # behind the last line's end
+        try:
+            yield parse_line(line)
+        except NO_RECORD:
+            warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
+
+
+def _example(run: str, key: str, text: bytes) -> bytes:
+    """Return the line of a file of examples with the outputs or counts of a run."""
+    content = packed(text).replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
+    return b" ".join([run.encode(), key.encode(), content]) + b"\n"
+
+
+def _example_of(line: bytes) -> tuple[str, str, bytes]:
+    """Return the run, the key and the gzip file in a line of a file of examples."""
+    run, key, content = line.split(b" ", 2)
+    escaped = {b"\\\\": b"\\", b"\\n": b"\n", b"\\0": b"\0"}
+    return run.decode(), key.decode(), re.sub(rb"\\.", lambda match: escaped[match[0]], content)
+
+
+def _unpacked_if_packed(content: bytes) -> bytes:
+    is_packed = content.startswith(b"\x1f\x8b")  # gzip's first bytes; no text begins so
+    return unpacked(content) if is_packed else content
+
+
+def parents(root: Path) -> Iterator[Path]:
+    """Yield the folders below a root of whose runs lines are kept."""
+    for file in root.rglob(f"*{SUFFIX}"):
+        is_older_text = file.with_suffix("").suffix[1:] in TEXTS
+        if file.name not in (*FILES, RECORD) and not is_older_text:
+            yield file.with_name(file.name.removesuffix(SUFFIX))
+
+
+def append(file: Path, line: Line) -> bool:
+    """Add a line, with its outputs and counts, to the lines that a file keeps; return whether it is new.
+
+    Raises ValueError if another record of its name is kept.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f"{file.name}.lock")):
+        _pack_older_texts(file)
+        kept_line = kept_lines(file).get(line.run)
+        if kept_line is not None and kept_line.is_whole:
+            if kept_line.values != line.values:
+                raise ValueError(f"{file.name} has another record of {line.run}")
+            return False
+        for path, content in line.kept_as(file).items():
+            _add(path, content)
+    return True
+
+
+def _pack_older_texts(file: Path) -> None:
+    """Move outputs and counts from files of older versions into the file of examples."""
+    paths = {key: path for key, path in _older_texts_of(file).items() if path.exists()}
+    examples = []
+    for key, path in paths.items():
+        for values in _parsed(path, lambda text: json.loads(_text(text))):
+            examples.append(_example(values["run"], key, _bytes(values[key])))
+    if examples:
+        _add(examples_of(file), b"".join(examples))
+    for path in paths.values():
+        path.unlink()
+
+
+def _add(file: Path, content: bytes) -> None:
+    """Add those lines of `content` to a file that it lacks: an interrupted call may have written some."""
+    before = file.read_bytes() if file.exists() else b""
+    if before and not before.endswith(b"\n"):  # an editor removed the last line's end
+        before += b"\n"
+    # Not splitlines: a gzip file has other bytes that end a line for Python.
+    present = set(before.split(b"\n"))
+    new_lines = [line for line in content.split(b"\n") if line not in present]
+    if new_lines:
+        write_whole(file, before + b"".join(line + b"\n" for line in new_lines))
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return _bytes(json.dumps(values, ensure_ascii=False) + "\n")
+
+
+# Bytes that are no UTF-8, such as a patch may have, survive the way to text and back.
+def _text(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def state_of(path: Path) -> State:
+    """Return what changes when a file does; None if there is no file."""
+    with suppress(OSError):
+        state = path.stat()
+        if S_ISREG(state.st_mode):  # reading a pipe would never end
+            return state.st_mtime_ns, state.st_ctime_ns, state.st_size
+    return None
