@@ -20,7 +20,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files one by one, each by its path in `folder`, creating folders; return their full paths."""
+    """Write files one by one, each by its path in `folder`, creating folders.
+
+    Return their full paths.
+    """
     for name, content in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_whole(folder / name, content.encode() if isinstance(content, str) else content)
@@ -29,10 +32,11 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write; it becomes `path` when the block has ended without an error, and not before.
+    """Yield a file to write.
 
-    Until then it is `<name>.tmp` and locked; such a file without a lock is the leftover of a killed
-    process. An OSError names `path`.
+    It becomes `path` when the block has ended without an error, and not before. Until then it is
+    `<name>.tmp` and locked; such a file without a lock is the leftover of a killed process. An
+    OSError names `path`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     with naming(path), _create_locked(temporary) as file:
@@ -48,7 +52,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Make an OSError name `path` if it names no file, as on a full disk, or only the temporary file."""
+    """Make an OSError name `path` if it names no file (a full disk), or the temporary file."""
     try:
         yield
     except OSError as error:
@@ -65,7 +69,10 @@ def sweep(folder: Path) -> None:
 
 
 def _create_locked(path: Path) -> BinaryIO:
-    """Return a new, locked file, waiting while another process writes it. Symbolic links are not followed."""
+    """Return a new, locked file, waiting while another process writes it.
+
+    Symbolic links are not followed.
+    """
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -140,12 +147,15 @@ def sha256(*paths: Path) -> str:
 
 
 def checksum_of(values: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of plain values in hexadecimal, whatever the order of their keys and the layout."""
+    """Return the SHA-256 of plain values in hexadecimal, whatever the order of their keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def as_json(value: Any) -> bytes:
-    """Return plain values as a JSON file's content; raises ValueError for a number that is not finite."""
+    """Return plain values as a JSON file's content.
+
+    Raises ValueError for a number that is not finite.
+    """
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
@@ -155,7 +165,10 @@ def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_checksum(values: Any) -> dict[str, Any]:
-    """Return values without their checksum; raises ValueError if they differ from what was written."""
+    """Return values without their checksum.
+
+    Raises ValueError if they differ from what was written.
+    """
     if not isinstance(values, dict):
         raise ValueError("it is not a JSON object")
     rest = {key: value for key, value in values.items() if key != CHECKSUM}

@@ -33,7 +33,7 @@ def is_first_process() -> bool:
 
 
 def torchrun(processes: int) -> list[str]:
-    """Return the command to which `-m MODULE` is appended to run it in `processes` local processes."""
+    """Return the command that runs an appended `-m MODULE` in `processes` local processes."""
     return [
         sys.executable,
         "-m",
@@ -44,7 +44,7 @@ def torchrun(processes: int) -> list[str]:
 
 
 def end_with_parent(number: int) -> Callable[[], object]:
-    """Return a function after whose call Linux sends the caller signal `number` when its parent ends.
+    """Return a function whose caller Linux sends signal `number` when its parent ends.
 
     All that the function needs is loaded here, so that a child may call it between fork and exec.
     """

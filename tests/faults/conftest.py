@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from adanorm.records.lines import RECORD
+from adanorm.records.reader import Record
 from tests.faults.command import WRITES, run
 
 TASKS = ("rt", "mnist", "de-en", "enwik8", "ptb", "gaussian")
@@ -14,13 +16,7 @@ OF_TASK = {
     "de-en": ("model.dropout=0.1", "training.average={of: last, count: 2}"),
     "ptb": ("model.dropout=0.1",),
 }
-COMPARED = (
-    "predictions.txt.gz",
-    "weights.safetensors",
-    "config.yaml",
-    "result.json",
-    "metrics.jsonl",
-)
+LINE_WRITTEN = f"rename {RECORD}"  # the write with which a run has ended
 OPEN_ENDED = {"seconds", "cpu_seconds", "files", "checksum"}
 
 
@@ -31,13 +27,15 @@ class Undisturbed(NamedTuple):
     folder: Path
 
     @property
-    def writes(self) -> int:
-        return len((self.folder / WRITES).read_text().splitlines())
+    def writes(self) -> list[str]:
+        """The names of its writes."""
+        return (self.folder / WRITES).read_text().splitlines()
 
     @property
-    def result(self) -> Path:
-        (path,) = self.folder.rglob("result.json")
-        return path
+    def result(self) -> dict[str, Any]:
+        values = json.loads(_files(self.folder)["result.json"])
+        assert isinstance(values, dict)
+        return values
 
     def settings(self, folder: Path) -> list[str]:
         """Return the settings of the same run in another folder."""
@@ -46,23 +44,36 @@ class Undisturbed(NamedTuple):
 
     def difference(self, folder: Path) -> str:
         """Return how the run in another folder differs, or what it left behind; empty if nothing."""
-        results = [*folder.rglob("result.json")]
-        if len(results) != 1:
-            return f"{len(results)} results"
-        for name in COMPARED:
-            if _content(results[0].parent / name) != _content(self.result.parent / name):
+        files, expected = _files(folder), _files(self.folder)
+        for name in files.keys() | expected.keys():
+            if name not in files or name not in expected:
+                return f"only one has {name}"
+            if _shared(name, files[name]) != _shared(name, expected[name]):
                 return f"{name} differs"
-        leftovers = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".part")]
+        names = {path.name for path in folder.rglob("*")}
+        leftovers = [name for name in names if name.endswith((".tmp", ".part"))]
+        leftovers += names & {"checkpoint.pt", "metrics.jsonl"}
         return f"{', '.join(leftovers)} left" if leftovers else ""
 
 
-def _content(path: Path) -> object:
-    """Return the content of a file, JSON without the keys in which all runs differ; None without a file."""
-    if not path.exists() or not path.suffix.startswith(".json"):
-        return path.read_bytes() if path.exists() else None
-    text = path.read_text()
-    rows = map(json.loads, text.splitlines() if path.suffix == ".jsonl" else [text])
-    return [{key: value for key, value in row.items() if key not in OPEN_ENDED} for row in rows]
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return by name the files of the one run that has ended in a folder, with its weights."""
+    (path,) = folder.rglob(RECORD)
+    weights = path.with_name("weights.safetensors")
+    return {**Record(path.parent).contents(), weights.name: weights.read_bytes()}
+
+
+def _shared(name: str, content: bytes) -> object:
+    """Return the content of a file, JSON without the keys in which all runs differ."""
+    if name in ("environment.json", "changes.patch"):
+        return None
+    if not name.endswith((".json", ".jsonl")):
+        return content
+    rows = content.splitlines() if name.endswith(".jsonl") else [content]
+    shared = []
+    for values in map(json.loads, rows):
+        shared.append({key: value for key, value in values.items() if key not in OPEN_ENDED})
+    return shared
 
 
 @pytest.fixture(scope="session", params=TASKS)

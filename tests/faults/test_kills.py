@@ -1,6 +1,5 @@
 """Runs killed at any moment, and their files spoiled: the same numbers come out, or a line says why not."""
 
-import json
 import shutil
 from pathlib import Path
 from random import Random
@@ -8,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.faults.command import run
-from tests.faults.conftest import Undisturbed
+from tests.faults.conftest import LINE_WRITTEN, Undisturbed
 from tests.faults.spoiling import OF_BYTES, spoil
 
 
@@ -18,10 +17,10 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     whole: Undisturbed, number: int, tmp_path: Path
 ) -> None:
     command, random = ["run", *whole.settings(tmp_path)], Random(f"{whole.task} {number}")
-    seconds = json.loads(whole.result.read_bytes())["seconds"] + 0.5
+    seconds = whole.result["seconds"] + 0.5
     for _ in range(random.choice((1, 1, 2, 3))):
         if random.random() < 0.6:
-            run(command, tmp_path, kill_at=random.randrange(1, whole.writes + 1))
+            run(command, tmp_path, kill_at=random.randrange(1, len(whole.writes) + 1))
         else:
             run(command, tmp_path, kill_after=random.uniform(0.1, 1.5 * seconds))
     ended = run(command, tmp_path)
@@ -47,7 +46,8 @@ def test_a_killed_run_with_a_spoiled_file_ends_as_the_undisturbed_one(
     whole: Undisturbed, number: int, tmp_path: Path
 ) -> None:
     command, random = ["run", *whole.settings(tmp_path)], Random(f"{whole.task} {number}")
-    run(command, tmp_path, kill_at=random.randrange(whole.writes // 2, whole.writes - 4))
+    end = whole.writes.index(LINE_WRITTEN)
+    run(command, tmp_path, kill_at=random.randrange(end // 2, end + 1))
     path = spoil_any(tmp_path, random)
     ended = run(command, tmp_path)
     assert ended.code == 0, (path, ended.summary)

@@ -1,8 +1,8 @@
 """Write runs made here into one file that others can merge, with the golden losses of this machine.
 
-Golden losses show whether two machines compute the same. Name a run as for `export`, a folder of runs
-by its path. The file has their records, test outputs and environments, with checksums. Runs that
-are no evidence for others, such as failed ones, are left out.
+Golden losses show whether two machines compute the same. Name a run as for `export`, a folder of
+runs by its path. The file has their records, test outputs and environments, with checksums. Runs
+that are no evidence for others, such as failed ones, are left out.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Write test scores for other tools, as JSON in the schema of Every Eval Ever.
 
-Runs that differ only in their seed become one model, with its mean, its uncertainty over seeds, and the
-runs' origin. Name a run as rt/adanorm/paper-seed1-09951176, a table's cell as for `trace`. Runs of scale
-smoke are left out.
+Runs that differ only in their seed become one model, with its mean, its uncertainty over seeds, and
+the runs' origin. Name a run as rt/adanorm/paper-seed1-09951176, a table's cell as for `trace`. Runs
+of scale smoke are left out.
 """
 
 from pathlib import Path

@@ -1,10 +1,10 @@
 """Keep finished runs: copy their lines to results/runs/<task>/<norm>.jsonl.
 
-A line has the texts of the run's files, verbatim; the test set's outputs and the counts per example go
-to <norm>.examples beside it. Commit both to git. RUN is the folder of a run, or a folder of runs, also
-one that an older version wrote. A run is refused if it failed, is of scale smoke or is not whole; those
-of a folder of runs are left out. One that is kept already stays as it is. The run's folder stays, with
-its weights, until you remove it.
+A line has the texts of the run's files, verbatim; the test set's outputs and the counts per example
+go to <norm>.examples beside it. Commit both to git. RUN is the folder of a run, or a folder of
+runs, also one that an older version wrote. A run is refused if it failed, is of scale smoke or is
+not whole; those of a folder of runs are left out. One that is kept already stays as it is. The
+run's folder stays, with its weights, until you remove it.
 """
 
 import sys

@@ -1,6 +1,7 @@
-"""Send the curves, test scores and configuration of finished runs to a tracker, as training itself would.
+"""Send curves, test scores and configuration of finished runs to a tracker, as training would.
 
-Name a run as for `export`, a table's cell as for `trace`. The logs go to OUTPUT/<task>/<norm>/<name>.
+Name a run as for `export`, a table's cell as for `trace`. The logs go to
+OUTPUT/<task>/<norm>/<name>.
 """
 
 from pathlib import Path

@@ -7,6 +7,7 @@ them.
 """
 
 import textwrap
+from collections import defaultdict
 from pathlib import Path
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or_false
@@ -29,47 +30,56 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Merge the file that the command line names."""
-    runs, is_added = folder_of(arguments.keys["runs"]), true_or_false("add", arguments.keys["add"])
+    runs = folder_of(arguments.keys["runs"])
+    is_added = true_or_false("add", arguments.keys["add"])
     heading, records = contribution.read_contribution(Path(arguments.names[0]), runs)
     machine, count = heading["environment"], counted(len(records), "run")
-    lines = [
-        f"{count}, {machine['device']}, commit {machine['commit']}",
-        _golden(heading["golden"]),
-    ]
-    for line in (*lines, *map(_beside, records)):
+    lines = [f"{count}, {machine['device']}, commit {machine['commit']}"]
+    lines.append(_golden(heading["golden"]))
+    lines += map(_beside_ours, records)
+    for line in lines:
         print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
-    folder = contribution.add(heading, records, runs) if is_added else None
-    print(f"added: {path_text(folder)}" if folder else "nothing new" if is_added else "not added")
+    if not is_added:
+        print("not added")
+        return
+    folder = contribution.add(heading, records, runs)
+    print(f"added: {path_text(folder)}" if folder else "nothing new")
 
 
 def _golden(theirs: dict[str, list[float]]) -> str:
-    """Return one line on how the other machine's golden losses agree with this one's."""
+    """Return one line on how the golden losses there agree with those of this machine."""
     from adanorm.runs.golden import golden_losses
 
-    ours, pairs_by_kind = golden_losses(theirs), dict[str, list[str]]()
+    ours = golden_losses(theirs)
+    pairs_by_kind = defaultdict(list)
     for pair, losses in theirs.items():
-        paired = [*zip(losses, ours.get(pair, ()), strict=False)]
-        gap = max((abs(other - own) / abs(own) for other, own in paired), default=0.0)
-        kind = (
-            "to the bit" if not gap else "within rounding" if gap <= ROUNDING else "beyond rounding"
-        )
-        kind = kind if len(paired) == len(losses) else "not computed here"
-        pairs_by_kind.setdefault(kind, []).append(f"{pair} ({gap:.0e})" if gap else pair)
+        if len(ours.get(pair, ())) != len(losses):
+            pairs_by_kind["not computed here"].append(pair)
+            continue
+        gaps = [abs(a - b) / abs(b) for a, b in zip(losses, ours[pair], strict=True)]
+        gap = max(gaps, default=0.0)
+        if gap == 0:
+            pairs_by_kind["to the bit"].append(pair)
+        else:
+            kind = "within rounding" if gap <= ROUNDING else "beyond rounding"
+            pairs_by_kind[kind].append(f"{pair} ({gap:.0e})")
     texts = [f"{', '.join(pairs)} {kind}" for kind, pairs in pairs_by_kind.items()]
     return f"golden losses there and here: {'; '.join(texts) or 'none'}"
 
 
-def _beside(other: Record) -> str:
-    name, ours, score = (
-        "/".join(other.folder.parts[-3:]),
-        reader.record(other.folder),
-        score_of(other),
-    )
-    if contribution.is_here(other):
+def _beside_ours(contributed: Record) -> str:
+    """Return a line on a contributed run and on the runs here with its settings."""
+    name = "/".join(contributed.folder.parts[-3:])
+    if contribution.is_here(contributed):
         return f"{name}: here already"
-    if reader.is_complete(other.folder):
-        return f"{name}: repeated elsewhere, {elsewhere(ours, other)}"
-    metric, scores = METRICS[other.identity["task"]["metric"]], scores_alike(other)
-    seeds = f"of {counted(len(scores), 'seed')} here"
-    beside = f"{mean_text(scores, metric.decimals(scores[0]))} {seeds}" if scores else "none"
-    return f"{name}: new, {'diverged' if score is None else metric.text(score)} beside {beside}"
+    ours = reader.record(contributed.folder)
+    if ours.ended is not None and ours.ended.is_complete:
+        return f"{name}: repeated elsewhere, {elsewhere(ours, contributed)}"
+    metric = METRICS[contributed.identity["task"]["metric"]]
+    score, scores = score_of(contributed), scores_alike(contributed)
+    text = "diverged" if score is None else metric.text(score)
+    beside = "none"
+    if scores:
+        mean = mean_text(scores, metric.decimals(scores[0]))
+        beside = f"{mean} of {counted(len(scores), 'seed')} here"
+    return f"{name}: new, {text} beside {beside}"

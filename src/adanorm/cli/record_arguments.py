@@ -1,4 +1,4 @@
-"""Names of finished runs on the command line: a run, a folder of runs such as a task, or a table's cell."""
+"""Names of finished runs on the command line: a run, a folder of runs, or a table's cell."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,10 @@ def named_runs(names: Sequence[str]) -> reader.Runs:
 
 
 def _ended_records(name: str) -> list[reader.Record]:
-    """Return the ended records of a run, of a norm on a task, or below a folder; empty if there are none."""
+    """Return the ended records of a run, of a norm on a task, or below a folder.
+
+    Empty if there are none.
+    """
     for folder in (Path(name).resolve(), RUNS / name):
         if NAME.fullmatch(folder.name):
             records = [reader.record(folder)]
@@ -59,7 +62,10 @@ def _records_of_cell(name: str) -> list[reader.Record]:
 
 
 def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tuple[str, str]]:
-    """Return the table, the cell and its (row, task) at STUDY/NORM/TASK; ValueError if there is no cell."""
+    """Return the table, the cell and its (row, task) at STUDY/NORM/TASK.
+
+    ValueError if there is no cell.
+    """
     file, is_file, rest = address.partition(".yaml/")
     name, _, rest = (f"{file}.yaml", "", rest) if is_file else address.partition("/")
     label, _, column = rest.rpartition("/")  # a row's label may have a slash in it
@@ -76,7 +82,7 @@ def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tupl
 
 
 def _named(name: str, entries: Sequence[str], kind: str) -> str:
-    """Return the entry that a name means, whether written as in the configuration or as in a table."""
+    """Return the entry that a name means, written as in the configuration or as in a table."""
     matches = [entry for entry in entries if name.lower() in (entry.lower(), title(entry).lower())]
     if not matches:
         raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(entries)}")

@@ -30,20 +30,18 @@ def main(arguments: Arguments) -> int:
     computed = {key: before.environment.get(key) for key in ("precision", "threads")}
     computed["norm.backend"] = before.norm_backend
     keys = {*map(_key, arguments.settings)}
-    pinned = [
-        f"{key}={value}" for key, value in computed.items() if value is not None and key not in keys
-    ]
-    settings = [setting for setting in arguments.settings if _key(setting) not in ("seed", "runs")]
-    target = [f"seed={recorded.seed}", f"runs={arguments.keys['into']}"]
-    repeated = compose_experiment([*settings, *pinned, *target])
+    settings = [entry for entry in arguments.settings if _key(entry) not in ("seed", "runs")]
+    for key, value in computed.items():
+        if value is not None and key not in keys:
+            settings.append(f"{key}={value}")
+    into = arguments.keys["into"]
+    repeated = compose_experiment([*settings, f"seed={recorded.seed}", f"runs={into}"])
     if repeated.folder().resolve() == recorded.folder().resolve():
-        raise ValueError(
-            f"into={arguments.keys['into']}: is where the record is; name another folder"
-        )
+        raise ValueError(f"into={into}: is where the record is; name another folder")
     from adanorm.runs.execute import execute
 
     execute(repeated)
-    return _say(recorded, repeated)
+    return _report(recorded, before, reader.record(repeated.folder()))
 
 
 def _key(setting: str) -> str:
@@ -53,53 +51,53 @@ def _key(setting: str) -> str:
 def _recorded(settings: list[str]) -> Experiment:
     """Return the run on record that settings name; raises ValueError if there is none."""
     query = compose_experiment(settings)
-    candidates = [query] if "seed" in map(_key, settings) else reader.runs_on_record(query)
-    if run := next((run for run in candidates if reader.is_complete(run.folder())), None):
-        return run
+    candidates = [query]
+    if "seed" not in map(_key, settings):
+        candidates = reader.runs_on_record(query)
+    for run in candidates:
+        if reader.is_complete(run.folder()):
+            return run
     name = f"{query.task.name} {query.norm.name} at scale {query.scale}"
-    of_series = [
-        query.model_copy(update={"seed": seed}) for seed in (1, *(end + 1 for end in reader.SERIES))
-    ]
-    if seeds := [str(run.seed) for one in of_series for run in reader.runs_on_record(one)]:
-        raise ValueError(
-            f"no record of {name} with seed={query.seed}: on record are {', '.join(seeds)}"
-        )
-    scales = {name.partition("-")[0] for name in reader.names(query.folder().parent)}
-    others = (
-        f"; of scale {', '.join(sorted(scales))} there are some" if scales - {query.scale} else ""
-    )
-    raise ValueError(
-        f"no record of {name} under these settings{others}; `adanorm list` shows all on record"
-    )
+    seeds: list[str] = []
+    for first_seed in (1, *(end + 1 for end in reader.SERIES)):
+        first = query.model_copy(update={"seed": first_seed})
+        seeds += [str(run.seed) for run in reader.runs_on_record(first)]
+    if seeds:
+        known = ", ".join(seeds)
+        raise ValueError(f"no record of {name} with seed={query.seed}: on record are {known}")
+    scales = {entry.partition("-")[0] for entry in reader.names(query.folder().parent)}
+    hint = ""
+    if scales - {query.scale}:
+        hint = f"; of scale {', '.join(sorted(scales))} there are some"
+    advice = "`adanorm list` shows all on record"
+    raise ValueError(f"no record of {name} under these settings{hint}; {advice}")
 
 
-def _say(recorded: Experiment, repeated: Experiment) -> int:
-    before, after = (reader.record(run.folder()) for run in (recorded, repeated))
+def _report(recorded: Experiment, before: reader.Record, after: reader.Record) -> int:
+    """Print how the repeated run compares; return 1 if it is not reproduced, else 0."""
     repeat = repetition(before, after)
     metric = METRICS[recorded.task.metric]
+    texts = []
+    for score in (repeat.recorded, repeat.repeated):
+        decimals = 0 if score is None else metric.decimals(score) + 2
+        texts.append("no score" if score is None else f"{score:.{decimals}f}")
     name = f"{recorded.task.name} {recorded.norm.name} {recorded.scale}, seed {recorded.seed}"
-    scores = (repeat.recorded, repeat.repeated)
-    texts = [
-        "no score" if score is None else f"{score:.{metric.decimals(score) + 2}f}"
-        for score in scores
-    ]
     lines = [f"{name}: test {metric.label} {texts[0]} on record, {texts[1]} here"]
     if len(repeat.seeds) > 1:
         mean = mean_text(repeat.seeds, metric.decimals(repeat.seeds[0]))
         lines.append(f"seeds on record: {len(repeat.seeds)}, {mean}")
     p = "" if repeat.p is None else f", p = {repeat.p:.3f} among the seeds on record"
-    verdicts = {
+    answers = {
         "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
-        "open": "not the same run, and one seed on record: whether it is within their spread is open",
+        "open": "not the same run, and one seed on record: whether it is within their spread is"
+        " open",
         "differs": f"not reproduced{p}",
     }
-    lines.append(verdicts.get(repeat.agreement, f"reproduced {repeat.agreement}"))
+    lines.append(answers.get(repeat.agreement, f"reproduced {repeat.agreement}"))
     unlike = differences(before.environment, after.environment)
-    lines += ["computed differently:", *unlike] if unlike else ["computed alike"]
+    lines.append("computed differently:" if unlike else "computed alike")
     for line in lines:
-        print(
-            textwrap.fill(
-                line, WIDTH, initial_indent="  " * (line in unlike), subsequent_indent="    "
-            )
-        )
+        print(textwrap.fill(line, WIDTH, subsequent_indent="    "))
+    for line in unlike:
+        print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
     return int(repeat.agreement == "differs")

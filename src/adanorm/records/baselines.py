@@ -1,4 +1,4 @@
-"""Trivial baselines of each data set (results/baselines.json): a run that has learned beats them."""
+"""Trivial baselines of each data set, which a run that has learned beats."""
 
 import json
 from functools import cache
@@ -10,8 +10,7 @@ from adanorm.files import as_json, digest_of, with_checksum, without_checksum, w
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
-# Settings that leave the data set the same: they change its batches, or the labels of training
-# alone.
+# Settings that leave the data set the same: they change batches, or labels of training alone.
 BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise"}
 
 
@@ -24,47 +23,54 @@ class Baseline(NamedTuple):
 
 def data_digest(run: Experiment) -> str:
     """Return eight hexadecimal digits that identify the data set of a run."""
-    return digest_of(
-        {key: value for key, value in run.identity["data"].items() if key not in BATCHING}
-    )
+    data = run.identity["data"]
+    return digest_of({key: value for key, value in data.items() if key not in BATCHING})
 
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    """Return the recorded baselines by the data set's digest; raises ValueError if the file was damaged."""
+    """Return the recorded baselines by the data set's digest.
+
+    Raises ValueError if the file was damaged.
+    """
     path = PATH if PATH.exists() else SHIPPED / "results" / PATH.name
+    if not path.exists():
+        return {}
     try:
-        entries = json.loads(path.read_bytes()) if path.exists() else []
-        return {entry["data"]: entry for entry in map(without_checksum, entries)}
+        entries = map(without_checksum, json.loads(path.read_bytes()))
+        return {entry["data"]: entry for entry in entries}
     except (ValueError, TypeError, RecursionError):
         hint = "restore it, or delete it and run `adanorm baselines`"
         raise ValueError(f"{path}: it has been changed; {hint}") from None
 
 
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Record the baselines of a run's data set, {split: {name: metrics}}; they replace older ones."""
-    data = data_digest(run)
-    entries = {
-        **_entries(),
-        data: {"task": run.task.name, "scale": run.scale, "data": data, **splits},
-    }
-    ordered = sorted(
-        entries.values(), key=lambda entry: (entry["task"], entry["scale"], entry["data"])
-    )
-    write_whole(PATH, as_json([with_checksum(entry) for entry in ordered]))
+    """Record the baselines of a run's data set, {split: {name: metrics}}.
+
+    They replace older ones.
+    """
+    new = {"task": run.task.name, "scale": run.scale, "data": data_digest(run), **splits}
+    entries = [*(_entries() | {new["data"]: new}).values()]
+    entries.sort(key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
+    write_whole(PATH, as_json([with_checksum(entry) for entry in entries]))
     _entries.cache_clear()
 
 
 def best_baseline(run: Experiment, metric: str) -> Baseline | None:
-    """Return the best baseline of a run's data set in a test metric; None if none has that metric."""
+    """Return the best baseline of a run's data set in a test metric.
+
+    None if none has that metric.
+    """
     tests = _entries().get(data_digest(run), {}).get("test", {})
     baselines = [
         Baseline(name, scores[metric]) for name, scores in tests.items() if metric in scores
     ]
-    return max(baselines, key=lambda baseline: METRICS[metric].sign * baseline.score, default=None)
+    sign = METRICS[metric].sign
+    return max(baselines, key=lambda baseline: sign * baseline.score, default=None)
 
 
 def has_learned(run: Experiment, score: float) -> bool:
     """Return whether a test score beats every recorded baseline of the run's data set."""
-    baseline, sign = best_baseline(run, run.task.metric), METRICS[run.task.metric].sign
+    baseline = best_baseline(run, run.task.metric)
+    sign = METRICS[run.task.metric].sign
     return baseline is None or sign * score > sign * baseline.score

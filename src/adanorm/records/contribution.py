@@ -1,8 +1,8 @@
-"""A contribution: runs made elsewhere, in one file. All of it is checked before anything is written.
+"""A contribution: runs made elsewhere, in one file.
 
-The first line is the head: schema, environment and golden losses of the machine that wrote it, and the
-SHA-256 of the other lines. Those are the lines of the runs, as each has them in its folder. Nothing is
-executed: code in the file is only text.
+All of it is checked before anything is written. The first line is the head: schema, environment and
+golden losses of the machine that wrote it, and the SHA-256 of the other lines. Those are the lines
+of the runs, as each has them in its folder. Nothing is executed: code in the file is only text.
 """
 
 import hashlib
@@ -49,10 +49,11 @@ def _body(records: Iterable[Record]) -> bytes:
 
 
 def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
-    """Return a contribution's head and its records; raises ValueError, in one line, if it must not be added.
+    """Return a contribution's head and its records.
 
-    Its records are checked like those of runs made here, and their counts per example must give their
-    scores. `runs` is the folder of runs in which they would lie.
+    Raises ValueError, in one line, if it must not be added. Its records are checked like those of
+    runs made here, and their counts per example must give their scores. `runs` is the folder of
+    runs in which they would lie.
     """
     if path.is_dir():
         raise ValueError(f"{path}: is a folder")
@@ -94,7 +95,10 @@ def parse_contribution(
 
 
 def _records_in(body: bytes, runs: Path) -> list[Record]:
-    """Return the records in the lines of a contribution; raises ValueError if one must not be added."""
+    """Return the records in the lines of a contribution.
+
+    Raises ValueError if one must not be added.
+    """
     records: dict[Path, Record] = {}
     for number, line in enumerate(lines.parse(Path("record"), body, first=2), 1):
         try:
@@ -111,7 +115,7 @@ def _records_in(body: bytes, runs: Path) -> list[Record]:
 
 
 def golden_pairs(records: Iterable[Record]) -> list[str]:
-    """Return the TASK/NORM pairs of golden losses: each run's norm, if the suite has it, and LayerNorm."""
+    """Return the TASK/NORM pairs of golden losses: those of the runs, and LayerNorm."""
     pairs = set()
     for run in records:
         task, run_norm, _ = run.folder.parts[-3:]
@@ -122,7 +126,10 @@ def golden_pairs(records: Iterable[Record]) -> list[str]:
 
 
 def check_contributable(run: Record) -> Record:
-    """Return a run's record that can be contributed; raises ValueError, with the reason, if it cannot."""
+    """Return a run's record that can be contributed.
+
+    Raises ValueError, with the reason, if it cannot.
+    """
     task, norm, name = run.folder.parts[-3:]
     if not NORM.fullmatch(norm) or len(name) > 60:
         raise ValueError("its norm or name cannot be contributed")
@@ -181,7 +188,10 @@ def _check_shown(environment: Mapping[str, Any], result: Mapping[str, Any] | Non
 
 
 def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
-    """Add the records that are not here yet as one new folder; return it, or None if nothing is new."""
+    """Add the records that are not here yet as one new folder.
+
+    Return it, or None if nothing is new.
+    """
     root = contributed_folder(runs_folder(runs))
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(root.with_name(f"{root.name}.lock")):
@@ -201,7 +211,7 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
 
 
 def _files_of(records: Iterable[Record]) -> dict[str, bytes]:
-    """Return the files of a contribution's folder, by their paths in it: lines, outputs and counts."""
+    """Return the files of a contribution's folder by path: lines, outputs and counts."""
     files: dict[str, bytes] = defaultdict(bytes)
     for run in records:
         assert run.line is not None, "it was read from its line"

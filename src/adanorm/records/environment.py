@@ -28,7 +28,7 @@ DRIVER = Path("/sys/module/nvidia/version")
 def describe(
     *, device: torch.device, precision: str, processes: int, threads: int, **norm_facts: str | int
 ) -> dict[str, Any]:
-    """Return commit, versions and hardware as plain values, without path or host name, and `norm_facts`."""
+    """Return commit, versions, hardware and `norm_facts`, without a path or the host's name."""
     import torch
 
     return {
@@ -84,7 +84,7 @@ ORIGIN = (
 
 
 def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of `describe` that decide a run's bits, and the digest of uncommitted changes."""
+    """Return the facts of `describe` that decide a run's bits, and a digest of `changes`."""
     digest = {"changes": hashlib.sha256(changes()).hexdigest()} if environment.get("dirty") else {}
     return {**{key: environment[key] for key in ORIGIN if key in environment}, **digest}
 
@@ -95,7 +95,7 @@ HOLDS = (VARIABLE, *HELD, "MKL_ENABLE_INSTRUCTIONS")
 
 
 def _arithmetic() -> dict[str, str]:
-    """Return what decides the last digits on a CPU: instructions, libraries, and the variables of HOLDS."""
+    """Return what decides the last digits on a CPU: instructions, libraries, variables of HOLDS."""
     import torch
 
     patterns = (r"Math Kernel Library Version ([\d.]+)", r"BLAS_INFO=(\w+)", r"MKL-DNN v([\d.]+)")
@@ -197,7 +197,7 @@ def numerics_version(norm: str, model: str, device: torch.device) -> int:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the peak memory of this process so far, in bytes: allocated on a GPU, or resident with a CPU."""
+    """Return the peak memory of this process in bytes: allocated on a GPU, or resident."""
     import torch
 
     if device.type == "cuda":

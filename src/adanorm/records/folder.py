@@ -29,8 +29,8 @@ class HeldError(ValueError):
 class RunFolder:
     """The folder of a run, or of an analysis, whose `rows` have another name.
 
-    While it runs it has a lock, a checkpoint and the rows so far. At its end these become its weights and
-    its line, `record.jsonl`, which is written last: a folder that has it has ended.
+    While it runs it has a lock, a checkpoint and the rows so far. At its end these become its
+    weights and its line, `record.jsonl`, which is written last: a folder that has it has ended.
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
@@ -48,10 +48,11 @@ class RunFolder:
     ) -> Iterator[Self]:
         """Lock the folder during a block, and write the record's line after it.
 
-        `code` holds source files from outside the suite, by relative path. The block sets `result`. If it
-        does not, as after an interruption, there is no line and the next start continues the run. Nothing
-        is written if the record is complete: another process may have just finished it. Raises HeldError
-        if another process is writing it, and ValueError if a later version of the suite wrote it.
+        `code` holds source files from outside the suite, by relative path. The block sets `result`.
+        If it does not, as after an interruption, there is no line and the next start continues the
+        run. Nothing is written if the record is complete: another process may have just finished
+        it. Raises HeldError if another process is writing it, and ValueError if a later version of
+        the suite wrote it.
         """
         with self.locked():
             self.is_complete, self.result = reader.is_complete(self.path), None
@@ -112,7 +113,10 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Create the folder if need be and lock it during a block; raises HeldError if it is locked."""
+        """Create the folder if need be and lock it during a block.
+
+        Raises HeldError if it is locked.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             # Wait a moment: `is_locked` in another process takes the lock while it looks.
@@ -169,7 +173,7 @@ def is_locked(path: Path) -> bool:
 
 
 def location(folder: Path) -> str:
-    """Return where a person finds a record: its folder or, if it is kept, the file and its name there."""
+    """Return where a person finds a record: its folder, or the file that keeps it and its name."""
     record = reader.record(folder)
     if record.is_kept and record.line is not None:
         return f"{path_text(record.line.file)}, {folder.name}"

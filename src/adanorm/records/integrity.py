@@ -37,8 +37,9 @@ NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")
 def check_record(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
     """Raise ValueError, with the reason in a few words, if a result must not be counted.
 
-    `content` returns the bytes of a file of the record by its name, or None. The reasons: a file has
-    changed since it was written, the folder is another run's, a score is impossible, or rows are missing.
+    `content` returns the bytes of a file of the record by its name, or None. The reasons: a file
+    has changed since it was written, the folder is another run's, a score is impossible, or rows
+    are missing.
     """
     content = cache(
         content
@@ -86,7 +87,10 @@ def _settings_of(text: str) -> dict[str, Any]:
 
 
 def json_object(name: str, content: bytes) -> dict[str, Any]:
-    """Return the JSON object in `content`; raises ValueError with `name` if it is none or too long."""
+    """Return the JSON object in `content`.
+
+    Raises ValueError with `name` if it is none or too long.
+    """
     values = None
     if len(content) <= LONGEST:
         with suppress(ValueError, RecursionError):
@@ -112,7 +116,10 @@ def environment_of(content: bytes) -> dict[str, Any]:
 
 
 def packed(text: bytes) -> bytes:
-    """Return a text as a gzip file, such as the test set's outputs; the same text gives the same bytes."""
+    """Return a text as a gzip file, such as the test set's outputs.
+
+    The same text gives the same bytes.
+    """
     return gzip.compress(text, mtime=0)
 
 
@@ -136,8 +143,8 @@ def text_digest(text: bytes) -> str:
 def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict[str, "Counts"]:
     """Return the counts of the test examples by metric, each (E examples, columns).
 
-    Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do not
-    give these scores.
+    Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do
+    not give these scores.
     """
     from adanorm.metrics import by_example
 
@@ -183,7 +190,10 @@ def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) ->
 
 
 def _check_agreement(result: Ended, settings: Mapping[str, Any], source: str) -> None:
-    """Raise ValueError if the result has another value of a setting; an analysis need not have all."""
+    """Raise ValueError if the result has another value of a setting.
+
+    An analysis need not have all.
+    """
     for key, setting in settings.items():
         value = getattr(result, key, None)
         if setting is not None and value not in (None, setting):

@@ -25,7 +25,10 @@ def keep(record: Record, *, into: Path | None = None) -> bool:
 
 
 def evidence_of(record: Record) -> Ended:
-    """Return a record's result; raises ValueError if it is not whole, failed, a dry run or of scale smoke."""
+    """Return a record's result.
+
+    Raises ValueError if it is not whole, failed, a dry run or of scale smoke.
+    """
     result = record.checked()
     if not result.is_complete:
         raise ValueError(f"it {result.status}, and is tried again at the next start")
@@ -37,7 +40,7 @@ def evidence_of(record: Record) -> Ended:
 
 
 def _parent(result: Ended, runs: Path | None) -> Path:
-    """Return the folder in which the folder of a record lies, below `runs` or the repository's results."""
+    """Return the folder in which a record's folder lies, in `runs` or the repository's results."""
     if isinstance(result, Result):
         return runs_folder(runs) / result.task / result.norm
     assert isinstance(result, AnalysisResult)

@@ -1,9 +1,10 @@
-"""Lines: a run or an analysis that has ended is a line of JSON, with the texts of its files verbatim.
+"""Lines: a run or an analysis that has ended is a line of JSON with its files' texts, verbatim.
 
-Where it ends, it is `record.jsonl` in its folder: two lines with its outputs and counts, then its own.
-Where it is kept, <norm>.jsonl beside the folder <norm> has the lines of all runs, and <norm>.examples
-their outputs and counts: per text a line `RUN KEY CONTENT`, its content a gzip file in which line feeds,
-zero bytes and backslashes are escaped. Both files only grow, so git joins the lines of two branches.
+Where it ends, it is `record.jsonl` in its folder: two lines with its outputs and counts, then its
+own. Where it is kept, <norm>.jsonl beside the folder <norm> has the lines of all runs, and
+<norm>.examples their outputs and counts: per text a line `RUN KEY CONTENT`, its content a gzip file
+in which line feeds, zero bytes and backslashes are escaped. Both files only grow, so git joins the
+lines of two branches.
 """
 
 import json
@@ -34,7 +35,10 @@ State: TypeAlias = (
 
 
 class Line:
-    """The line of a run that has ended. A line that is not kept has its outputs and counts in `texts`."""
+    """The line of a run that has ended.
+
+    A line that is not kept has its outputs and counts in `texts`.
+    """
 
     def __init__(
         self, file: Path, values: Mapping[str, Any], texts: Mapping[str, bytes] | None = None
@@ -70,7 +74,10 @@ class Line:
         return _bytes(self.files[name])
 
     def text(self, key: str) -> bytes | None:
-        """Return the outputs or the counts, by their key; None if no text has the digest in the line."""
+        """Return the outputs or the counts, by their key.
+
+        None if no text has the digest in the line.
+        """
         if self._texts is not None:
             return self._texts.get(key)
         digest = self.values.get(key)
@@ -93,7 +100,7 @@ class Line:
         return b"".join([*lines, _json(self.values)])
 
     def kept_as(self, file: Path) -> dict[Path, bytes]:
-        """Return what is added to `file` and to the file beside it to keep the line, which comes last."""
+        """Return what is added to keep it: to the examples beside `file`, then to `file`."""
         examples = b""
         for key in TEXTS:
             text = self.text(key)
@@ -125,8 +132,8 @@ def line_of(run: str, contents: Mapping[str, bytes], file: Path) -> Line:
 def parse(file: Path, content: bytes, *, first: int = 1) -> Iterator[Line]:
     """Yield the lines of a text in which each follows its outputs and counts (`Line.as_text`).
 
-    `first` is the number of the text's first line in its file. Raises ValueError naming a line that is
-    no record.
+    `first` is the number of the text's first line in its file. Raises ValueError naming a line that
+    is no record.
     """
     texts: dict[str, bytes] = {}
     for number, line in enumerate(content.splitlines(), first):
@@ -145,8 +152,8 @@ def parse(file: Path, content: bytes, *, first: int = 1) -> Iterator[Line]:
 def line_in(folder: Path) -> Line | None:
     """Return the line of the run or analysis that has ended in a folder; None if none has.
 
-    Older versions left the record's files in the folder: the line is made of them. Raises ValueError if
-    what is there is no record.
+    Older versions left the record's files in the folder: the line is made of them. Raises
+    ValueError if what is there is no record.
     """
     file = folder / RECORD
     if file.is_file():
@@ -163,7 +170,7 @@ def line_in(folder: Path) -> Line | None:
 
 
 def has_ended(folder: Path) -> bool:
-    """Return whether a run or an analysis has ended in a folder: its line, or an old result, is there."""
+    """Return whether a run or an analysis has ended in a folder."""
     return (folder / RECORD).exists() or (folder / "result.json").exists()
 
 
@@ -190,6 +197,11 @@ def _older_texts_of(file: Path) -> dict[str, Path]:
 
 def kept_lines(file: Path) -> dict[str, Line]:
     """Return the lines of a file by the run's name; warn of a line that is no record."""
+    return _lines_in(file, state_of(file))
+
+
+@lru_cache(maxsize=4096)
+def _lines_in(file: Path, state: State) -> dict[str, Line]:
     lines: dict[str, Line] = {}
     for line in _parsed(file, lambda text: Line(file, json.loads(_text(text)))):
         # Two branches may have kept a run: its first whole line counts.
@@ -216,7 +228,10 @@ def _texts_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, str],
 
 
 def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]:
-    """Yield what each line of a file holds, if there is the file; warn of a line that is no record."""
+    """Yield what each line of a file holds, if there is the file.
+
+    Warn of a line that is no record.
+    """
     lines = file.read_bytes().split(b"\n") if state_of(file) else []
     for number, line in enumerate(lines, 1):
         if not line and number == len(lines):
@@ -254,9 +269,9 @@ def parents(root: Path) -> Iterator[Path]:
 
 
 def append(file: Path, line: Line) -> bool:
-    """Add a line, with its outputs and counts, to the lines that a file keeps; return whether it is new.
+    """Add a line, with its outputs and counts, to the lines that a file keeps.
 
-    Raises ValueError if another record of its name is kept.
+    Return whether it is new. Raises ValueError if another record of its name is kept.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f"{file.name}.lock")):
@@ -285,7 +300,7 @@ def _pack_older_texts(file: Path) -> None:
 
 
 def _add(file: Path, content: bytes) -> None:
-    """Add those lines of `content` to a file that it lacks: an interrupted call may have written some."""
+    """Add the lines that a file lacks: an interrupted call may have written some."""
     before = file.read_bytes() if file.exists() else b""
     if before and not before.endswith(b"\n"):  # an editor removed the last line's end
         before += b"\n"

@@ -23,10 +23,11 @@ Row = dict[str, int | float]
 def open_logger(
     logger: LoggerConfig, identity: dict[str, Any], folder: Path, *, used: bool = True
 ) -> Iterator[Callable[[Row, float], object]]:
-    """Yield a function that logs a row or the test scores at an update; then print where the log lies.
+    """Yield a function that logs a row or the test scores at an update.
 
-    If the logger is `files` or not `used`, the function does nothing: the run's folder has all rows
-    anyway. The runs of a study are one group in wandb, or one folder for TensorBoard.
+    Then print where the log lies. If the logger is `files` or not `used`, the function does
+    nothing: the run's folder has all rows anyway. The runs of a study are one group in wandb, or
+    one folder for TensorBoard.
     """
     if logger.name == "files" or not used:
         yield lambda values, update: None
@@ -67,7 +68,10 @@ def _say(name: str, path: Path, command: str) -> None:
 
 
 def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> None:
-    """Send a finished run's rows and test scores to a logger, as the run would; its files go to `folder`."""
+    """Send a finished run's rows and test scores to a logger, as the run would.
+
+    Its files go to `folder`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open_logger(logger, record.identity, folder) as log:
         for row in record.rows():
@@ -77,7 +81,7 @@ def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> 
 
 
 def check(logger: LoggerConfig) -> None:
-    """Raise ValueError if a logger's package is not installed, or if wandb is online without an account."""
+    """Raise ValueError if a logger's package is missing, or wandb is online without an account."""
     name = logger.name
     if name == "files":
         return

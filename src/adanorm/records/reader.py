@@ -1,7 +1,8 @@
 """The table of runs: a process reads every record once, from its line.
 
-A folder of runs or analyses has the lines that it keeps, <folder>.jsonl, and those of runs that ended in
-it, <folder>/<name>/record.jsonl. A record that is not whole is named in one warning and counts nowhere.
+A folder of runs or analyses has the lines that it keeps, <folder>.jsonl, and those of runs that
+ended in it, <folder>/<name>/record.jsonl. A record that is not whole is named in one warning and
+counts nowhere.
 """
 
 import warnings
@@ -32,10 +33,10 @@ SERIES = (40, 100)
 
 
 def seed_series(seed: int) -> int:
-    """Return the series of a seed: 0 for the first plan, 1 for later plans, 2 for seeds that choose settings.
+    """Return the series of a seed: 0: the first plan, 1: later plans, 2: seeds that chose settings.
 
-    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan decided is
-    not decided again with the seeds of another.
+    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan
+    decided is not decided again with the seeds of another.
     """
     return bisect_left(SERIES, seed)
 
@@ -52,7 +53,10 @@ class Record:
 
     @cached_property
     def line(self) -> lines.Line | None:
-        """The line of the record; None if it has not ended. ValueError if what is there is no record."""
+        """The line of the record; None if it has not ended.
+
+        ValueError if what is there is no record.
+        """
         return self._given_line or lines.line_in(self.folder)
 
     @property
@@ -66,7 +70,10 @@ class Record:
         return self._given_line is not None or lines.has_ended(self.folder)
 
     def content(self, name: str) -> bytes | None:
-        """Return the bytes of a file of the record, or None; raises ValueError if it cannot be read."""
+        """Return the bytes of a file of the record, or None.
+
+        Raises ValueError if it cannot be read.
+        """
         if self.line is not None:
             return self.line.content(name)
         path = self.folder / name
@@ -99,7 +106,10 @@ class Record:
 
     @cached_property
     def ended(self) -> Ended | None:
-        """The result of the record; None if it has not ended or, with a warning, if it is not whole."""
+        """The result of the record.
+
+        None if it has not ended or, with a warning, if it is not whole.
+        """
         if not self.has_ended:
             return None
         try:
@@ -109,7 +119,10 @@ class Record:
             return None
 
     def checked(self) -> Ended:
-        """Return the result of the record; raises ValueError with the reason if it does not count."""
+        """Return the result of the record.
+
+        Raises ValueError with the reason if it does not count.
+        """
         line = self.line
         if line is None:
             raise ValueError("it has not ended, or is no record")
@@ -135,7 +148,10 @@ class Record:
 
     @property
     def values(self) -> dict[str, Any] | None:
-        """The content of result.json, unchecked; None if there is none, or it is not a JSON object."""
+        """The content of result.json, unchecked.
+
+        None if there is none, or it is not a JSON object.
+        """
         with suppress(OSError, ValueError):
             return integrity.json_object("result.json", self.content("result.json") or b"")
         return None
@@ -154,16 +170,19 @@ class Record:
 
     @property
     def norm_backend(self) -> str:
-        """What computed the norms; `eager` in older records, which do not say: there was nothing else."""
+        """What computed the norms.
+
+        `eager` in older records, which do not say: there was nothing else.
+        """
         return str(self.environment.get("norm_backend", "eager")).partition(":")[0]
 
     @property
     def arithmetic(self) -> str | None:
         """What decided the last digits of the run, as text; None if the record has no environment.
 
-        Another value of these changes a score as another seed does: the version of our own numerics (1 if
-        the record names none), whether it is older than the norms' kernels, PyTorch's version, the device,
-        and whether the run was held to portable arithmetic.
+        Another value of these changes a score as another seed does: the version of our own numerics
+        (1 if the record names none), whether it is older than the norms' kernels, PyTorch's
+        version, the device, and whether the run was held to portable arithmetic.
         """
         facts = self.environment
         if not facts:
@@ -179,13 +198,19 @@ class Record:
         return ", ".join(texts)
 
     def rows(self, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
-        """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
+        """Return the rows of a file of JSON lines.
+
+        Raises ValueError naming a line that is not one.
+        """
         if name not in self._rows:
             self._rows[name] = integrity.json_rows(name, self.content(name) or b"")
         return self._rows[name]
 
     def outputs(self) -> list[str]:
-        """Return the test set's outputs, one per example; raises ValueError if they cannot be read."""
+        """Return the test set's outputs, one per example.
+
+        Raises ValueError if they cannot be read.
+        """
         text = self.line.text("outputs") if self.line else None
         if text is None:
             raise ValueError(f"{self.folder}: {integrity.OUTPUTS}: cannot be read")
@@ -194,14 +219,18 @@ class Record:
 
     @cached_property
     def outputs_digest(self) -> str:
-        """The digest of the test set's outputs; comparisons by example name their runs' outputs by it."""
+        """The digest of the test set's outputs.
+
+        Comparisons by example name their runs' outputs by it.
+        """
         return str(self.line.values.get("outputs")) if self.line else str(None)
 
     @cached_property
     def counts(self) -> dict[str, "Counts"]:
-        """The counts of the test examples by metric, each (E examples, columns); empty if none are on record.
+        """The counts of the test examples by metric, each (E examples, columns).
 
-        With a warning also empty if they are of other outputs, or do not give the scores on record.
+        Empty if none are on record. With a warning also empty if they are of other outputs, or do
+        not give the scores on record.
         """
         ended = self.ended
         if self.line is None or not isinstance(ended, Result) or ended.status != "done":
@@ -241,10 +270,9 @@ def _ended(folder: Path, states: tuple[lines.State, ...]) -> Record:
 
 
 def _kept(parent: Path, file: Path | None = None) -> dict[str, Record]:
-    """Return by name the records of a folder whose lines `file` keeps (default: the folder's own file)."""
+    """Return by name a folder's records that `file` keeps (default: the folder's own file)."""
     file = file or lines.file_of(parent)
-    state = lines.state_of(file)
-    return {} if state is None else _records_in(parent, file, state)
+    return _records_in(parent, file, lines.state_of(file))
 
 
 @lru_cache(maxsize=4096)
@@ -259,13 +287,13 @@ def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
 
 
 def contributed(folder: Path) -> list[Record]:
-    """Return the contributed records of a run that are whole, by its folder, in the order of merging."""
+    """Return the contributed records of a run that are whole, in the order of merging."""
     entries = (by_name.get(folder.name) for by_name in _contributed(folder.parent))
     return [entry for entry in entries if entry and entry.line and entry.line.is_whole]
 
 
 def names(parent: Path) -> list[str]:
-    """Return the sorted names of a folder's records: kept ones, those in it, and contributed ones."""
+    """Return the sorted names of a folder's records: kept, in it, or contributed."""
     present = set(_kept(parent))
     if parent.exists():
         present.update(path.name for path in parent.iterdir() if path.is_dir())
@@ -273,7 +301,7 @@ def names(parent: Path) -> list[str]:
 
 
 def records(root: Path) -> Iterator[Record]:
-    """Yield the records below a folder of runs or analyses that have ended, whole or not, sorted by path."""
+    """Yield the ended records below a folder of runs or analyses, whole or not, sorted by path."""
     parents = {*lines.parents(root)}
     for name in (lines.RECORD, "result.json"):
         parents.update(path.parent.parent for path in root.rglob(name))
@@ -297,30 +325,33 @@ def result(folder: Path, *, dry_run: bool = False) -> Result | None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether a run or an analysis is done or diverged. If it failed or is broken, it is run again."""
+    """Return whether a run or an analysis is done or diverged.
+
+    If it failed or is broken, it is run again.
+    """
     ended = record(folder).ended
     return ended is not None and ended.is_complete
 
 
 def curve(folder: Path, name: str) -> list[float]:
-    """Return the values of a column such as valid_loss at a run's evaluations, without those that lack it."""
+    """Return the values of a column such as valid_loss at a run's evaluations that have it."""
     return [row[name] for row in record(folder).rows() if name in row]
 
 
 def runs_on_record(run: Experiment) -> list[Experiment]:
-    """Return the runs on record of a run's series that differ from it only in the seed, sorted by seed."""
+    """Return the runs on record that differ from a run in nothing but a seed of its series."""
     seeds = _names_by_seed(run.folder().parent, run.identity)
     return [run.model_copy(update={"seed": seed}) for seed in seeds]
 
 
 def siblings(run: Record) -> list[Record]:
-    """Return the records of a record's series that differ from it only in the seed, sorted by seed."""
+    """Return the records that differ from a record in nothing but a seed of its series."""
     by_seed = _names_by_seed(run.folder.parent, run.identity)
     return [record(run.folder.with_name(name)) for name in by_seed.values()]
 
 
 def _names_by_seed(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
-    """Return by seed the names of a folder's runs that have this identity but for the seed, in its series."""
+    """Return by seed, sorted, the names of runs with this identity but for a seed of its series."""
     scale, series = identity["scale"], seed_series(identity["seed"])
     present = set(names(parent))
     seeds = set()

@@ -1,4 +1,7 @@
-"""The result of a run or an analysis: result.json. It is written last: a record that has it has ended."""
+"""The result of a run or an analysis: result.json.
+
+It is written last: a record that has it has ended.
+"""
 
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +15,10 @@ Status = Literal["done", "diverged", "failed"]
 
 
 class Ended(BaseModel):
-    """The fields of every result. They stand in result.json in this order, without those that are null."""
+    """The fields of every result.
+
+    They stand in result.json in this order, without those that are null.
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False, populate_by_name=True)
 
@@ -35,12 +41,15 @@ class Ended(BaseModel):
         return {key: value for key, value in values.items() if value is not None or key in nulls}
 
     def sealed(self, files: dict[str, str]) -> bytes:
-        """Return the bytes of result.json, with a checksum and the SHA-256 of the record's other files."""
+        """Return the bytes of result.json, with a checksum and the SHA-256 of the other files."""
         return as_json(with_checksum({**self.values(), "files": files}))
 
 
 class Result(Ended):
-    """The result of a run. Metrics are by name, sites are names of modules, and `steps` are updates."""
+    """The result of a run.
+
+    Metrics are by name, sites are names of modules, and `steps` are updates.
+    """
 
     NULLS = ("valid", "test")
     task: str
@@ -85,7 +94,10 @@ class Result(Ended):
 
     @property
     def seconds_alone(self) -> float | None:
-        """The seconds it takes when nothing else runs: processor time if that is less; None if unrecorded."""
+        """The seconds it takes when nothing else runs: processor time if that is less.
+
+        None if unrecorded.
+        """
         return min(filter(None, (self.seconds, self.cpu_seconds)), default=None)
 
     @property

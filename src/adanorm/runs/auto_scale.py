@@ -82,7 +82,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
 
 
 def _edition_at_hand(run: Experiment) -> list[str]:
-    """Return the preset of another edition of the corpus if that lies here and the default one does not."""
+    """Return the preset of another edition of the corpus if that lies here, and the default not."""
     entry = SOURCES.get(run.data.source)
     if entry is None or not missing_files(entry, run.data):
         return []

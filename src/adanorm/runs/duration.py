@@ -1,6 +1,7 @@
 """How long a run takes, estimated before it starts and while it trains."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -26,44 +27,46 @@ def needs_gpu(run: Experiment) -> bool:
 
 
 def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | None = None) -> float:
-    """Return an estimate of the seconds that a run still takes; `unit_seconds` caches `seconds_per_unit`.
+    """Return an estimate of the seconds that a run still takes.
 
-    A run in state `running` goes on at its pace so far. In other states an epoch, or an update,
-    takes the median of the finished runs of the task at the scale. If there are none, the estimate
-    is the hours in the configuration: of one CPU core, or of one GPU if the run needs one.
+    `unit_seconds` caches `seconds_per_unit`. A run in state `running` goes on at its pace so far.
+    In other states an epoch, or an update, takes the median of the finished runs of the task at the
+    scale. If there are none, the estimate is the hours in the configuration: of one CPU core, or of
+    one GPU if the run needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
     key = "epoch" if run.training.max_epochs else "update"
     length = run.training.max_epochs or run.training.max_updates or 1
-    try:
-        rows = reader.record(run.folder()).rows() if state == "running" else []
-    except ValueError:  # its last line is being written
-        rows = []
-    if rows and (so_far := rows[-1].get(key)):
-        return float(rows[-1]["seconds"] / so_far * max(0.0, length - so_far))
-    hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+    rows = []
+    if state == "running":
+        with suppress(ValueError):  # its last line is being written
+            rows = reader.record(run.folder()).rows()
+    if rows and rows[-1].get(key):
+        unit_here = rows[-1]["seconds"] / rows[-1][key]
+        return float(unit_here * max(0.0, length - rows[-1][key]))
     unit = (unit_seconds or seconds_per_unit)(run.folder().parents[1], run.scale)
-    return 3600 * hours if unit is None else unit * length
+    if unit is not None:
+        return unit * length
+    hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+    return 3600 * hours
 
 
 def seconds_per_unit(task: Path, scale: str) -> float | None:
-    """Return the median seconds per epoch, or per update, of a task's finished runs at a scale, or None.
+    """Return the median seconds per epoch, or update, of a task's finished runs at a scale.
 
     If this machine's kind of processor has computed some of them, only those count.
     """
-    seconds: dict[bool, list[float]] = {True: [], False: []}
+    here, elsewhere = [], []
     for record in reader.records(task):
-        result, is_of_scale = record.ended, record.folder.name.startswith(f"{scale}-")
-        if (
-            is_of_scale
-            and isinstance(result, Result)
-            and result.status == "done"
-            and result.seconds_alone
-        ):
-            training = record.identity["training"]
-            length = training.get("max_epochs") or training.get("max_updates") or 1
-            is_same_processor = record.environment.get("device") == processor()
-            seconds[is_same_processor].append(result.seconds_alone / length)
-    samples = seconds[True] or seconds[False]
+        if not record.folder.name.startswith(f"{scale}-"):
+            continue
+        result = record.ended
+        if not isinstance(result, Result) or result.status != "done" or not result.seconds_alone:
+            continue
+        training = record.identity["training"]
+        length = training.get("max_epochs") or training.get("max_updates") or 1
+        is_here = record.environment.get("device") == processor()
+        (here if is_here else elsewhere).append(result.seconds_alone / length)
+    samples = here or elsewhere
     return median(samples) if samples else None

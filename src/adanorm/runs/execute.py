@@ -77,36 +77,34 @@ def execute(experiment: Experiment) -> None:
 
 
 def _check_disk(folder: RunFolder, model: nn.Module) -> None:
-    """Raise ValueError if the disk lacks room for two checkpoints: weights, optimizer state, best weights."""
-    needed = 2 * 4 * 4 * sum(parameter.numel() for parameter in model.parameters()) + 10_000_000
-    if (free := free_bytes(folder.path)) < needed:
-        raise ValueError(
-            f"{folder.path}: {free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB"
-        )
+    """Raise ValueError if the disk lacks room for two checkpoints."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    needed = 2 * 4 * 4 * parameters + 10_000_000
+    free = free_bytes(folder.path)
+    if free < needed:
+        sizes = f"{free / 1e6:.0f} MB free, the run needs {needed / 1e6:.0f} MB"
+        raise ValueError(f"{folder.path}: {sizes}")
 
 
 def _resume(
     trainer: Trainer, folder: RunFolder, environment: dict[str, Any]
 ) -> list[dict[str, Any]] | None:
-    """Resume a run and warn of another machine or version; return what computed each start if they differ."""
+    """Resume a run from its checkpoint.
+
+    Return what computed each of its starts, None if all are alike. If commit, versions or machine
+    are not those of the start before, a warning says which of them.
+    """
     trainer.checkpoints.writers = [origin(environment)]
     trainer.resume(folder.checkpoint)
     writers = trainer.checkpoints.writers
     if len(writers) == 1:
         return None
     if trainer.context.world.is_main:
-        keys = [
-            key
-            for key in {**writers[-2], **writers[-1]}
-            if writers[-2].get(key) != writers[-1].get(key)
-        ]
-        others = ", ".join(key.replace("_", " ") for key in keys).replace(
-            "changes", "uncommitted changes"
-        )
-        print(
-            f"warning: since the run's last start, changed: {others}; its record says so",
-            file=sys.stderr,
-        )
+        before, now = writers[-2:]
+        keys = [key for key in before | now if before.get(key) != now.get(key)]
+        names = ", ".join(keys).replace("_", " ").replace("changes", "uncommitted changes")
+        line = f"since the run's last start, changed: {names}; its record says so"
+        print(f"warning: {line}", file=sys.stderr)
     return writers
 
 
@@ -116,11 +114,10 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
         folder.write_rows(trainer.state.rows)
         if experiment.track_test:
             folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
+    identity = experiment.identity
     with (
         Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.open_logger(
-            experiment.logger, experiment.identity, folder.path, used=is_main
-        ) as send,
+        loggers.open_logger(experiment.logger, identity, folder.path, used=is_main) as send,
     ):
 
         def log(row: Row) -> None:
@@ -137,7 +134,10 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
 
 
 def _inspected(experiment: Experiment, task: TrainingTask, batches: int) -> Inspection:
-    """Return counts and warnings of data and schedule; raises ValueError if there is nothing to train on."""
+    """Return counts and warnings of data and schedule.
+
+    Raises ValueError if there is nothing to train on.
+    """
     settings, inspection = experiment.training, task.inspection
     if not experiment.own_data:  # published data cannot be mended
         inspection = inspection._replace(warnings=())
@@ -153,45 +153,47 @@ def _inspected(experiment: Experiment, task: TrainingTask, batches: int) -> Insp
         epochs = math.ceil(4 * warmup / per_epoch)
         longer = f"training.max_epochs={epochs} ({epochs * per_epoch} updates)"
     line = (
-        f"training.warmup_updates={warmup}: {updates} updates, {min(warmup, updates)} of them warm-up, are"
-        f" few to learn from; type {longer}, or training.warmup_updates={updates // 10}"
+        f"training.warmup_updates={warmup}: {updates} updates, {min(warmup, updates)} of them"
+        f" warm-up, are few to learn from; type {longer},"
+        f" or training.warmup_updates={updates // 10}"
     )
-    return Inspection(inspection.counts, (*inspection.warnings, line))
+    return inspection._replace(warnings=(*inspection.warnings, line))
 
 
 def _own_data(experiment: Experiment, task: TrainingTask, batches: int) -> str:
-    """Return a line on the size of the user's own data and on how long the settings train on them."""
+    """Return a line on the size of the user's own data and on how long the run trains."""
     settings = experiment.training
     sizes = " / ".join(f"{task.sizes[split]:,}" for split in SPLITS)
     per_epoch, updates = updates_per_epoch(settings, batches), planned_updates(settings, batches)
-    warmup = (
-        f", {min(settings.warmup_updates, updates)} of them warm-up"
-        if settings.warmup_updates
-        else ""
-    )
-    schedule = f"{counted(per_epoch, 'update')} per epoch, {updates:,} in all{warmup}"
+    line = f"own data: {sizes} examples to train, validate and test on;"
+    line += f" {counted(per_epoch, 'update')} per epoch, {updates:,} in all"
+    if settings.warmup_updates:
+        line += f", {min(settings.warmup_updates, updates)} of them warm-up"
     all_data = {"train_fraction": "1", "train_images": "null"}  # a smaller scale may have less
-    cuts = [
-        f"; data.{key}={value} trains on no more, data.{key}={whole} on all"
-        for key, whole in all_data.items()
-        if (value := getattr(experiment.data, key, None)) not in (None, 1)
-    ]
-    return f"own data: {sizes} examples to train, validate and test on; {schedule}{''.join(cuts)}"
+    for key, whole in all_data.items():
+        value = getattr(experiment.data, key, None)
+        if value not in (None, 1):
+            line += f"; data.{key}={value} trains on no more, data.{key}={whole} on all"
+    return line
 
 
 def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -> dict[str, Any]:
     """Return the fields of a result that do not depend on how the run ends."""
-    norms = tuple(f"{site}." for site in (*prepared.sites.swapped, *prepared.sites.kept))
+    sites = prepared.sites
+    prefixes = tuple(f"{site}." for site in (*sites.swapped, *sites.kept))
     sizes = {name: parameter.numel() for name, parameter in prepared.model.named_parameters()}
-    settings = {key: getattr(experiment, key) for key in ("scale", "seed", "precision", "own_data")}
+    norm_sizes = [size for name, size in sizes.items() if name.startswith(prefixes)]
     return {
         "task": experiment.task.name,
         "norm": experiment.norm.name,
-        **settings,
-        "norm_sites": prepared.sites.swapped,
-        "layernorm_sites": prepared.sites.kept,
+        "scale": experiment.scale,
+        "seed": experiment.seed,
+        "precision": experiment.precision,
+        "own_data": experiment.own_data,
+        "norm_sites": sites.swapped,
+        "layernorm_sites": sites.kept,
         "parameters": sum(sizes.values()),
-        "norm_parameters": sum(count for name, count in sizes.items() if name.startswith(norms)),
+        "norm_parameters": sum(norm_sizes),
         "data": prepared.task.checksums,
         "prepared": inspection.counts or None,
         "warnings": list(inspection.warnings) or None,
@@ -201,15 +203,21 @@ def _facts(experiment: Experiment, prepared: Prepared, inspection: Inspection) -
 def _finish(
     folder: RunFolder, task: TrainingTask, run: str, facts: dict[str, Any], end: Outcome
 ) -> Result:
-    """Write the outputs of a run and its weights with its digest `run`; return its result."""
+    """Set the outputs of a run, write its weights with its digest `run`, and return its result."""
     state, test = end.state, end.test
     if test and test.outputs:
         folder.set_outputs(test.outputs, task.counted(test.outputs))
     if end.weights:
         save_weights(folder.weights, end.weights, run)
-    facts |= {"status": "diverged" if state.diverged else "done", "diverged": state.diverged}
     if test:
         facts |= {"valid": state.valid, "test": test.metrics, "signatures": test.signatures or None}
-    facts |= {"best_step": state.best_update, "steps": state.update}
-    facts |= {"seconds": round(state.seconds, 1), "cpu_seconds": round(state.cpu_seconds, 1)}
-    return Result(**facts, averaged=[update for _, update in state.kept] or None)
+    return Result(
+        **facts,
+        status="diverged" if state.diverged else "done",
+        diverged=state.diverged,
+        best_step=state.best_update,
+        steps=state.update,
+        seconds=round(state.seconds, 1),
+        cpu_seconds=round(state.cpu_seconds, 1),
+        averaged=[update for _, update in state.kept] or None,
+    )

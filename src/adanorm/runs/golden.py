@@ -1,4 +1,7 @@
-"""Losses of a few updates at scale smoke; two machines compare them to see whether they compute the same."""
+"""Losses of a few updates at scale smoke.
+
+Two machines compare them to see whether they compute the same.
+"""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -13,7 +16,7 @@ UPDATES = 3
 
 
 def golden_losses(pairs: Iterable[str]) -> dict[str, list[float]]:
-    """Return by TASK/NORM the mean losses of the first updates on a CPU, without pairs that cannot be run."""
+    """Return by TASK/NORM the mean losses of the first updates on a CPU."""
     losses: dict[str, list[float]] = {}
     for task, norm in (pair.split("/") for pair in pairs if not pair.endswith(LEFT_OUT)):
         experiment = cached_experiment(

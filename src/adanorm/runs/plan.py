@@ -22,7 +22,7 @@ PAIR_BYTES = 1200  # on disk in preparation, per pair of 27 words: text, words, 
 
 
 class Probe(NamedTuple):
-    """What a batch costs on this machine: seconds, with its share of the step, and memory in bytes."""
+    """What a batch costs here: seconds, with its share of the step, and memory in bytes."""
 
     batch_seconds: float
     peak_memory: int
@@ -30,7 +30,10 @@ class Probe(NamedTuple):
 
 
 def measure(dry_run: Experiment) -> Probe:
-    """Return what a batch of a dry run costs here. The second update is timed; the first warms up."""
+    """Return what a batch of a dry run costs here.
+
+    The second update is timed; the first warms up.
+    """
     prepared = prepare(dry_run)
     trainer = start_trainer(dry_run, prepared)
     trainer.model.train()
@@ -52,7 +55,10 @@ def now(device: torch.device) -> float:
 
 
 def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
-    """Return what a run needs, one line per thing; without a probe no hours, memory and checkpoints."""
+    """Return what a run needs, one line per thing.
+
+    Without a probe no hours, memory and checkpoints.
+    """
     device = choose_device(experiment)
     lines = [
         _downloads(experiment.data),
@@ -82,21 +88,24 @@ def _source(data: DataConfig) -> Source | None:
 
 
 def _downloads(data: DataConfig) -> str:
-    if lack := data.lacks():
+    lack = data.lacks()
+    if lack:
         return f"data         {lack}"
-    if (source := _source(data)) is None:
+    source = _source(data)
+    if source is None:
         return "data         nothing to download"
-    if not (missing := missing_files(source, data)):
+    missing = missing_files(source, data)
+    if not missing:
         return f"data         {source.folder}: all {len(source.files)} files are here"
-    size, unknown = (
-        sum(file.size or 0 for file in missing),
-        sum(file.size is None for file in missing),
-    )
-    sizes = [_bytes(size)] * bool(size) + [f"{unknown} of unpublished size"] * bool(unknown)
-    return (
-        f"downloads    {source.folder}: {len(missing)} of {len(source.files)} files, {' and '.join(sizes)};"
-        " `adanorm data check=true` asks their addresses"
-    )
+    known = [file.size for file in missing if file.size is not None]
+    sizes = []
+    if sum(known):
+        sizes.append(_bytes(sum(known)))
+    if len(known) < len(missing):
+        sizes.append(f"{len(missing) - len(known)} of unpublished size")
+    files = f"{len(missing)} of {len(source.files)} files, {' and '.join(sizes)}"
+    hint = "`adanorm data check=true` asks their addresses"
+    return f"downloads    {source.folder}: {files}; {hint}"
 
 
 def _preparation(data: DataConfig) -> list[str]:
@@ -116,13 +125,14 @@ def _device(device: torch.device) -> str:
 
 
 def _update(experiment: Experiment) -> str:
-    """Return a line on the batches of an update; how many processes share them does not change the run."""
+    """Return a line on the batches of an update.
+
+    How many processes share them does not change the run.
+    """
     data, count = experiment.data, experiment.training.accumulate
-    size = next(
-        f"{value:,} {name.removeprefix('batch_').replace('size', 'examples')}"
-        for name in ("batch_tokens", "batch_size", "streams")
-        if (value := getattr(data, name, None)) is not None
-    )
+    units = {"batch_tokens": "tokens", "batch_size": "examples", "streams": "streams"}
+    sizes = {unit: getattr(data, name, None) for name, unit in units.items()}
+    size = next(f"{value:,} {unit}" for unit, value in sizes.items() if value is not None)
     if count == 1:
         return f"update       a batch of {size}"
     return f"update       {count} batches of {size}; up to {count} processes take whole batches"
@@ -131,22 +141,19 @@ def _update(experiment: Experiment) -> str:
 def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
     training, data, on_gpu = experiment.training, experiment.data, device.type == "cuda"
     seconds = training.accumulate * probe.batch_seconds
-    epochs = f"{training.max_epochs} epochs of the data, " if training.max_epochs else ""
-    is_missing = bool(data.lacks() or ((source := _source(data)) and missing_files(source, data)))
-    if epochs and is_missing:
-        hours = experiment.cost.cuda_hours if on_gpu else experiment.cost.cpu_hours
-        return (
-            f"time         {epochs}which are not here to be counted, in updates of {seconds:.3g} s; the"
-            f" configuration expects {in_words(hours)} on one {'GPU' if on_gpu else 'CPU core'}"
-        )
-    batches = (
-        len(tasks.build(experiment).train_batches(0)) if epochs else 1
-    )  # of the run, not of the dry run
+    line, batches = "time         ", 1
+    if training.max_epochs:
+        line += f"{training.max_epochs} epochs of the data, "
+        source = _source(data)
+        if data.lacks() or (source and missing_files(source, data)):
+            hours = experiment.cost.cuda_hours if on_gpu else experiment.cost.cpu_hours
+            line += f"which are not here to be counted, in updates of {seconds:.3g} s;"
+            line += f" the configuration expects {in_words(hours)} on one "
+            return line + ("GPU" if on_gpu else "CPU core")
+        batches = len(tasks.build(experiment).train_batches(0))  # not those of the dry run
     updates = planned_updates(training, batches)
-    return (
-        f"time         {epochs}{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"
-        f" on one {'GPU' if on_gpu else 'process'}; evaluations come on top"
-    )
+    line += f"{updates:,} updates of {seconds:.3g} s: {in_words(seconds * updates / 3600)}"
+    return line + f" on one {'GPU' if on_gpu else 'process'}; evaluations come on top"
 
 
 def _bytes(count: float) -> str:

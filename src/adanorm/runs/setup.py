@@ -99,7 +99,10 @@ def describe_environment(
 
 
 def choose_device(experiment: Experiment) -> torch.device:
-    """Return the device of this process; raises ValueError if the run's device or precision cannot be had."""
+    """Return the device of this process.
+
+    Raises ValueError if the run's device or precision cannot be had.
+    """
     if experiment.device != "cpu":
         check_devices(
             int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_required=experiment.device == "cuda"
@@ -123,7 +126,10 @@ def free_bytes(path: Path) -> int:
 
 
 def trained_model(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
-    """Return the task of a run and its trained model; raises ValueError if its weights are not here."""
+    """Return the task of a run and its trained model.
+
+    Raises ValueError if its weights are not here.
+    """
     path = RunFolder(experiment.folder()).weights
     if not path.exists():
         raise ValueError(

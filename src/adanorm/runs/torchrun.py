@@ -9,7 +9,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command line of `process.torchrun`; exits with the code of the first process that failed."""
+    """Run the command line of `process.torchrun`.
+
+    Exits with the code of the first process that failed.
+    """
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as run
 
