@@ -35,7 +35,7 @@ def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_withou
     assert not measured[2]["ok"]
     with tarfile.open(output / "runs.tar.gz") as archive:
         names = archive.getnames()
-    results = [name for name in names if name.endswith("/result.json")]
+    results = [name for name in names if name.endswith("/record.jsonl")]
     assert len(results) == 2
     assert not [name for name in names if name.endswith((".pt", ".safetensors"))]
     with tarfile.open(output / "logs.tar.gz") as archive:
