@@ -31,9 +31,15 @@ def uv_options(kind: str) -> list[str]:
     """Return uv's options for a kind of lock, cpu or cuda; raises ValueError if cpu lacks TORCH_CPU."""
     if kind == "cuda":
         return ["--universal"]
-    if not (wheels := os.environ.get("TORCH_CPU")):
+    wheels = os.environ.get("TORCH_CPU")
+    if not wheels:
         raise ValueError("TORCH_CPU: must name a page or folder with PyTorch's wheels for the CPU")
-    return ["--python-platform", "x86_64-manylinux_2_28", "--find-links", wheels]
+    return [
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+        "--find-links",
+        wheels,
+    ]
 
 
 def digest_of(project: Path) -> str:
@@ -64,11 +70,15 @@ def write(project: Path) -> None:
             "-c",
             "constraints.txt",
         ]
-        form = ["--generate-hashes", "--no-header", "--no-annotate", "--python-version", PYTHON]
-        command, environment = (
-            [uv, *arguments, *form, *uv_options(kind)],
-            os.environ | {"UV_NO_CONFIG": "1"},
-        )
+        form = [
+            "--generate-hashes",
+            "--no-header",
+            "--no-annotate",
+            "--python-version",
+            PYTHON,
+        ]
+        command = [uv, *arguments, *form, *uv_options(kind)]
+        environment = os.environ | {"UV_NO_CONFIG": "1"}
         compiled = subprocess.check_output(command, cwd=project, env=environment, text=True)
         head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {digest_of(project)}\n"
         (project / "locks" / f"{kind}.txt").write_text(head + compiled, "utf-8")
@@ -77,27 +87,27 @@ def write(project: Path) -> None:
 def problems(project: Path) -> list[str]:
     """Return the faults of a project's locks, one line each."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
-    texts = [*declared["dependencies"], *chain(*declared["optional-dependencies"].values())]
+    texts = [
+        *declared["dependencies"],
+        *chain(*declared["optional-dependencies"].values()),
+    ]
     direct = {canonicalize_name(Requirement(text).name) for text in texts} - {declared["name"]}
     pinned = dict(_pins((project / "constraints.txt").read_text("utf-8")))
     lines = []
     for kind in ("cpu", "cuda"):
         text = (project / "locks" / f"{kind}.txt").read_text("utf-8")
         head, _, body = text.partition("\n")
+        faults = []
+        if digest_of(project) not in head:
+            faults.append("of other requirements than pyproject.toml and constraints.txt name")
         pins = [(name, version.partition("+")[0]) for name, version in _pins(text)]
-        mismatches = [(*pin, pinned[pin[0]]) for pin in pins if pinned.get(*pin) != pin[1]]
+        missing = direct - {name for name, _ in pins}
+        faults += [f"{name} is not pinned" for name in sorted(missing)]
+        for name, version in pins:  # a name may have several versions, each for some platforms
+            expected = pinned.get(name, version)
+            if version != expected:
+                faults.append(f"{name}=={version}, not {expected} as in constraints.txt")
         entries = re.split(r"\n(?=\S)", body.strip())
-        is_other = digest_of(project) not in head
-        faults = (
-            ["of other requirements than pyproject.toml and constraints.txt name"]
-            if is_other
-            else []
-        )
-        faults += [f"{name} is not pinned" for name in sorted(direct - {name for name, _ in pins})]
-        faults += [
-            f"{name}=={ours}, not {theirs} as in constraints.txt"
-            for name, ours, theirs in mismatches
-        ]
         faults += [f"{entry} has no hash" for entry in entries if "--hash=sha256:" not in entry]
         if "://" in text or "--find-links" in text or "--index" in text:
             faults.append("names an address")

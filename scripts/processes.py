@@ -23,7 +23,12 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.tasks.base import TrainingTask
-from adanorm.training.distributed import ALONE, World, all_reduce, init_distributed
+from adanorm.training.distributed import (
+    ALONE,
+    World,
+    all_reduce,
+    init_distributed,
+)
 from adanorm.training.loop import Trainer
 
 TURNS = 3  # of the resumed run: by two processes, by one, by the largest number
@@ -31,14 +36,22 @@ UPDATES = 2  # in each turn
 DROPOUTS = ("", "attention_", "activation_")
 CASES = {
     "images": ("task=mnist", "training.accumulate=3"),
-    "a norm over the batch": ("task=mnist", "norm=batchnorm", "norm.params.synchronized=true"),
+    "a norm over the batch": (
+        "task=mnist",
+        "norm=batchnorm",
+        "norm.params.synchronized=true",
+    ),
     "sentences": ("task=rt", "model.dropout=0"),
     "translation": (
         "task=de-en",
         "training.accumulate=3",
         *(f"model.{kind}dropout=0" for kind in DROPOUTS),
     ),
-    "bytes": ("task=enwik8", "training.accumulate=2", "model.dropout=0"),
+    "bytes": (
+        "task=enwik8",
+        "training.accumulate=2",
+        "model.dropout=0",
+    ),
     "parsing": ("task=ptb", "training.accumulate=4", "model.dropout=0"),
     "regression": ("task=gaussian", "training.accumulate=2"),
 }
@@ -48,21 +61,32 @@ Loaded = dict[str, TrainingTask]
 def losses(trainer: Trainer, updates: int) -> list[float]:
     """Train, and return the mean loss of each update over all processes."""
     trainer.model.train()
-    results = [trainer.update(batches) for batches in islice(trainer.batches(), updates)]
-    sums = torch.stack(
-        [torch.stack([one.total, torch.full_like(one.total, one.units)]) for one in results]
-    )
-    total, units = all_reduce(sums, trainer.context.world).unbind(1)
+    sums = []
+    for batches in islice(trainer.batches(), updates):
+        loss = trainer.update(batches)
+        sums.append(torch.stack([loss.total, torch.full_like(loss.total, loss.units)]))
+    total, units = all_reduce(torch.stack(sums), trainer.context.world).unbind(1)
     return (total / units).tolist()
 
 
 def experiment_of(case: str, device: str) -> Experiment:
     """Return the smoke run of a case."""
-    return compose_experiment(["scale=smoke", "norm=adanorm", f"device={device}", *CASES[case]])
+    return compose_experiment(
+        [
+            "scale=smoke",
+            "norm=adanorm",
+            f"device={device}",
+            *CASES[case],
+        ]
+    )
 
 
 def train(
-    case: str, device: str, loaded: Loaded, world: World, checkpoint: Path | None
+    case: str,
+    device: str,
+    loaded: Loaded,
+    world: World,
+    checkpoint: Path | None,
 ) -> list[float]:
     """Return the losses of a whole run, or, with a checkpoint, of one turn, which resumes and replaces it."""
     experiment = experiment_of(case, device)
@@ -70,24 +94,35 @@ def train(
     if checkpoint is None:
         return losses(trainer, UPDATES * TURNS)
     trainer.resume(checkpoint)
-    of_turn = losses(trainer, UPDATES)
+    means = losses(trainer, UPDATES)
     trainer.save(checkpoint)
-    return of_turn
+    return means
 
 
 def work(
-    rank: int, sizes: Sequence[int], ports: Sequence[int], loaded: Loaded, folder: Path, device: str
+    rank: int,
+    sizes: Sequence[int],
+    ports: Sequence[int],
+    loaded: Loaded,
+    folder: Path,
+    device: str,
 ) -> None:
     """Train as process `rank` in each turn; process 0 then makes the whole run."""
     for turn, (size, port) in enumerate(zip(sizes, ports, strict=True)):
         if rank < size:
-            numbers = {"MASTER_PORT": port, "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size}
-            os.environ.update(
-                MASTER_ADDR="localhost", **{key: str(value) for key, value in numbers.items()}
-            )
+            os.environ["MASTER_ADDR"] = "localhost"
+            os.environ["MASTER_PORT"] = str(port)
+            os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
+            os.environ["WORLD_SIZE"] = str(size)
             with init_distributed(choose_device(experiment_of("images", device))) as world:
                 by_case = {
-                    case: train(case, device, loaded, world, folder / f"{case}.pt")
+                    case: train(
+                        case,
+                        device,
+                        loaded,
+                        world,
+                        folder / f"{case}.pt",
+                    )
                     for case in loaded
                 }
             if rank == 0:
@@ -99,16 +134,19 @@ def work(
 
 def differences(folder: Path) -> dict[str, float]:
     """Return, by case, the largest relative difference of a loss from that of the whole run."""
-    *parts, whole = (
-        json.loads((folder / f"{name}.json").read_text()) for name in (*range(TURNS), "whole")
-    )
-    resumed = {case: [loss for part in parts for loss in part[case]] for case in whole}
-    return {case: largest_difference(resumed[case], whole[case]) for case in whole}
+    turns = [json.loads((folder / f"{turn}.json").read_text()) for turn in range(TURNS)]
+    whole = json.loads((folder / "whole.json").read_text())
+    largest = {}
+    for case, expected in whole.items():
+        resumed = [loss for turn in turns for loss in turn[case]]
+        largest[case] = largest_difference(resumed, expected)
+    return largest
 
 
 def largest_difference(losses: Sequence[float], expected: Sequence[float]) -> float:
     """Return the largest relative difference of a loss from the expected one."""
-    return max(abs(one - other) / abs(other) for one, other in zip(losses, expected, strict=True))
+    pairs = zip(losses, expected, strict=True)
+    return max(abs(loss - target) / abs(target) for loss, target in pairs)
 
 
 def free_port() -> int:

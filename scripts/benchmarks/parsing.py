@@ -13,7 +13,14 @@ from torch import nn
 from adanorm.config.compose import compose_experiment
 from adanorm.runs.setup import prepare
 from adanorm.tasks.parsing import Parsing, transitions
-from scripts.benchmarks.harness import Options, Row, peak_mb, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import (
+    Options,
+    Row,
+    peak_mb,
+    run_benchmark,
+    take_turns,
+    timed,
+)
 from tests import plain_parser
 
 PENN_SENTENCES = 39_832
@@ -38,9 +45,17 @@ def _extraction(task: Parsing, rounds: int) -> Row:
 
     row = _compared("oracle and features", plain, ours, rounds)
     # As many sentences as the whole treebank has, for its peak memory.
-    transitions([*trees] * (PENN_SENTENCES // len(trees)), task.vocabulary, batch_size=1024)
+    transitions(
+        [*trees] * (PENN_SENTENCES // len(trees)),
+        task.vocabulary,
+        batch_size=1024,
+    )
     whole = row["ours_seconds"] / len(trees) * PENN_SENTENCES
-    return {**row, "penn_seconds": round(whole, 1), "penn_peak_mb": round(peak_mb())}
+    return {
+        **row,
+        "penn_seconds": round(whole, 1),
+        "penn_peak_mb": round(peak_mb()),
+    }
 
 
 def _parsing(task: Parsing, model: nn.Module, rounds: int) -> Row:
@@ -58,7 +73,8 @@ def _parsing(task: Parsing, model: nn.Module, rounds: int) -> Row:
     def ours() -> list[list[int]]:
         return [heads for heads, _ in task.parse(model, trees)]
 
-    same = sum(a == b for a, b in zip(plain(), ours(), strict=True))
+    parses = zip(plain(), ours(), strict=True)
+    same = sum(expected == heads for expected, heads in parses)
     print(f"greedy parses alike: {same} of {len(trees)}")
     return _compared("greedy parsing", plain, ours, rounds)
 
@@ -73,10 +89,19 @@ def _train(task: Parsing, model: nn.Module) -> None:
         optimizer.step()
 
 
-def _compared(what: str, plain: Callable[[], Any], ours: Callable[[], Any], rounds: int) -> Row:
+def _compared(
+    what: str,
+    plain: Callable[[], Any],
+    ours: Callable[[], Any],
+    rounds: int,
+) -> Row:
     spent = take_turns({"plain": timed(plain), "ours": timed(ours)}, rounds)
     seconds = {f"{side}_seconds": round(spent.median(side), 3) for side in ("plain", "ours")}
-    return {"what": what, **seconds, "ratio": spent.ratio("plain", "ours")}
+    return {
+        "what": what,
+        **seconds,
+        "ratio": spent.ratio("plain", "ours"),
+    }
 
 
 if __name__ == "__main__":

@@ -17,12 +17,29 @@ from adanorm.config.compose import compose_experiment
 from adanorm.models.norm_sites import PlacedNorms, why_unsupported
 from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, NormChoice, norm_factory
-from scripts.benchmarks.harness import Options, Row, described, run_benchmark, take_turns, timed
+from scripts.benchmarks.harness import (
+    Options,
+    Row,
+    described,
+    run_benchmark,
+    take_turns,
+    timed,
+)
 
 Forward = Callable[[Any, Tensor], Any]
-SIZES = [(16, 128, 64), (16, 256, 64), (32, 1024, 4)]  # streams, features, steps
-FUSED: dict[str, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-CELLS: dict[str, type[nn.LSTMCell | nn.GRUCell]] = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}
+SIZES = [
+    (16, 128, 64),
+    (16, 256, 64),
+    (32, 1024, 4),
+]  # streams, features, steps
+FUSED: dict[str, type[nn.LSTM | nn.GRU]] = {
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
+}
+CELLS: dict[str, type[nn.LSTMCell | nn.GRUCell]] = {
+    "lstm": nn.LSTMCell,
+    "gru": nn.GRUCell,
+}
 
 
 def measure(options: Options) -> Iterator[Row]:
@@ -34,27 +51,28 @@ def measure(options: Options) -> Iterator[Row]:
 
 
 def _compared(
-    cell: str, streams: int, features: int, steps: int, device: torch.device, rounds: int
+    cell: str,
+    streams: int,
+    features: int,
+    steps: int,
+    device: torch.device,
+    rounds: int,
 ) -> Iterator[Row]:
     torch.manual_seed(0)
     x = torch.randn(steps, streams, features, device=device, requires_grad=True)
-    passes = {
-        side: timed(partial(_pass, layer.to(device), forward, x), cuda=device.type == "cuda")
-        for side, (layer, forward) in _sides(cell, features).items()
-    }
+    passes = {}
+    for side, (layer, forward) in _sides(cell, features).items():
+        work = partial(_pass, layer.to(device), forward, x)
+        passes[side] = timed(work, cuda=device.type == "cuda")
     spent = take_turns(passes, rounds, warm_up=2)
     for side in passes:
-        row = {
+        yield {
             "cell": cell,
             "streams": streams,
             "features": features,
             "device": described(device)["device"],
-        }
-        step = round(1e6 * spent.median(side) / steps, 1)
-        yield {
-            **row,
             "side": side,
-            "step_us": step,
+            "step_us": round(1e6 * spent.median(side) / steps, 1),
             "throughput_to_none": spent.ratio("none", side),
         }
 
@@ -68,21 +86,30 @@ def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
     sides: dict[str, tuple[nn.Module, Forward]] = {}
     for norm in _norms(cell):
         make_norm = PlacedNorms(norm_factory(NormChoice(norm)), "all")
-        sides[norm] = LAYERS[cell](make_norm, "layer", inputs=features, dim=features), _ours
-    sides["torch, cell by cell"] = CELLS[cell](features, features), _step_by_step
-    sides["torch, fused"] = FUSED[cell](features, features), lambda layer, x: layer(x)[0]
+        sides[norm] = (
+            LAYERS[cell](make_norm, "layer", inputs=features, dim=features),
+            _ours,
+        )
+    sides["torch, cell by cell"] = (
+        CELLS[cell](features, features),
+        _step_by_step,
+    )
+    sides["torch, fused"] = (
+        FUSED[cell](features, features),
+        lambda layer, x: layer(x)[0],
+    )
     return sides
 
 
 def _norms(cell: str) -> list[str]:
     """Return the norms that are defined in a layer, `none` first."""
-    runs = [compose_experiment([f"task=enwik8-{cell}", f"norm={name}"]) for name in NORMS]
-    trials = {
-        run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs
-    }
-    return [
-        name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None
-    ]
+    names = []
+    for name in NORMS:
+        run = compose_experiment([f"task=enwik8-{cell}", f"norm={name}"])
+        trial = norm_factory(run.norm.choice).trial
+        if why_unsupported(trial, run.model.sites()) is None:
+            names.append(name)
+    return names
 
 
 def _ours(layer: Any, x: Tensor) -> Any:

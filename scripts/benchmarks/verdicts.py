@@ -29,9 +29,17 @@ class Noise:
     """A source of scores (norms, seeds) that differ by chance alone, rounded to `step`."""
 
     def __init__(
-        self, spreads: Sequence[float], *, step: float = 0.0, tails: float | None = None
+        self,
+        spreads: Sequence[float],
+        *,
+        step: float = 0.0,
+        tails: float | None = None,
     ) -> None:
-        self.spreads, self.step, self.tails = np.array(spreads)[:, None], step, tails
+        self.spreads, self.step, self.tails = (
+            np.array(spreads)[:, None],
+            step,
+            tails,
+        )
 
     def draw(self, random: np.random.Generator, seeds: int, gap: float = 0.0) -> Numbers:
         """Return scores about 90: a level per seed, plus noise; the second norm also has the gap."""
@@ -70,7 +78,12 @@ def variance_of(scores: Numbers, step: float) -> TaskVariance:
 def _pooled(variance: TaskVariance, first: str, second: str) -> Spread | None:
     squares, df = variance.residual
     return (
-        Spread(2**0.5 * max(squares / df, variance.resolution**2 / 12) ** 0.5, df) if df else None
+        Spread(
+            2**0.5 * max(squares / df, variance.resolution**2 / 12) ** 0.5,
+            df,
+        )
+        if df
+        else None
     )
 
 
@@ -106,7 +119,10 @@ def fixed_plan(noise: Noise, seeds: int, *, draws: int) -> dict[str, dict[str, f
             gaps[draw, column] = np.mean(variance.gaps(*pair))
             for name, method in METHODS.items():
                 # Where all gaps are equal the test is undefined: it then rejects unless they are 0.
-                sd_df[name][draw, column] = method(variance, *pair) or (0.0, 1.0)
+                sd_df[name][draw, column] = method(variance, *pair) or (
+                    0.0,
+                    1.0,
+                )
     by_variance = {}
     for name, spreads in sd_df.items():
         error, df = spreads[..., 0] / seeds**0.5, spreads[..., 1]

@@ -59,10 +59,16 @@ def looks(
     `borrowed` are the degrees of freedom of the other norms' variance; 0: the comparison's own
     alone.
     """
-    seeds, levels = np.array(plan.after), [plan.levels(count) for count in plan.after]
+    seeds, levels = (
+        np.array(plan.after),
+        [plan.levels(count) for count in plan.after],
+    )
     gaps = scores[:, 1] - scores[:, 0]
     means, squares = ((gaps**power).cumsum(1)[:, seeds - 1] / seeds for power in (1, 2))
-    own, df = np.maximum(0.0, squares - means**2) * seeds / 2, seeds - 1.0
+    own, df = (
+        np.maximum(0.0, squares - means**2) * seeds / 2,
+        seeds - 1.0,
+    )
     if borrowed:
         residual, residual_df = _residual(scores, seeds)
         own += (residual - own) * borrowed / (residual_df - df)
@@ -70,7 +76,11 @@ def looks(
     variances = np.maximum(2 * own / df, max(step**2 / 6, 1e-18))
     errors = np.hypot(np.sqrt(variances / seeds), example_error)
     bounds, reaches = (t.isf(part / 2, df) * errors for part in np.array(levels).T)
-    return Answers(np.abs(means) > bounds, means > bounds, np.abs(means) + reaches < margin)
+    return Answers(
+        np.abs(means) > bounds,
+        means > bounds,
+        np.abs(means) + reaches < margin,
+    )
 
 
 def _residual(scores: Numbers, seeds: NDArray[np.int_]) -> tuple[Numbers, Numbers]:
@@ -104,7 +114,12 @@ def sequential_plan(
     scores = np.array([noise.draw(random, plan.after[-1], gap) for _ in range(draws)])
     scores[:, 1] += example_error * random.standard_normal((draws, 1))
     answers = looks(
-        scores, margin, plan, borrowed=borrowed, step=noise.step, example_error=example_error
+        scores,
+        margin,
+        plan,
+        borrowed=borrowed,
+        step=noise.step,
+        example_error=example_error,
     )
     gaps = scores[:, 1] - scores[:, 0]
     ends = answers.different | answers.equivalent
@@ -144,7 +159,12 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
     registered = preregistration()
     power = row["equivalent"] if gap == 0 else row["better"]
     plan = registered.looks_of(None)._replace(power=min(0.995, max(0.06, power)))
-    need = partial(seeds_needed, plan, sd=2**0.5, prior_df=registered.prior_df_at_most)
+    need = partial(
+        seeds_needed,
+        plan,
+        sd=2**0.5,
+        prior_df=registered.prior_df_at_most,
+    )
     fixed = need(margin, kind="equivalence") if gap == 0 else need(gap, kind="difference")
     share = None if fixed is None else round(1 - row["mean_seeds"] / fixed, 3)
     return {"fixed_seeds": fixed, "saved": share}
@@ -153,14 +173,33 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
 def measure(options: Options) -> Iterator[Row]:
     """Yield one row per plan, noise, true gap and margin; `fresh` comes again with a borrowed variance."""
     cases = [(name, plan, 0.0) for name, plan in plans().items()]
-    cases.append(("fresh, borrowed variance", plans()["fresh"], preregistration().prior_df_at_most))
+    cases.append(
+        (
+            "fresh, borrowed variance",
+            plans()["fresh"],
+            preregistration().prior_df_at_most,
+        )
+    )
     for plan_name, plan, borrowed in cases:
-        shares = partial(sequential_plan, draws=options.rounds, plan=plan, borrowed=borrowed)
+        shares = partial(
+            sequential_plan,
+            draws=options.rounds,
+            plan=plan,
+            borrowed=borrowed,
+        )
         for name, noise in LOOKED_AT.items():
             unit = float(noise.spreads[:2].mean())
             gaps = (0.0, 0.5, 0.75, 1.0, 1.5) if name == "normal" else (0.0, 1.0)
-            for gap, margin in [*((gap, 1.0) for gap in gaps), (WIDE, WIDE)]:
-                row = {"plan": plan_name, "noise": name, "gap_in_sd": gap, "margin_in_sd": margin}
+            for gap, margin in [
+                *((gap, 1.0) for gap in gaps),
+                (WIDE, WIDE),
+            ]:
+                row = {
+                    "plan": plan_name,
+                    "noise": name,
+                    "gap_in_sd": gap,
+                    "margin_in_sd": margin,
+                }
                 row |= shares(noise, gap * unit, margin=margin * unit)
                 is_planned = plan_name == "first" and name == "normal" and margin < WIDE
                 yield (
@@ -169,9 +208,17 @@ def measure(options: Options) -> Iterator[Row]:
                     | {"rounds": options.rounds}
                 )
         for error in EXAMPLE_ERRORS:
-            row = {"plan": plan_name, "noise": f"normal, and of examples {error:g}"}
+            row = {
+                "plan": plan_name,
+                "noise": f"normal, and of examples {error:g}",
+            }
             row |= {"gap_in_sd": 0.0, "margin_in_sd": WIDE}
-            row |= shares(LOOKED_AT["normal"], 0.0, margin=WIDE, example_error=error)
+            row |= shares(
+                LOOKED_AT["normal"],
+                0.0,
+                margin=WIDE,
+                example_error=error,
+            )
             yield row | {"rounds": options.rounds}
 
 

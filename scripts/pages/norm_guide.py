@@ -7,7 +7,12 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis, text
+from adanorm.analyses.spec import (
+    analysis_grid,
+    analysis_results,
+    load_analysis,
+    text,
+)
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted, title
 from adanorm.files import write_whole
@@ -28,12 +33,20 @@ from adanorm.verdicts.preregistration import preregistration
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
 COLORS = {"": "#0072B2", "to_eager": "#56B4E9", "to_authors": "#999999"}
-SIDES = {"": "as used", "to_eager": "eager", "to_authors": "as published"}
+SIDES = {
+    "": "as used",
+    "to_eager": "eager",
+    "to_authors": "as published",
+}
 MARKED = re.compile(r"(<!-- facts: (\S+) -->\n).*?(<!-- /facts -->)", re.DOTALL)
 
 
 def update_norm_guide(
-    text: str, tables: Sequence[Table], *, costs: Path, invariances: Mapping[str, Sequence[str]]
+    text: str,
+    tables: Sequence[Table],
+    *,
+    costs: Path,
+    invariances: Mapping[str, Sequence[str]],
 ) -> str:
     """Return the guide with the facts of each norm between its marks.
 
@@ -105,7 +118,14 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
     plan = preregistration().plan_of(task, table.study.scale)
     if preregistration().margin(task, "test", plan) is None or not {norm, BASELINE} <= cells.keys():
         return None
-    records = Evidence(task, table.study.scale, "test", cells, variance_of(cells), plan=plan)
+    records = Evidence(
+        task,
+        table.study.scale,
+        "test",
+        cells,
+        variance_of(cells),
+        plan=plan,
+    )
     return pair(records, norm, BASELINE)
 
 
@@ -114,14 +134,17 @@ def guide(tables: Mapping[str, Table]) -> str:
     chosen = [table for table in tables.values() if "norm-guide" in table.study.roles]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
-    cells = {
-        norm: cell for (norm, _), cell in analysis_grid(analysis).items() if analysis_results(cell)
-    }
-    unseen = {
-        norm: [q.label for q in analysis.shown if text(of, q) == "yes"]
-        for norm, of in cells.items()
-    }
-    return update_norm_guide(GUIDE.read_text("utf-8"), chosen, costs=costs, invariances=unseen)
+    unseen = {}
+    for (norm, _), cell in analysis_grid(analysis).items():
+        if analysis_results(cell):
+            shown = analysis.shown
+            unseen[norm] = [change.label for change in shown if text(cell, change) == "yes"]
+    return update_norm_guide(
+        GUIDE.read_text("utf-8"),
+        chosen,
+        costs=costs,
+        invariances=unseen,
+    )
 
 
 @figure_style()
@@ -135,25 +158,27 @@ def draw(costs: Path) -> None:
     handles: dict[str, Handle] = {}
     figure, grid = panels(len(cases), 2.7, message, across=2, sharey=True)
     for panel, case in zip(grid, cases, strict=True):
-        of_case = [row for row in rows if _case(row) == case]
+        shown = [row for row in rows if _case(row) == case]
         for shift, (side, label) in zip((-0.27, 0, 0.27), SIDES.items(), strict=True):
-            heights = {
-                index + shift: float(row["to_layernorm"]) / (float(row[side]) if side else 1)
-                for index, row in enumerate(of_case)
-                if not side or row.get(side)
-            }
+            heights = {}
+            for index, row in enumerate(shown):
+                if not side:
+                    heights[index + shift] = float(row["to_layernorm"])
+                elif row.get(side):
+                    heights[index + shift] = float(row["to_layernorm"]) / float(row[side])
             if heights:
-                handles[label] = panel.bar(
-                    [*heights], [*heights.values()], 0.25, color=COLORS[side]
-                )[0]
-        panel.set_xticks(
-            range(len(of_case)), [row["norm"] for row in of_case], rotation=90, fontsize=6
-        )
+                x, y = list(heights), list(heights.values())
+                handles[label] = panel.bar(x, y, 0.25, color=COLORS[side])[0]
+        names = [row["norm"] for row in shown]
+        panel.set_xticks(range(len(shown)), names, rotation=90, fontsize=6)
         panel.axhline(1, color="black", linewidth=0.8)
         panel.set(yscale="log", title=case, ylabel="time : torch's LayerNorm")
         panel.yaxis.set_major_formatter("{x:g}")
     legend_below(figure, handles)
-    write_whole(costs.with_suffix(".svg"), rendered(NamedFigure("norms", message, figure), "svg"))
+    write_whole(
+        costs.with_suffix(".svg"),
+        rendered(NamedFigure("norms", message, figure), "svg"),
+    )
 
 
 def _case(row: dict[str, str]) -> str:

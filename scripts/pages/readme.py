@@ -22,7 +22,10 @@ def readme(tables: Mapping[str, Table]) -> str:
     """Return the text of README.md with the answer and the tables from the records."""
     overview = next(table for table in tables.values() if "readme" in table.study.roles)
     text = README.read_text("utf-8")
-    for part, content in {**answer_parts(), "overview": summary_table(overview)}.items():
+    for part, content in {
+        **answer_parts(),
+        "overview": summary_table(overview),
+    }.items():
         text = _with_part(text, part, content)
     return text
 
@@ -42,10 +45,14 @@ def summary_table(table: Table) -> str:
     study = table.study
     tasks = [column.task for column in table.begun]
     header = ["Model", *(column.label for column in table.begun)]
-    rows = [
-        [markdown(title(norm)), *(_cell(table, norm, task) for task in tasks)]
-        for norm in study.rows
-    ]
+    rows = []
+    for norm in study.rows:
+        rows.append(
+            [
+                markdown(title(norm)),
+                *(_cell(table, norm, task) for task in tasks),
+            ]
+        )
     return "\n".join([*markdown_table(header, rows), "", _seeds(table, tasks)])
 
 
@@ -53,12 +60,14 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
     """Return one sentence on the seeds per cell: the planned number, and the cells with others."""
     planned, exceptions = len(table.study.seeds), []
     for task in tasks:
-        counts = {norm: len(cell.by_seed) for norm, cell in table.columns[task].cells.items()}
-        own = [
-            f"{title(norm)} {count}" for norm, count in counts.items() if count not in (0, planned)
-        ]
-        exceptions += [f"on {title(task)}: {', '.join(own)}"] if own else []
-    return f"Seeds: {planned} per cell{', except ' if exceptions else ''}{'; '.join(exceptions)}."
+        unplanned = []
+        for norm, cell in table.columns[task].cells.items():
+            if len(cell.by_seed) not in (0, planned):
+                unplanned.append(f"{title(norm)} {len(cell.by_seed)}")
+        if unplanned:
+            exceptions.append(f"on {title(task)}: {', '.join(unplanned)}")
+    text = f"Seeds: {planned} per cell"
+    return f"{text}, except {'; '.join(exceptions)}." if exceptions else f"{text}."
 
 
 def _cell(table: Table, norm: str, task: str) -> str:
@@ -71,7 +80,10 @@ def _with_part(readme: str, part: str, text: str) -> str:
 
     Raises ValueError where the marks are missing.
     """
-    first, last = f"<!-- {part}: written by `scripts/regenerate` -->", f"<!-- /{part} -->"
+    first, last = (
+        f"<!-- {part}: written by `scripts/regenerate` -->",
+        f"<!-- /{part} -->",
+    )
     before, _, rest = readme.partition(first)
     if last not in rest:
         raise ValueError(f"README.md has no part {first} ... {last}")

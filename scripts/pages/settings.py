@@ -23,7 +23,11 @@ KINDS |= {"null": "null", "object": "a mapping"}
 
 def settings() -> str:
     """Return Markdown: a table of settings for each section, then the tasks' files as they are."""
-    lines = ["## The run", "", *_table("", Experiment, skip={key for key, _ in sections()})]
+    lines = [
+        "## The run",
+        "",
+        *_table("", Experiment, skip={key for key, _ in sections()}),
+    ]
     for key, section in sections():
         fields = [
             section.model_fields[name]
@@ -36,7 +40,14 @@ def settings() -> str:
     lines += ["", "## The tasks", ""]
     for path in sorted((CONF / "task").rglob("*.yaml")):
         name = path.relative_to(CONF)
-        lines += [f"### {name}", "", "```yaml", path.read_text("utf-8").rstrip(), "```", ""]
+        lines += [
+            f"### {name}",
+            "",
+            "```yaml",
+            path.read_text("utf-8").rstrip(),
+            "```",
+            "",
+        ]
     return "\n".join(lines)
 
 
@@ -59,7 +70,13 @@ def _table(prefix: str, section: type[Config], skip: Collection[str] = ()) -> li
         for key, inner in (_nested(schema, part) or {"": part}).items() if name not in skip else ():
             default = f"`{json.dumps(inner['default'])}`" if "default" in inner else ""
             setting = ".".join(filter(None, [f"{prefix}{name}", key]))
-            rows.append([f"`{setting}`", _values(inner).replace("|", "\\|"), default])
+            rows.append(
+                [
+                    f"`{setting}`",
+                    _values(inner).replace("|", "\\|"),
+                    default,
+                ]
+            )
     return markdown_table(("setting", "takes", "default"), rows)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.record_arguments import NAMES, named_runs
+from adanorm.data.catalogue import SOURCES
 from adanorm.records.folder import path_text
 from adanorm.reporting.export import export
 
@@ -21,5 +22,12 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Export the runs that the command line names."""
-    for path in export(named_runs(arguments.names), Path(arguments.keys["output"])):
+    folder = Path(arguments.keys["output"])
+    for path in export(named_runs(arguments.names), folder, _addresses):
         print(path_text(path))
+
+
+def _addresses(source: str) -> list[str]:
+    """Return the first address of each file of a data source; none for the user's own files."""
+    files = SOURCES[source].files if source in SOURCES else ()
+    return [address for file in files for address in file.addresses[:1] if "://" in address]

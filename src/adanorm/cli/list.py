@@ -18,26 +18,26 @@ USAGE = Usage()
 
 def main(arguments: Arguments) -> None:
     """Print tasks, norms, studies, scales, launchers, positions, and the runs on record."""
-    for group in ("task", "norm"):
-        texts = {name: description(CONF / group / f"{name}.yaml") for name in choices(group)}
-        outside = outside_norms() if group == "norm" else []
-        _show(
-            f"{group}s ({group}=NAME)",
-            texts | dict.fromkeys(outside, "from another installed package"),
-        )
-    studies = {name: read_yaml_file(CONF / "study" / f"{name}.yaml") for name in choices("study")}
-    _show(
-        "studies (adanorm study NAME)",
-        {name: str(study.get("title")) for name, study in studies.items()},
-    )
-    others = {
+    tasks = {name: description(CONF / "task" / f"{name}.yaml") for name in choices("task")}
+    norms = {name: description(CONF / "norm" / f"{name}.yaml") for name in choices("norm")}
+    norms |= dict.fromkeys(outside_norms(), "from another installed package")
+    studies = {}
+    for name in choices("study"):
+        studies[name] = str(read_yaml_file(CONF / "study" / f"{name}.yaml").get("title"))
+    _show("tasks (task=NAME)", tasks)
+    _show("norms (norm=NAME)", norms)
+    _show("studies (adanorm study NAME)", studies)
+    lists = {
         "scales": [*choices("scale"), "auto"],
         "launchers": choices("launcher"),
         "positions": POSITIONS,
     }
-    for kind, names in others.items():
+    for kind, names in lists.items():
         print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
-    print("runs on record (done, diverged or failed, over seeds)", flush=True)
+    print(
+        "runs on record (done, diverged or failed, over seeds)",
+        flush=True,
+    )
     print("\n".join(_done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]))
 
 
@@ -51,23 +51,30 @@ def _show(heading: str, descriptions: dict[str, str]) -> None:
         while len(clauses) > room and ", " in clauses:
             clauses = clauses.rpartition(", ")[0]
         print(
-            f"  {name:<{width}} {textwrap.shorten(clauses, room, placeholder=' ...')}", flush=True
+            f"  {name:<{width}} {textwrap.shorten(clauses, room, placeholder=' ...')}",
+            flush=True,
         )
 
 
 def description(path: Path) -> str:
     """Return the description of a task or a norm: the first clause of its file's comments."""
-    comments = re.findall(r"^# (?!@)(.*)$", path.read_text("utf-8", "replace"), re.MULTILINE)
+    comments = re.findall(
+        r"^# (?!@)(.*)$",
+        path.read_text("utf-8", "replace"),
+        re.MULTILINE,
+    )
     return re.split(r"(?<=\S)\. |; |: |\.$", " ".join(comments), maxsplit=1)[0]
 
 
 def _done() -> list[str]:
     """Return one line per task and scale: its norms, each with the number of runs that have ended."""
-    ended = [record.ended for record in reader.records(RUNS)]
-    runs = [run for run in ended if isinstance(run, Result) and run.dry_run is None]
-    counts = Counter((run.task, run.scale, run.norm, run.status) for run in runs)
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for record in reader.records(RUNS):
+        run = record.ended
+        if isinstance(run, Result) and run.dry_run is None:
+            counts[run.task, run.scale, run.norm, run.status] += 1
     lines: dict[str, list[str]] = {}
     for (task, scale, norm, status), count in sorted(counts.items()):
-        text = f"{norm} {count}" + ("" if status == "done" else f" {status}")
-        lines.setdefault(f"{task} {scale}", []).append(text)
-    return ["\n".join(hanging(f"  {name}: ", ", ".join(texts))) for name, texts in lines.items()]
+        text = f"{norm} {count}" if status == "done" else f"{norm} {count} {status}"
+        lines.setdefault(f"  {task} {scale}: ", []).append(text)
+    return ["\n".join(hanging(name, ", ".join(texts))) for name, texts in lines.items()]

@@ -20,4 +20,9 @@ def main(arguments: Arguments) -> None:
     if runs and not Path(runs).is_dir():
         raise ValueError(f"runs={arguments.keys['runs']}: no such folder")
     folder = Path(runs) / "report" if runs else PROJECT / "results" / "report"
-    print(*map(path_text, write_files(folder, {"index.html": build_report(runs)})))
+    print(
+        *map(
+            path_text,
+            write_files(folder, {"index.html": build_report(runs)}),
+        )
+    )

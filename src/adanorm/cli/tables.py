@@ -1,6 +1,10 @@
 """Write the tables of the studies from the records."""
 
-from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
+from adanorm.analyses.spec import (
+    analysis_grid,
+    analysis_results,
+    load_analysis,
+)
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.cli.study_arguments import study_names
 from adanorm.config.errors import check_known
@@ -9,8 +13,15 @@ from adanorm.files import write_files
 from adanorm.records.folder import path_text
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.claims import claims_markdown
-from adanorm.reporting.tables.findings import findings_markdown, predictions_markdown
-from adanorm.reporting.tables.formats import FORMATS, table_text, write_table
+from adanorm.reporting.tables.findings import (
+    findings_markdown,
+    predictions_markdown,
+)
+from adanorm.reporting.tables.formats import (
+    FORMATS,
+    table_text,
+    write_table,
+)
 from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
@@ -26,7 +37,12 @@ USAGE = Usage(
             "what to write, such as tex (default: md,csv, and tex of the paper's four tables)"
         ),
     },
-    examples=("", "table4 mini-all", "mini-all metric=sacrebleu", "mini-all formats=tex"),
+    examples=(
+        "",
+        "table4 mini-all",
+        "mini-all metric=sacrebleu",
+        "mini-all formats=tex",
+    ),
 )
 
 
@@ -37,7 +53,10 @@ def main(arguments: Arguments) -> None:
     studies = study_names()
     check_known("format", formats, FORMATS)
     check_known(
-        "study", arguments.names, studies, "; `adanorm study` writes the table of one of your own"
+        "study",
+        arguments.names,
+        studies,
+        "; `adanorm study` writes the table of one of your own",
     )
     for name in arguments.names or studies:
         study = load_study(name)

@@ -22,7 +22,12 @@ from adanorm.reporting.text import how_to_read, plain
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
 from adanorm.verdicts.cell import Cell, cell
-from adanorm.verdicts.claims import ClaimResult, TaskAnswer, claim_results, task_answers
+from adanorm.verdicts.claims import (
+    ClaimResult,
+    TaskAnswer,
+    claim_results,
+    task_answers,
+)
 from adanorm.verdicts.preregistration import drawn_claim
 
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -92,21 +97,30 @@ class RunGroups:
         anchors = (self._anchors.get(run.folder()) for run in runs)
         return next(filter(None, anchors), None)
 
-    def _add(self, table: Table, row: str, runs: Cell, overrides: Sequence[str]) -> None:
+    def _add(
+        self,
+        table: Table,
+        row: str,
+        runs: Cell,
+        overrides: Sequence[str],
+    ) -> None:
         """Add the group of a cell, unless another table has added its runs."""
         if not runs.folders or runs.folders[0] in self._anchors:
             return
-        folder, task, scale = runs.folders[0], title(runs.runs[0].task.name), table.study.scale
+        folder, task, scale = (
+            runs.folders[0],
+            title(runs.runs[0].task.name),
+            table.study.scale,
+        )
         anchor = f"runs-{folder.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
         entries = []
         for run_folder, result in zip(runs.folders, runs.results, strict=True):
             entries.append(_run(run_folder, result, overrides, runs.metric))
             self.counts[result.status] += 1
-        # Facts that all runs share are shown once.
-        common = [
-            fact for fact in entries[0]["facts"] if all(fact in run["facts"] for run in entries)
-        ]
+        common = list(entries[0]["facts"])  # facts that all runs share are shown once
+        for run in entries:
+            common = [fact for fact in common if fact in run["facts"]]
         for run in entries:
             run["facts"] = [fact for fact in run["facts"] if fact not in common]
         group: dict[str, Any] = {
@@ -134,11 +148,23 @@ def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) ->
     changes = ", with changes" if environment.get("dirty") else ""
     facts = [
         ("record", location(folder)),
-        ("repeat", shlex.join(["adanorm", "run", *overrides, f"seed={result.seed}"])),
+        (
+            "repeat",
+            shlex.join(["adanorm", "run", *overrides, f"seed={result.seed}"]),
+        ),
         ("commit", f"{environment.get('commit')}{changes}"),
-        ("computed on", f"{environment.get('device')}, {environment.get('precision')}"),
-        ("packages", ", ".join(f"{name} {version}" for name, version in packages)),
-        ("seconds", "-" if result.seconds is None else f"{result.seconds:,.0f}"),
+        (
+            "computed on",
+            f"{environment.get('device')}, {environment.get('precision')}",
+        ),
+        (
+            "packages",
+            ", ".join(f"{name} {version}" for name, version in packages),
+        ),
+        (
+            "seconds",
+            "-" if result.seconds is None else f"{result.seconds:,.0f}",
+        ),
     ]
     facts += [("data", f"{name} {checksum[:16]}") for name, checksum in result.data.items()]
     signatures = result.signatures or {}
@@ -146,7 +172,12 @@ def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) ->
     ending: str = result.status
     if result.status == "done":
         ending = f"test {metric} {result.test_score(metric):.4f}"
-    return {"seed": result.seed, "status": result.status, "ending": ending, "facts": facts}
+    return {
+        "seed": result.seed,
+        "status": result.status,
+        "ending": ending,
+        "facts": facts,
+    }
 
 
 def _differences(base: str, text: str) -> str:

@@ -8,16 +8,26 @@ from typing import TypeAlias
 from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
 from adanorm.config.paths import choices
 from adanorm.reporting.figures.curves import curves
-from adanorm.reporting.figures.leads import answer_figure, evidence_accrual
+from adanorm.reporting.figures.leads import (
+    answer_figure,
+    evidence_accrual,
+)
 from adanorm.reporting.figures.over_updates import over_updates
-from adanorm.reporting.figures.scores import league_figure, norm_scores, over_setting
+from adanorm.reporting.figures.scores import (
+    league_figure,
+    norm_scores,
+    over_setting,
+)
 from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.claims import question
 from adanorm.reporting.tables.table import table_of
 from adanorm.studies.study import Study, load_studies, study_grid
 from adanorm.verdicts.claims import SCALES, task_answers
-from adanorm.verdicts.preregistration import drawn_claim, preregistration
+from adanorm.verdicts.preregistration import (
+    drawn_claim,
+    preregistration,
+)
 from adanorm.verdicts.task_league import task_leagues
 
 Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # called with the folder of the runs

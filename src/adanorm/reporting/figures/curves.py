@@ -60,7 +60,9 @@ class Curves(NamedTuple):
         return means
 
 
-def recorded_curves(cells: Mapping[str, Sequence[Experiment]]) -> Curves:
+def recorded_curves(
+    cells: Mapping[str, Sequence[Experiment]],
+) -> Curves:
     """Return the curves of each norm's runs over epochs or updates; failed runs are left out."""
     first = _first_run(cells)
     metrics = KIND_METRICS[first.task.kind]
@@ -109,7 +111,11 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
                 handles[title(norm)] = style.seeds_line(axes, done, styles[norm])
                 _draw_diverged(axes, curves_of_norm, color)
         heading = f"{PARTS[part]}, {source}" if papers else PARTS[part]
-        axes.set(title=heading, xlabel=drawn.over, ylabel=label if part == "train" else "")
+        axes.set(
+            title=heading,
+            xlabel=drawn.over,
+            ylabel=label if part == "train" else "",
+        )
         if _scale(axes):
             is_cut = True
         else:
@@ -128,7 +134,10 @@ def _papers_curves(task: str) -> Curves | None:
     if published is None:
         return None
     over, by_norm = published
-    return Curves(over, {key: [Curve(dict(points))] for key, points in by_norm.items()})
+    return Curves(
+        over,
+        {key: [Curve(dict(points))] for key, points in by_norm.items()},
+    )
 
 
 def _draw_diverged(axes: Axes, curves: Iterable[Curve], color: str) -> None:
@@ -145,7 +154,10 @@ def _message(task: str, ours: Curves) -> str:
     trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
     validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
     parts = []
-    for part, ends in (("training", trained), ("validation", validated)):
+    for part, ends in (
+        ("training", trained),
+        ("validation", validated),
+    ):
         if ends:
             best = min(ends, key=ends.__getitem__)
             parts.append(f"in {part} {title(best)} ({ends[best]:.3g})")
@@ -177,7 +189,9 @@ def _scale(axes: Axes) -> bool:
 
 
 def _enlarge(
-    axes: Axes, means: dict[str, dict[float, float]], styles: Mapping[str, style.NormStyle]
+    axes: Axes,
+    means: dict[str, dict[float, float]],
+    styles: Mapping[str, style.NormStyle],
 ) -> None:
     """Draw an inset with the last values of most norms, if a few norms far above squeeze them."""
     last = sorted(mean[max(mean)] for mean in means.values())
@@ -193,7 +207,12 @@ def _enlarge(
     for norm, mean in means.items():
         if mean[max(mean)] < last[below]:
             late, drawn = list(mean)[-2:], styles[norm]
-            inset.plot(late, [mean[x] for x in late], color=drawn.color, marker=drawn.marker)
+            inset.plot(
+                late,
+                [mean[x] for x in late],
+                color=drawn.color,
+                marker=drawn.marker,
+            )
     inset.set_title("the lowest, enlarged", fontsize=6, pad=2)
     inset.tick_params(labelsize=6, labelbottom=False)
     inset.yaxis.set_major_locator(ticker.MaxNLocator(3))

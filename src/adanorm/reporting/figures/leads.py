@@ -16,12 +16,29 @@ from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import listed
 
-SIGNS = {"ahead": "#0072B2", "behind": "#D55E00", "not told apart": "0.35"}
-ANSWERS = {"better": "#0072B2", "worse": "#D55E00", "equivalent": "#009E73", "open": "0.35"}
-MARGIN: style.Drawn = {"color": "#F0E442", "alpha": 0.35, "linewidth": 0}
+SIGNS = {
+    "ahead": "#0072B2",
+    "behind": "#D55E00",
+    "not told apart": "0.35",
+}
+ANSWERS = {
+    "better": "#0072B2",
+    "worse": "#D55E00",
+    "equivalent": "#009E73",
+    "open": "0.35",
+}
+MARGIN: style.Drawn = {
+    "color": "#F0E442",
+    "alpha": 0.35,
+    "linewidth": 0,
+}
 DOT: style.Drawn = {"marker": "o", "markerfacecolor": "white"}
 SIZE: style.Drawn = {"linewidth": 2.6, "solid_capstyle": "butt"}
-PAPER_LINE: style.Drawn = {"color": "black", "dashes": (2, 1.5), "linewidth": 0.8}
+PAPER_LINE: style.Drawn = {
+    "color": "black",
+    "dashes": (2, 1.5),
+    "linewidth": 0.8,
+}
 ZERO: style.Drawn = {"color": "0.6", "linewidth": 0.8, "zorder": 1}
 INTERVALS: dict[str, style.Handle] = {
     "interval of the sign": {},
@@ -31,7 +48,9 @@ INTERVALS: dict[str, style.Handle] = {
 
 
 @style.figure_style()
-def answer_figure(answers: Sequence[TaskAnswer]) -> style.NamedFigure | None:
+def answer_figure(
+    answers: Sequence[TaskAnswer],
+) -> style.NamedFigure | None:
     """Return one row per data set with an answer, each on an axis of its own; None without answers."""
     compared = [answer for answer in answers if answer.comparison is not None]
     if not compared:
@@ -85,7 +104,11 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
     pairs = {}
     for look in looks:
         first = seeds[:look]
-        both = pair(evidence.of_seeds({better: first, worse: first}), better, worse)
+        both = pair(
+            evidence.of_seeds({better: first, worse: first}),
+            better,
+            worse,
+        )
         if both.comparison:
             pairs[both.comparison.seeds] = both
     return list(pairs.values())
@@ -114,7 +137,10 @@ def evidence_accrual(
         last = pairs[-1]
         metric = METRICS[last.sides[0].metric]
         _draw_looks(axes, pairs)
-        axes.set(title=f"{title(task)}\n{SIZES[last.scale]}", ylabel=f"lead, {metric.with_unit}")
+        axes.set(
+            title=f"{title(task)}\n{SIZES[last.scale]}",
+            ylabel=f"lead, {metric.with_unit}",
+        )
         answers |= {both.answer for both in pairs}
         papers += [both for both in pairs if both.comparison and both.comparison.paper]
     handles: dict[str, style.Handle] = {}
@@ -158,5 +184,9 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
     most = max(4, *(comparison.seeds for comparison in comparisons))
     axes.axhspan(-last.margin, last.margin, zorder=0, **MARGIN)
     axes.axhline(0, **ZERO)
-    axes.set(xlim=(1.5, most + 0.5), ylim=(-limit, limit), xlabel="shared seeds")
+    axes.set(
+        xlim=(1.5, most + 0.5),
+        ylim=(-limit, limit),
+        xlabel="shared seeds",
+    )
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -82,14 +82,22 @@ def _recorded_names(rows: Mapping[str, Rows]) -> set[str]:
     return names
 
 
-def _message(analysis: Analysis, task: str, rows: Mapping[str, Rows], quantity: Quantity) -> str:
+def _message(
+    analysis: Analysis,
+    task: str,
+    rows: Mapping[str, Rows],
+    quantity: Quantity,
+) -> str:
     """Return in words the norms under which the first quantity ends largest and smallest."""
     last = {}
     for norm, observations in rows.items():
         means = _means(observations, quantity) or _means(observations, quantity, "_high")
         if means:
             last[norm] = means[max(means)]
-    most, least = max(last, key=last.__getitem__), min(last, key=last.__getitem__)
+    most, least = (
+        max(last, key=last.__getitem__),
+        min(last, key=last.__getitem__),
+    )
     norms = "every norm"
     if last[most] != last[least]:
         norms = f"{title(most)}, {last[least]:.3g} under {title(least)}"
@@ -102,7 +110,10 @@ def _draw(axes: Axes, rows: Rows, quantity: Quantity, drawn: style.NormStyle) ->
         beside = _means(rows, quantity, name=quantity.beside)
         if beside:
             axes.plot(list(beside), list(beside.values()), **BESIDE)
-    low, high = _means(rows, quantity, "_low"), _means(rows, quantity, "_high")
+    low, high = (
+        _means(rows, quantity, "_low"),
+        _means(rows, quantity, "_high"),
+    )
     if low and high:
         ends = list(low.values()), list(high.values())
         axes.fill_between(list(low), *ends, color=drawn.color, **style.BAND)
@@ -111,7 +122,11 @@ def _draw(axes: Axes, rows: Rows, quantity: Quantity, drawn: style.NormStyle) ->
 
 
 def _means(
-    rows: Rows, quantity: Quantity, end: str = "", *, name: str | None = None
+    rows: Rows,
+    quantity: Quantity,
+    end: str = "",
+    *,
+    name: str | None = None,
 ) -> dict[int, float]:
     """Return by update the means over places and seeds of a quantity, or of its `end`, or of `name`."""
     name = name or f"{quantity.name}{end}"

@@ -23,7 +23,11 @@ from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 
 BAR: style.Drawn = {"color": "0.2", "marker": "o"}
-UNDEFINED, LOST, UNLEARNED = "undefined", "a run diverges or fails", "a run does not learn"
+UNDEFINED, LOST, UNLEARNED = (
+    "undefined",
+    "a run diverges or fails",
+    "a run does not learn",
+)
 MARKS = {UNDEFINED: "o", LOST: "x", UNLEARNED: "v"}
 
 
@@ -66,7 +70,10 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(rows):
         for norm, drawn in styles.items():
-            handles[title(norm)] = {"color": drawn.color, "marker": drawn.marker}
+            handles[title(norm)] = {
+                "color": drawn.color,
+                "marker": drawn.marker,
+            }
     handles["mean, 95 % interval"] = {"color": "0.45", "marker": "o"}
     handles["seed"] = style.SEED
     if has_papers:
@@ -95,10 +102,22 @@ def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
     return heights, labels
 
 
-def _draw(axes: Axes, y: float, cell: Cell, drawn: style.NormStyle, spread: Spread | None) -> None:
+def _draw(
+    axes: Axes,
+    y: float,
+    cell: Cell,
+    drawn: style.NormStyle,
+    spread: Spread | None,
+) -> None:
     """Draw a row: how many runs were lost, the mean with its interval, and a dot per seed."""
     if cell.setback:
-        axes.text(0.02, y, cell.setback, transform=axes.get_yaxis_transform(), va="bottom")
+        axes.text(
+            0.02,
+            y,
+            cell.setback,
+            transform=axes.get_yaxis_transform(),
+            va="bottom",
+        )
     scores = list(drawn_scores(cell).values())
     if not scores:
         return
@@ -132,7 +151,11 @@ def _best(table: Table) -> str:
     return f"{table.study.title}: {'; '.join(parts)}"
 
 
-def _caption(table: Table, drawn: Sequence[tuple[str, Cell]], more: Iterable[str] = ()) -> str:
+def _caption(
+    table: Table,
+    drawn: Sequence[tuple[str, Cell]],
+    more: Iterable[str] = (),
+) -> str:
     """Return the caption for the drawn cells, each with its task: scale, seeds and `more` sentences."""
     study = table.study
     by_cell = [drawn_scores(cell, quantity) for (_, cell), quantity in product(drawn, study.draws)]
@@ -184,11 +207,23 @@ def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
     for y, (norm, drawn) in enumerate(style.norm_styles(norms).items()):
         scores = [metric.sign * score for score in league.scores[norm].values()]
         axes.plot(scores, [y + 0.2] * len(scores), **style.SEED)
-        axes.plot(fmean(scores), y, color=drawn.color, marker=drawn.marker, markersize=4)
+        axes.plot(
+            fmean(scores),
+            y,
+            color=drawn.color,
+            marker=drawn.marker,
+            markersize=4,
+        )
     beside = axes.get_yaxis_transform()
     for index, group in enumerate(league.groups):
         x = [1.04 + 0.06 * index] * len(group)
-        axes.plot(x, list(map(norms.index, group)), **BAR, clip_on=False, transform=beside)
+        axes.plot(
+            x,
+            list(map(norms.index, group)),
+            **BAR,
+            clip_on=False,
+            transform=beside,
+        )
     size = SIZES[task_league.scale]
     axes.set(title=f"{title(task_league.task)}\n{size}", xlabel=metric.axis)
     style.name_rows(axes, map(title, norms))
@@ -267,10 +302,23 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         for index, (norm, points) in enumerate(panel.lines.items()):
             for at, point in points.items():
                 if setback := point.setback:
-                    mark = {**style.OPEN, "marker": MARKS[setback], "clip_on": False}
+                    mark = {
+                        **style.OPEN,
+                        "marker": MARKS[setback],
+                        "clip_on": False,
+                    }
                     handles[setback] = mark
-                    edge, height = axes.get_xaxis_transform(), 0.03 + 0.05 * index
-                    axes.plot(at, height, color=styles[norm].color, transform=edge, **mark)
+                    edge, height = (
+                        axes.get_xaxis_transform(),
+                        0.03 + 0.05 * index,
+                    )
+                    axes.plot(
+                        at,
+                        height,
+                        color=styles[norm].color,
+                        transform=edge,
+                        **mark,
+                    )
         _label_setting(axes, study, panel)
     drawn = [(panel.column.task, cell) for panel in panels for cell in panel.cells]
     if any(len(cell.scores) > 1 for _, cell in drawn):

@@ -6,7 +6,11 @@ from statistics import fmean
 
 from matplotlib.axes import Axes
 
-from adanorm.analyses.spec import analysis_grid, analysis_results, load_analysis
+from adanorm.analyses.spec import (
+    analysis_grid,
+    analysis_results,
+    load_analysis,
+)
 from adanorm.config.titles import title
 from adanorm.reporting.figures import style
 from adanorm.reporting.figures.scores import drawn_scores
@@ -20,8 +24,18 @@ GRADIENTS = (
     "both",
 )  # derivatives in each; every gradient is divided by std
 ARMS = {  # the norm for each gradient, by how the value is normalized
-    "as it is": ("grad-scale", "grad-mean", "grad-variance", "grad-only"),
-    "normalized": ("detachnorm", "detach-var", "detach-mean", "layernorm-simple"),
+    "as it is": (
+        "grad-scale",
+        "grad-mean",
+        "grad-variance",
+        "grad-only",
+    ),
+    "normalized": (
+        "detachnorm",
+        "detach-var",
+        "detach-mean",
+        "layernorm-simple",
+    ),
 }
 CORNERS = [arm for row in ARMS.values() for arm in row]
 DRAWN = [*CORNERS, "none"]
@@ -51,7 +65,11 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     return style.NamedFigure(name, caption, figure)
 
 
-def _map(axes: Axes, scores: Mapping[str, dict[int, float]], column: TaskColumn) -> None:
+def _map(
+    axes: Axes,
+    scores: Mapping[str, dict[int, float]],
+    column: TaskColumn,
+) -> None:
     """Draw a task's map, darker for a higher mean, with each mean, its mark and its lead over no norm."""
     means = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}
     heights = [means.get(arm, math.nan) for arm in CORNERS]
@@ -73,7 +91,11 @@ def _map(axes: Axes, scores: Mapping[str, dict[int, float]], column: TaskColumn)
         heading += f", no norm {means['none']:.2f}"
     axes.set_xticks(range(width), GRADIENTS)
     axes.set_yticks(range(len(ARMS)), ARMS)
-    axes.set(title=heading, xlabel="derivatives in the gradient", ylabel="value")
+    axes.set(
+        title=heading,
+        xlabel="derivatives in the gradient",
+        ylabel="value",
+    )
     axes.grid(visible=False)
 
 

@@ -28,8 +28,14 @@ TITLE_LINE = 94  # characters
 PIXELS_PER_INCH = 200
 STYLE = {
     **dict.fromkeys(("font.size", "axes.titlesize"), 8),
-    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(
+        ("axes.linewidth", "xtick.major.width", "ytick.major.width"),
+        0.6,
+    ),
+    **dict.fromkeys(
+        ("axes.spines.top", "axes.spines.right", "legend.frameon"),
+        False,
+    ),
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "text.parse_math": False,  # a name with $ in it is no formula
     "legend.handlelength": 2.6,
@@ -82,9 +88,19 @@ GREYS = (
 )
 Drawn: TypeAlias = dict[str, Any]  # how a line or, with alpha, an area is drawn: for matplotlib
 Handle: TypeAlias = Artist | Drawn  # in a legend
-OPEN: Drawn = {"markersize": 5, "markerfacecolor": "none", "linestyle": ""}
+OPEN: Drawn = {
+    "markersize": 5,
+    "markerfacecolor": "none",
+    "linestyle": "",
+}
 PAPER = {**OPEN, "color": "black", "marker": "d"}
-SEED: Any = {"color": "0.45", "marker": "o", "markersize": 2, "markeredgewidth": 0, "linestyle": ""}
+SEED: Any = {
+    "color": "0.45",
+    "marker": "o",
+    "markersize": 2,
+    "markeredgewidth": 0,
+    "linestyle": "",
+}
 BAND: Drawn = {"alpha": 0.15, "linewidth": 0}
 BAND_HANDLE: Drawn = {"color": "0.3", **BAND}  # in a legend
 
@@ -104,7 +120,12 @@ class NamedFigure(NamedTuple):
 
 
 def panels(
-    count: int, height: float, message: str, *, across: int = 4, **options: Any
+    count: int,
+    height: float,
+    message: str,
+    *,
+    across: int = 4,
+    **options: Any,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a title, and its `count` panels: `height` inches each, `across` per row."""
     across = min(across, count)
@@ -131,11 +152,19 @@ def norm_line(axes: Axes, points: Mapping[Any, float], style: NormStyle) -> Line
     return line
 
 
-def seeds_line(axes: Axes, seeds: Mapping[float, Collection[float]], style: NormStyle) -> Line2D:
+def seeds_line(
+    axes: Axes,
+    seeds: Mapping[float, Collection[float]],
+    style: NormStyle,
+) -> Line2D:
     """Draw the mean over seeds by x, in a band from the lowest to the highest seed; return the line."""
     scores = seeds.values()
     axes.fill_between(
-        list(seeds), list(map(min, scores)), list(map(max, scores)), color=style.color, **BAND
+        list(seeds),
+        list(map(min, scores)),
+        list(map(max, scores)),
+        color=style.color,
+        **BAND,
     )
     return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, style)
 
@@ -179,7 +208,12 @@ def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
     rows = math.ceil(len(handles) / 4)
     columns = math.ceil(len(handles) / rows)
     artists = list(map(_artist, handles.values()))
-    figure.legend(artists, handles.keys(), loc="outside lower center", ncols=columns)
+    figure.legend(
+        artists,
+        handles.keys(),
+        loc="outside lower center",
+        ncols=columns,
+    )
 
 
 def _artist(handle: Handle) -> Artist:
@@ -207,7 +241,12 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
             layout.execute(figure)
             figure.set_layout_engine("none")
         if kind != "svg":
-            figure.savefig(file, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
+            figure.savefig(
+                file,
+                format=kind,
+                dpi=PIXELS_PER_INCH,
+                metadata=metadata,
+            )
             return file.getvalue()
         # Not savefig, which would draw the SVG twice, and use only the second.
         figure.dpi = PIXELS_PER_INCH  # of images in it
@@ -233,7 +272,9 @@ def _numbered_ids(svg: bytes) -> bytes:
 
 
 def write_figure(
-    drawing: NamedFigure, folder: Path, formats: Sequence[str] = ("svg",)
+    drawing: NamedFigure,
+    folder: Path,
+    formats: Sequence[str] = ("svg",),
 ) -> list[Path]:
     """Write a drawing in each format, with a page for its caption; return the files."""
     name = drawing.name

@@ -3,18 +3,31 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from adanorm.analyses.spec import Analysis, AnalysisGrid, analysis_results, text
+from adanorm.analyses.spec import (
+    Analysis,
+    AnalysisGrid,
+    analysis_results,
+    text,
+)
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_files
 from adanorm.records.result import AnalysisResult
-from adanorm.reporting.text import csv_text, markdown, markdown_table, seeds
+from adanorm.reporting.text import (
+    csv_text,
+    markdown,
+    markdown_table,
+    seeds,
+)
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
     """Return the table of an analysis in Markdown: one part per task, one row per norm."""
     lines = [f"# {analysis.title}", ""]
-    header = ["Model", *(markdown(quantity.label) for quantity in analysis.shown)]
+    header = [
+        "Model",
+        *(markdown(quantity.label) for quantity in analysis.shown),
+    ]
     for task in analysis.tasks or [""]:
         rows = []
         for norm in analysis.norms:
@@ -53,7 +66,16 @@ def _seeds(results: Sequence[AnalysisResult]) -> list[int]:
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
     """Return an analysis as CSV, to six digits: one line per record, place and quantity."""
-    header = ["task", "norm", "scale", "seed", "status", "place", "quantity", "mean"]
+    header = [
+        "task",
+        "norm",
+        "scale",
+        "seed",
+        "status",
+        "place",
+        "quantity",
+        "mean",
+    ]
     rows: list[list[object]] = []
     for (norm, task), cell in grid.items():
         scale = analysis.scale if task else ""

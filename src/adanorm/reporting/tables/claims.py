@@ -10,7 +10,12 @@ from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import origin_note
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.conjunction import pooled
-from adanorm.verdicts.claims import ClaimResult, TaskAnswer, TaskResult, claims_of_the_paper
+from adanorm.verdicts.claims import (
+    ClaimResult,
+    TaskAnswer,
+    TaskResult,
+    claims_of_the_paper,
+)
 from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import (
@@ -26,8 +31,20 @@ ANSWER_COLUMNS = (
     "Data set", "Trained with", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead",
 )  # fmt: skip
 SIZES = {"paper": "the paper's size", "small": "small model and data"}
-SUMMARY_COLUMNS = ("claim", "scale", "verdict", "in words", "what would close it")
-PAPERS_COLUMNS = ("claim", "data sets for it", "against", "equal", "p of the sign test")
+SUMMARY_COLUMNS = (
+    "claim",
+    "scale",
+    "verdict",
+    "in words",
+    "what would close it",
+)
+PAPERS_COLUMNS = (
+    "claim",
+    "data sets for it",
+    "against",
+    "equal",
+    "p of the sign test",
+)
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin", "noise",
     "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
@@ -55,11 +72,29 @@ def claims_markdown(results: Sequence[ClaimResult]) -> str:
     rows = []
     for result in results:
         words = [claim_sentence(result), claim_closing(result)]
-        rows.append([result.claim.text, result.scale, f"**{result.verdict}**", *words])
+        rows.append(
+            [
+                result.claim.text,
+                result.scale,
+                f"**{result.verdict}**",
+                *words,
+            ]
+        )
     lines += markdown_table(SUMMARY_COLUMNS, rows)
-    lines += ["", "## How to read the tables", "", how_to_read("Claims"), ""]
+    lines += [
+        "",
+        "## How to read the tables",
+        "",
+        how_to_read("Claims"),
+        "",
+    ]
     papers = "The paper's own table"
-    lines += [f"## {papers}, tested as the paper's claims", "", how_to_read(papers), ""]
+    lines += [
+        f"## {papers}, tested as the paper's claims",
+        "",
+        how_to_read(papers),
+        "",
+    ]
     rows = []
     for claim, wins, losses, ties, p in claims_of_the_paper():
         rows.append([claim.text, str(wins), str(losses), str(ties), p_text(p)])
@@ -86,7 +121,15 @@ def claim_row(result: TaskResult) -> list[str]:
     comparison, prospect = pair.comparison, pair.prospect
     if comparison is None:
         effect = f"{fmean(pair.gaps):+.3f}" if pair.gaps else "-"
-        return [*row, effect, *["-"] * 4, answer, "-", str(len(pair.seeds)), *["-"] * 6]
+        return [
+            *row,
+            effect,
+            *["-"] * 4,
+            answer,
+            "-",
+            str(len(pair.seeds)),
+            *["-"] * 6,
+        ]
     assert prospect is not None, "with a comparison"
     papers = ["-"] * 3
     if paper := comparison.paper:
@@ -159,7 +202,10 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
             behind.append(task)
     compared = len(answers) - len(missing) - len(not_compared)
     claim = question()
-    needed, claimed = claim.needed("paper"), len(claim.tasks_at("paper"))
+    needed, claimed = (
+        claim.needed("paper"),
+        len(claim.tasks_at("paper")),
+    )
     where = data_sets(len(answers))
     if 0 < compared < len(answers):
         where = f"the {data_sets(compared)} with an answer"
@@ -209,12 +255,22 @@ def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
 
 def _answer_row(answer: TaskAnswer, mark: str = "") -> list[str]:
     metric = task_metric(answer.task)
-    about = [f"{title(answer.task)} ({metric.label})", f"{SIZES[answer.scale]}{mark}"]
+    about = [
+        f"{title(answer.task)} ({metric.label})",
+        f"{SIZES[answer.scale]}{mark}",
+    ]
     gap = published_gap(answer.task, *question().norms(answer.task))
     papers = f"{gap.value + 0.0:+.2f}" if gap else ""  # no -0.00
     comparison = answer.comparison
     if comparison is None and answer.setback:
-        return [*about, "", f"not compared: {answer.setback}", "", "", papers]
+        return [
+            *about,
+            "",
+            f"not compared: {answer.setback}",
+            "",
+            "",
+            papers,
+        ]
     if comparison is None:
         seeds = str(answer.pairs)
         if answer.next_look is not None:

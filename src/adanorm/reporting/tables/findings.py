@@ -8,9 +8,19 @@ from adanorm.analyses import spec
 from adanorm.config.titles import title
 from adanorm.reporting.tables.notes import leads, rule_decisions
 from adanorm.reporting.tables.table import table_of
-from adanorm.reporting.text import how_to_read, markdown, markdown_table, p_text
+from adanorm.reporting.text import (
+    how_to_read,
+    markdown,
+    markdown_table,
+    p_text,
+)
 from adanorm.verdicts import findings
-from adanorm.verdicts.findings import PREDICTIONS, Finding, FindingRow, Prediction
+from adanorm.verdicts.findings import (
+    PREDICTIONS,
+    Finding,
+    FindingRow,
+    Prediction,
+)
 from adanorm.verdicts.rule import Decision
 
 FINDING_COLUMNS = (
@@ -23,14 +33,25 @@ PREDICTION_COLUMNS = (
 
 def findings_markdown(runs: str | None = None) -> str:
     """Return all findings with their verdicts in Markdown; `runs` is the folder of the records."""
-    lines = ["# Findings of older papers, tested", "", how_to_read("Findings")]
+    lines = [
+        "# Findings of older papers, tested",
+        "",
+        how_to_read("Findings"),
+    ]
     for finding in findings.load_findings():
         analysis = spec.load_analysis(finding.analysis)
         grid = spec.analysis_grid(analysis, runs=runs)
         lines += ["", f"## {finding.text}", ""]
-        lines += [f"{finding.source}; `make analyse WHAT={analysis.name}`.", ""]
+        lines += [
+            f"{finding.source}; `make analyse WHAT={analysis.name}`.",
+            "",
+        ]
         if finding.table:
-            header = ["norm", *(quantity.label for quantity in analysis.shown), "verdict"]
+            header = [
+                "norm",
+                *(quantity.label for quantity in analysis.shown),
+                "verdict",
+            ]
             rows = _entries(finding, analysis, grid)
         else:
             header = [*FINDING_COLUMNS]
@@ -80,12 +101,21 @@ def predictions_markdown(runs: str | None = None) -> str:
 
     predictions, digest = findings.load_predictions()
     registered = f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**."
-    lines = ["# Gradients and memory: the predictions of two papers, tested", ""]
+    lines = [
+        "# Gradients and memory: the predictions of two papers, tested",
+        "",
+    ]
     lines.append(f"{registered} {how_to_read('Predictions')}")
     for prediction in predictions:
         lead = markdown(leads(prediction.rows))
         expectation = f"{prediction.expected} ({markdown(prediction.source)})"
-        lines += ["", f"## {prediction.text}", "", f"Predicted for {lead}: {expectation}.", ""]
+        lines += [
+            "",
+            f"## {prediction.text}",
+            "",
+            f"Predicted for {lead}: {expectation}.",
+            "",
+        ]
         rows = []
         for study in prediction.studies:
             rows += _outcomes(prediction, study, families(study))
@@ -95,7 +125,9 @@ def predictions_markdown(runs: str | None = None) -> str:
 
 
 def _outcomes(
-    prediction: Prediction, study: str, families: dict[str, list[Decision]]
+    prediction: Prediction,
+    study: str,
+    families: dict[str, list[Decision]],
 ) -> list[list[str]]:
     """Return the outcome in each column of a study, one text for each of PREDICTION_COLUMNS."""
     rows = []

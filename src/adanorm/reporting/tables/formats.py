@@ -11,10 +11,18 @@ from adanorm.files import write_files
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
-from adanorm.reporting.text import csv_text, latex, markdown, markdown_table
+from adanorm.reporting.text import (
+    csv_text,
+    latex,
+    markdown,
+    markdown_table,
+)
 from adanorm.verdicts.cell import Cell, Quantity
 
-WIDTH, LABEL = 80, 18  # characters: of a terminal's line, and of a row's label in it
+WIDTH, LABEL = (
+    80,
+    18,
+)  # characters: of a terminal's line, and of a row's label in it
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
 VALIDATION: tuple[Quantity, Quantity] = ("valid_best", "valid_level")
 WRONG_LABELS: tuple[Quantity, Quantity] = ("memorized", "recovered")
@@ -23,7 +31,10 @@ TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test sco
 
 
 def write_table(
-    table: Table, name: str, to: Path | None = None, formats: Sequence[str] = ()
+    table: Table,
+    name: str,
+    to: Path | None = None,
+    formats: Sequence[str] = (),
 ) -> list[Path]:
     """Write a table in `formats`, by default those of the study's committed table; return the files."""
     standard = ["md", "csv"]
@@ -46,13 +57,19 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
         for index, column in enumerate(columns.values(), 1):
             if column.best == row:
                 rows[-1][index] = bold.format(rows[-1][index])
-        for label, text in (("· paper", table.paper), ("· verdict", table.verdict)):
+        for label, text in (
+            ("· paper", table.paper),
+            ("· verdict", table.verdict),
+        ):
             fields = [text(row, task) for task in columns]
             if any(fields):
                 add(label, fields)
     for before, after in study.improvements:
         leads = [table.improvement(before, after, task) for task in columns]
-        add(f"{title(after)} over {title(before)}", [ours for ours, _ in leads])
+        add(
+            f"{title(after)} over {title(before)}",
+            [ours for ours, _ in leads],
+        )
         if table.shows_paper:
             add("· paper", [papers for _, papers in leads])
     baselines = [column.baseline_text for column in columns.values()]
@@ -95,7 +112,12 @@ def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[st
     rows = [["Model", *columns]]
     for row in table.study.rows:
         if row in rows_with_means:
-            rows.append([title(row), *(texts.get(row, "-") for texts in columns.values())])
+            rows.append(
+                [
+                    title(row),
+                    *(texts.get(row, "-") for texts in columns.values()),
+                ]
+            )
     return rows if columns else []
 
 
@@ -112,15 +134,34 @@ def _tries(table: Table) -> list[str]:
         rows.append(fields)
     if not rows:
         return []
-    header = ["Model", "setting", *(column.validation_label for column in table.begun)]
-    return [f"## {TRIES}", "", *markdown_table(header, rows), "", TRIES_NOTE, ""]
+    header = [
+        "Model",
+        "setting",
+        *(column.validation_label for column in table.begun),
+    ]
+    return [
+        f"## {TRIES}",
+        "",
+        *markdown_table(header, rows),
+        "",
+        TRIES_NOTE,
+        "",
+    ]
 
 
 def table_markdown(table: Table) -> str:
     """Return the table in Markdown, in the paper's layout."""
-    header = ["Model", *(column.label for column in table.columns.values())]
+    header = [
+        "Model",
+        *(column.label for column in table.columns.values()),
+    ]
     rows = _grid(table, markdown, bold="**{}**")
-    lines = [f"# {markdown(table.study.title)}", "", *markdown_table(header, rows), ""]
+    lines = [
+        f"# {markdown(table.study.title)}",
+        "",
+        *markdown_table(header, rows),
+        "",
+    ]
     for heading, beside in tables_beside(table).items():
         names, *body = [list(map(markdown, fields)) for fields in beside]
         lines += [f"## {heading}", "", *markdown_table(names, body), ""]
@@ -136,7 +177,10 @@ CSV_HEADER = (
 
 def table_csv(table: Table) -> str:
     """Return the table as CSV, to four decimals: one line per cell."""
-    header, rows = [*CSV_HEADER], [_csv_row(table, *address) for address in table.cells]
+    header, rows = (
+        [*CSV_HEADER],
+        [_csv_row(table, *address) for address in table.cells],
+    )
     if table.study.tries:
         header.append("chosen")
         for address, fields in zip(table.cells, rows, strict=True):
@@ -152,7 +196,11 @@ def _csv_row(table: Table, row: str, task: str) -> list[str]:
     number = table.published(row, task)
     paper = ["", "", ""]
     if number:
-        paper = [number.text, number.source, "yes" if number.confirmed else "no"]
+        paper = [
+            number.text,
+            number.source,
+            "yes" if number.confirmed else "no",
+        ]
     valid = table.means(row, task, *VALIDATION)
     return [
         task,
@@ -200,7 +248,12 @@ def table_text(table: Table) -> str:
             paper, label = table.paper(row, column.task), title(row)
             quoted = f"paper {paper:<7} {table.verdict(row, column.task)}" if paper else ""
             if len(label) > LABEL:  # gets lines of its own
-                lines += textwrap.wrap(label, WIDTH, initial_indent="  ", subsequent_indent="    ")
+                lines += textwrap.wrap(
+                    label,
+                    WIDTH,
+                    initial_indent="  ",
+                    subsequent_indent="    ",
+                )
                 label = ""
             line = f"  {label:<{LABEL}} {table.ours(row, column.task):<24} {quoted}"
             lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")

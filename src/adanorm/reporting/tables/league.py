@@ -4,7 +4,12 @@ from collections.abc import Callable, Sequence
 
 from adanorm.config.titles import counted, task_metric, title
 from adanorm.metrics.table import mean_text
-from adanorm.reporting.text import csv_text, how_to_read, markdown, markdown_table
+from adanorm.reporting.text import (
+    csv_text,
+    how_to_read,
+    markdown,
+    markdown_table,
+)
 from adanorm.stats.conjunction import League
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
@@ -17,26 +22,43 @@ HEADER = (
 
 def league_markdown(leagues: Sequence[TaskLeague]) -> str:
     """Return the leagues in Markdown: for each task a row per norm, and P(row > column) of each pair."""
-    lines = ["# Which norms can be told apart", "", how_to_read("League")]
+    lines = [
+        "# Which norms can be told apart",
+        "",
+        how_to_read("League"),
+    ]
     for task_league in leagues:
         task, league = task_league.task, task_league.league
         metric = task_metric(task).label
-        lines += ["", f"## {title(task)} ({metric}), scale {task_league.scale}", ""]
+        lines += [
+            "",
+            f"## {title(task)} ({metric}), scale {task_league.scale}",
+            "",
+        ]
         rows = [_row(task_league, norm) for norm in league.scores]
         lines += [*markdown_table(HEADER, rows), ""]
-        header = ["P(row > column)", *(markdown(title(norm)) for norm in league.scores)]
+        header = [
+            "P(row > column)",
+            *(markdown(title(norm)) for norm in league.scores),
+        ]
         rows = [_chances(league, norm) for norm in league.scores]
         lines += [*markdown_table(header, rows), ""]
         lines.append(f"Margin {task_league.margin:g}. {markdown(outlook(league, title))}")
         left_out = [f"{title(norm)} ({why})" for norm, why in task_league.left_out.items()]
         if left_out:
-            lines += ["", f"Not compared: {markdown(', '.join(left_out))}."]
+            lines += [
+                "",
+                f"Not compared: {markdown(', '.join(left_out))}.",
+            ]
     return "\n".join([*lines, ""])
 
 
 def _row(task_league: TaskLeague, norm: str) -> list[str]:
     """Return a norm's row, one text for each of HEADER."""
-    league, sign = task_league.league, task_metric(task_league.task).sign
+    league, sign = (
+        task_league.league,
+        task_metric(task_league.task).sign,
+    )
     scores = [sign * score for score in league.scores[norm].values()]
     comparison = None
     if BASE in league.scores and norm != BASE:
@@ -47,7 +69,13 @@ def _row(task_league: TaskLeague, norm: str) -> list[str]:
         interval = comparison.interval.text(comparison.digits)
         lead = [gap, interval, comparison.sign, comparison.size]
     name = markdown(title(norm))
-    return [name, mean_text(scores, 2), str(len(scores)), league.letters[norm], *lead]
+    return [
+        name,
+        mean_text(scores, 2),
+        str(len(scores)),
+        league.letters[norm],
+        *lead,
+    ]
 
 
 def _chances(league: League, norm: str) -> list[str]:

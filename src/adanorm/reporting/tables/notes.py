@@ -13,7 +13,14 @@ from adanorm.reporting.tables.table import Table, origin_note, table_of
 from adanorm.reporting.text import markdown, p_text
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.verdicts.cell import Cell, cell_of, last_fall
-from adanorm.verdicts.rule import Column, Decision, decide, improvement, not_worse, rule_margin
+from adanorm.verdicts.rule import (
+    Column,
+    Decision,
+    decide,
+    improvement,
+    not_worse,
+    rule_margin,
+)
 
 STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last tenth
 
@@ -21,7 +28,15 @@ STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last ten
 def notes(table: Table) -> list[str]:
     """Return the notes of a table; docs/tables.md has those that hold for every table."""
     lines = [f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"]
-    parts = (_rows_and_columns, _tuned, _choice, _arithmetics, _converged, rule_notes, _paper)
+    parts = (
+        _rows_and_columns,
+        _tuned,
+        _choice,
+        _arithmetics,
+        _converged,
+        rule_notes,
+        _paper,
+    )
     for part in parts:
         lines += part(table)
     folders = [folder for cell in table.cells.values() if cell for folder in cell.folders]
@@ -72,10 +87,16 @@ def _rows_and_columns(table: Table) -> list[str]:
 def _tuned(table: Table) -> list[str]:
     """Return the settings chosen for a norm on one task; nothing if the study tries settings."""
     scale = table.study.scale
-    chosen: dict[str, dict[str, None]] = {"task_norm": {}, "task_norm_scale": {}}
+    chosen: dict[str, dict[str, None]] = {
+        "task_norm": {},
+        "task_norm_scale": {},
+    }
     for (label, task), plan in table.grid.items():
         norm = table.study.rows[label].norm
-        names = {"task_norm": f"{task}_{norm}", "task_norm_scale": f"{task}_{norm}_{scale}"}
+        names = {
+            "task_norm": f"{task}_{norm}",
+            "task_norm_scale": f"{task}_{norm}_{scale}",
+        }
         for group, name in names.items():
             settings = _tuned_settings(group, name)
             identity = dict(dotted(plan.runs[0].identity)) if settings and plan.runs else {}
@@ -160,7 +181,10 @@ def rule_notes(table: Table) -> list[str]:
     decisions = [decision for family in families.values() for decision in family]
     if all(decision.comparison is None and not decision.not_compared for decision in decisions):
         return [f"{text} There are too few runs yet to apply it to."]
-    lines = [text, *(_family(name, family, rule) for name, family in families.items())]
+    lines = [
+        text,
+        *(_family(name, family, rule) for name, family in families.items()),
+    ]
     for first, second in rule.not_worse:
         lines.append(_replicated(first, second, columns["test"]))
     return lines + [_concluded(conclusion, decisions) for conclusion in rule.conclusions]
@@ -176,7 +200,10 @@ def rule_decisions(
     rule = table.study.rule
     if rule is None:
         return {}, {}
-    tables = [table, *(table_of(name, table.folder) for name in rule.with_columns_of)]
+    tables = [
+        table,
+        *(table_of(name, table.folder) for name in rule.with_columns_of),
+    ]
     columns: dict[Compares, list[Column]] = {}
     for quantity in dict.fromkeys(map(rule.quantity_of, rule.families)):
         columns[quantity] = []
@@ -237,7 +264,15 @@ def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
     margin = rule_margin(rule, task, quantity)
     is_score = quantity == "test" and rule.folds_overlap is None
     example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
-    return Column(task, scores, margin, looks, rule.folds_overlap or 0.0, example, setbacks)
+    return Column(
+        task,
+        scores,
+        margin,
+        looks,
+        rule.folds_overlap or 0.0,
+        example,
+        setbacks,
+    )
 
 
 def _family(name: str, decisions: Sequence[Decision], rule: Rule) -> str:
@@ -247,7 +282,11 @@ def _family(name: str, decisions: Sequence[Decision], rule: Rule) -> str:
         alike = list(group)
         text = f"{markdown(leads(list(map(title, rows))))}: {', '.join(map(_decision, alike))}"
         if rule.improves_on is not None:
-            words = {True: "an improvement", False: "no improvement shown", None: "undecided"}
+            words = {
+                True: "an improvement",
+                False: "no improvement shown",
+                None: "undecided",
+            }
             text += f": {words[improvement(alike, rule.improves_on)]}"
         texts.append(text)
     return f"By the rule, {markdown(name)} ({len(decisions)} comparisons). {'; '.join(texts)}."

@@ -17,8 +17,20 @@ from adanorm.records.published import UNCONFIRMED, Published, published
 from adanorm.reporting.text import markdown
 from adanorm.stats.conjunction import significantly_best
 from adanorm.stats.variance import Spread, TaskVariance
-from adanorm.studies.study import Study, StudyGrid, load_study, study_grid
-from adanorm.verdicts.cell import Cell, Quantity, Tried, cell, evidence, value_of
+from adanorm.studies.study import (
+    Study,
+    StudyGrid,
+    load_study,
+    study_grid,
+)
+from adanorm.verdicts.cell import (
+    Cell,
+    Quantity,
+    Tried,
+    cell,
+    evidence,
+    value_of,
+)
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.repetition import elsewhere
@@ -34,7 +46,13 @@ class Table:
     Raises ValueError if no run has it.
     """
 
-    def __init__(self, study: Study, grid: StudyGrid, *, metric: str | None = None) -> None:
+    def __init__(
+        self,
+        study: Study,
+        grid: StudyGrid,
+        *,
+        metric: str | None = None,
+    ) -> None:
         self.study, self.grid, self.metric = study, grid, metric
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown but not compared with ours.
@@ -82,15 +100,15 @@ class Table:
     def tries(self) -> dict[Address, dict[str, Tried]]:
         """The tried settings that have ended runs: by (row, setting), then by task."""
         tries: dict[Address, dict[str, Tried]] = {}
+        begun = set()
         for row, task in product(self.study.rows, self.study.columns):
             for tried in self.tried[row, task]:
-                if setting := tried.candidate.setting:
+                setting = tried.candidate.setting
+                if setting is not None:
                     tries.setdefault((row, setting), {})[task] = tried
-        return {
-            address: by_task
-            for address, by_task in tries.items()
-            if any(any(tried.results) for tried in by_task.values())
-        }
+                    if any(tried.results):
+                        begun.add((row, setting))
+        return {address: by_task for address, by_task in tries.items() if address in begun}
 
     def is_shown(self, row: str, task: str, tried: Tried) -> bool:
         """Return whether a cell shows the test score of this setting of the budget."""
@@ -128,7 +146,10 @@ class Table:
     def published(self, row: str, task: str) -> Published | None:
         """Return the paper's number where it is shown: only beside scores in the same metric."""
         is_shown = self.is_compared(row, task) if self.comparable else self.shows_paper
-        cell, number = self.cells[row, task], published(task, self.study.rows[row].norm)
+        cell, number = (
+            self.cells[row, task],
+            published(task, self.study.rows[row].norm),
+        )
         if number and cell and METRICS[cell.metric].label != number.metric:
             return None
         return number if is_shown else None
