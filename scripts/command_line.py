@@ -1,4 +1,7 @@
-"""The command line of a script: key=value arguments; a user's mistake gives one line and exit code 2."""
+"""The command line of a script: key=value arguments.
+
+A user's mistake gives one line and exit code 2.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +9,10 @@ from contextlib import contextmanager
 
 
 def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return the defaults, replaced by `key=value` arguments; raises ValueError for any other argument."""
+    """Return the defaults, replaced by `key=value` arguments.
+
+    Raises ValueError for any other argument.
+    """
     settings = {}
     for argument in arguments:
         key, equals, value = argument.partition("=")
@@ -21,7 +27,7 @@ def parse_keys(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[st
 
 @contextmanager
 def ended_by_mistakes() -> Iterator[None]:
-    """End the process with one line and exit code 2 if the block raises ValueError, a user's mistake."""
+    """End the process with one line and exit code 2 if the block raises ValueError."""
     try:
         yield
     except ValueError as error:

@@ -28,7 +28,10 @@ PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", re.MULTILINE)
 
 
 def uv_options(kind: str) -> list[str]:
-    """Return uv's options for a kind of lock, cpu or cuda; raises ValueError if cpu lacks TORCH_CPU."""
+    """Return uv's options for a kind of lock, cpu or cuda.
+
+    Raises ValueError if cpu lacks TORCH_CPU.
+    """
     if kind == "cuda":
         return ["--universal"]
     wheels = os.environ.get("TORCH_CPU")
@@ -43,7 +46,7 @@ def uv_options(kind: str) -> list[str]:
 
 
 def digest_of(project: Path) -> str:
-    """Return the digest of what locks are made from: the dependencies, and the versions that bound them."""
+    """Return the digest of what locks are made from: dependencies and the versions that bound them."""
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
     chosen = [
         declared["requires-python"],
@@ -80,7 +83,8 @@ def write(project: Path) -> None:
         command = [uv, *arguments, *form, *uv_options(kind)]
         environment = os.environ | {"UV_NO_CONFIG": "1"}
         compiled = subprocess.check_output(command, cwd=project, env=environment, text=True)
-        head = f"# By `python -m scripts.locks`, of pyproject.toml and constraints.txt {digest_of(project)}\n"
+        source = f"pyproject.toml and constraints.txt {digest_of(project)}"
+        head = f"# By `python -m scripts.locks`, of {source}\n"
         (project / "locks" / f"{kind}.txt").write_text(head + compiled, "utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Train tasks in two processes, then one, then as many as asked for: losses must equal those of one.
+"""Train tasks in two processes, then one, then as many as asked for: losses must stay equal.
 
 `python -m scripts.processes FOLDER cpu 4 images bytes` writes the losses of each case. One run is
 resumed by each number of processes in turn (`0.json`, `1.json`, `2.json`); the other is never
@@ -88,7 +88,7 @@ def train(
     world: World,
     checkpoint: Path | None,
 ) -> list[float]:
-    """Return the losses of a whole run, or, with a checkpoint, of one turn, which resumes and replaces it."""
+    """Return the losses of a whole run, or of one turn, which resumes and replaces a checkpoint."""
     experiment = experiment_of(case, device)
     trainer = start_trainer(experiment, prepare(experiment, loaded[case]), world)
     if checkpoint is None:
@@ -156,7 +156,10 @@ def free_port() -> int:
 
 
 def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> None:
-    """Train in 2, 1 and `largest` processes in turn; raises torch's ProcessException if one of them fails."""
+    """Train in 2, 1 and `largest` processes in turn.
+
+    Raises torch's ProcessException if one of them fails.
+    """
     sizes, ports = (2, 1, largest), [free_port() for _ in range(TURNS)]
     # Loaded once, for all processes, with no GPU visible: a used GPU cannot be shared with a forked
     # process, and even counting GPUs, as fairseq does at import, may use them.

@@ -82,7 +82,7 @@ def _pass(layer: nn.Module, forward: Forward, x: Tensor) -> None:
 
 
 def _sides(cell: str, features: int) -> dict[str, tuple[nn.Module, Forward]]:
-    """Return each side's layer and its forward function, from inputs (T, B, H) to outputs (T, B, H)."""
+    """Return each side's layer and its forward function, from (T, B, H) to (T, B, H)."""
     sides: dict[str, tuple[nn.Module, Forward]] = {}
     for norm in _norms(cell):
         make_norm = PlacedNorms(norm_factory(NormChoice(norm)), "all")

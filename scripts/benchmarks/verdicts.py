@@ -42,7 +42,10 @@ class Noise:
         )
 
     def draw(self, random: np.random.Generator, seeds: int, gap: float = 0.0) -> Numbers:
-        """Return scores about 90: a level per seed, plus noise; the second norm also has the gap."""
+        """Return scores about 90: a level per seed, plus noise.
+
+        The second norm also has the gap.
+        """
         shape = (len(self.spreads), seeds)
         noise = (
             random.standard_normal(shape)
@@ -102,8 +105,9 @@ METHODS: dict[str, Method] = {
 
 
 def fixed_plan(noise: Noise, seeds: int, *, draws: int) -> dict[str, dict[str, float]]:
-    """Return, by variance, how often the 95 % interval covers a true gap of 0, over all pairs and the worst.
+    """Return, by variance, how often the 95 % interval covers 0, over all pairs and the worst.
 
+    The true gap is 0.
     `size` is how often it does not cover it. `false_equivalent` is how often the 90 % interval lies
     inside a margin of two standard deviations when the true gap equals the margin.
     """

@@ -84,7 +84,7 @@ def looks(
 
 
 def _residual(scores: Numbers, seeds: NDArray[np.int_]) -> tuple[Numbers, Numbers]:
-    """Return the sum of squares that norms and seeds leave at each look, (draws, looks), and its df."""
+    """Return the residual sum of squares at each look, (draws, looks), and its df."""
     squares = []
     for count in seeds:
         of_seeds = scores[..., :count] - scores[..., :count].mean(1, keepdims=True)
@@ -102,7 +102,9 @@ def sequential_plan(
     borrowed: float = 0.0,
     example_error: float = 0.0,
 ) -> dict[str, float]:
-    """Return the shares of a plan's answers, and its seeds, where the true gap is `gap`; default: first plan.
+    """Return the shares of a plan's answers, and its seeds, where the true gap is `gap`.
+
+    Default: first plan.
 
     `ever_different` also counts looks after *equivalent*, so it bounds the error at a gap of 0;
     `ever_equivalent` likewise at a gap of one margin. The others stop at the first answer that is
@@ -155,7 +157,10 @@ def _differ_when_planned(gaps: Numbers, example_error: float) -> NDArray[np.bool
 
 
 def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
-    """Return the seeds of a fixed plan with the same power, and the share saved; a gap is in deviations."""
+    """Return the seeds of a fixed plan with the same power, and the share saved.
+
+    A gap is in deviations.
+    """
     registered = preregistration()
     power = row["equivalent"] if gap == 0 else row["better"]
     plan = registered.looks_of(None)._replace(power=min(0.995, max(0.06, power)))
@@ -171,7 +176,10 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
 
 
 def measure(options: Options) -> Iterator[Row]:
-    """Yield one row per plan, noise, true gap and margin; `fresh` comes again with a borrowed variance."""
+    """Yield one row per plan, noise, true gap and margin.
+
+    `fresh` comes again with a borrowed variance.
+    """
     cases = [(name, plan, 0.0) for name, plan in plans().items()]
     cases.append(
         (

@@ -1,1 +1,1 @@
-"""Pages of this repository written from its records: README, guide to the norms, report, metadata."""
+"""Pages of this repository written from its records: README and the guide to the norms."""

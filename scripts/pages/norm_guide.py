@@ -1,4 +1,4 @@
-"""The generated lines of docs/norms.md: invariances, cost and scores of each norm; a figure of the costs."""
+"""The generated lines of docs/norms.md on each norm, and a figure of what norms cost."""
 
 import csv
 import re
@@ -79,7 +79,7 @@ def _times(path: Path) -> dict[str, str]:
 
 
 def _scores(tables: Sequence[Table], norm: str) -> list[str]:
-    """Return one line per task and scale with runs: the norm's score, and the answer beside LayerNorm."""
+    """Return one line per task and scale: the norm's score, and the answer beside LayerNorm."""
     lines: dict[tuple[str, str], str] = {}
     for table in tables:
         for task, line in _of_table(table, norm).items():
@@ -106,13 +106,17 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
             answer, why = comparison.answer, comparison.why
         gap = "beside LayerNorm"
         if both.gaps:
-            gap = f"lead {fmean(both.gaps):+.2f} over LayerNorm on {counted(len(both.gaps), 'shared seed')}"
+            seeds = counted(len(both.gaps), "shared seed")
+            gap = f"lead {fmean(both.gaps):+.2f} over LayerNorm on {seeds}"
         lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
     return lines
 
 
 def _pair(table: Table, norm: str, task: str) -> Pair | None:
-    """Return a norm beside LayerNorm from a table's cells; None if the task has no margin or no LayerNorm."""
+    """Return a norm beside LayerNorm from a table's cells.
+
+    None if the task has no margin or no LayerNorm.
+    """
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
     plan = preregistration().plan_of(task, table.study.scale)
@@ -130,7 +134,7 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
 
 
 def guide(tables: Mapping[str, Table]) -> str:
-    """Return docs/norms.md with each norm's facts from tables (by study), benchmark and analyses."""
+    """Return docs/norms.md with each norm's facts from tables, benchmark and analyses."""
     chosen = [table for table in tables.values() if "norm-guide" in table.study.roles]
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
@@ -149,12 +153,13 @@ def guide(tables: Mapping[str, Table]) -> str:
 
 @figure_style()
 def draw(costs: Path) -> None:
-    """Write an SVG beside the CSV `costs`: one panel per shape, in multiples of LayerNorm's time."""
+    """Write an SVG beside the CSV `costs`: a panel per shape, in multiples of LayerNorm's time."""
     rows = _rows(costs)
     cases = list(dict.fromkeys(map(_case, rows)))
     name = "adanorm" if any(row["norm"] == "adanorm" for row in rows) else rows[0]["norm"]
     times = [float(row["to_layernorm"]) for row in rows if row["norm"] == name]
-    message = f"{title(name)} takes {min(times):.2f} to {max(times):.2f} times as long as torch's LayerNorm"
+    least, most = min(times), max(times)
+    message = f"{title(name)} takes {least:.2f} to {most:.2f} times as long as torch's LayerNorm"
     handles: dict[str, Handle] = {}
     figure, grid = panels(len(cases), 2.7, message, across=2, sharey=True)
     for panel, case in zip(grid, cases, strict=True):

@@ -31,7 +31,7 @@ def readme(tables: Mapping[str, Table]) -> str:
 
 
 def answer_parts() -> dict[str, str]:
-    """Return `answer`, one sentence, and `answers`, one row per data set and the corrected result."""
+    """Return `answer`, one sentence, and `answers`, a row per data set and the correction."""
     answers = task_answers(question())
     rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers))
     return {
@@ -41,7 +41,7 @@ def answer_parts() -> dict[str, str]:
 
 
 def summary_table(table: Table) -> str:
-    """Return a Markdown table of the tasks that have runs: our scores, each followed by the paper's."""
+    """Return a Markdown table of the tasks that have runs: our scores beside the paper's."""
     study = table.study
     tasks = [column.task for column in table.begun]
     header = ["Model", *(column.label for column in table.begun)]

@@ -1,4 +1,4 @@
-"""The reference of the settings, from the sections of the configuration: values and default of each."""
+"""The reference of the settings, from the sections of the configuration."""
 
 import json
 from collections.abc import Collection, Iterator
@@ -52,7 +52,10 @@ def settings() -> str:
 
 
 def sections() -> Iterator[tuple[str, type[Config]]]:
-    """Yield each section as (its key, such as `training`, its class); a key may have several classes."""
+    """Yield each section as (its key, such as `training`, its class).
+
+    A key may have several classes.
+    """
     readers = dict.fromkeys(data for model in MODELS for data in model.reads)
     for name, field in Experiment.model_fields.items():
         if name in ("data", "model"):

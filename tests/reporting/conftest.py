@@ -12,7 +12,14 @@ from adanorm.config.paths import PROJECT
 @pytest.fixture(scope="session")
 def committed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of the records that git knows, and of no others made here."""
-    git = ["git", "-C", str(PROJECT), "ls-files", "results/runs*", "results/analyses"]
+    git = [
+        "git",
+        "-C",
+        str(PROJECT),
+        "ls-files",
+        "results/runs*",
+        "results/analyses",
+    ]
     listed = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()
     if not listed:
         pytest.skip("no git repository here, so no committed records")

@@ -61,12 +61,32 @@ def record(
     if text:
         contents["predictions.txt.gz"] = packed(text)
     if counted:
-        values = {"outputs": text_digest(text), "counts": as_text(counted)}
+        values = {
+            "outputs": text_digest(text),
+            "counts": as_text(counted),
+        }
         contents["test_counts.json"] = json.dumps(values).encode()
-    facts: dict[str, Any] = {"schema": 1, "status": "done", "task": run.task.name}
-    facts |= {"norm": run.norm.name, "scale": run.scale, "seed": run.seed}
-    facts |= {"precision": run.precision, "own_data": run.own_data, "data": {}}
-    facts |= {"norm_sites": [], "layernorm_sites": [], "parameters": 0, "norm_parameters": 0}
+    facts: dict[str, Any] = {
+        "schema": 1,
+        "status": "done",
+        "task": run.task.name,
+    }
+    facts |= {
+        "norm": run.norm.name,
+        "scale": run.scale,
+        "seed": run.seed,
+    }
+    facts |= {
+        "precision": run.precision,
+        "own_data": run.own_data,
+        "data": {},
+    }
+    facts |= {
+        "norm_sites": [],
+        "layernorm_sites": [],
+        "parameters": 0,
+        "norm_parameters": 0,
+    }
     every = run.training.evaluate_every or 10
     evaluations: list[dict[str, float]] = [
         {"epoch": n, **row, "update": every * n} for n, row in enumerate(rows, 1)
@@ -76,7 +96,11 @@ def record(
         last = {key.removeprefix("valid_"): x for key, x in last_row if "valid_" in key}
         test = result.get("test") or {run.task.metric: 50.0}
         selection = {run.task.selection_metric: test.get(run.task.selection_metric, 0.5)}
-        valid = {**selection, **last, **(result.get("valid") or result.get("test") or {})}
+        valid = {
+            **selection,
+            **last,
+            **(result.get("valid") or result.get("test") or {}),
+        }
         evaluations[-1] |= {f"valid_{name}": score for name, score in valid.items()}
         steps = evaluations[-1]["update"]
         facts |= {"best_step": steps, "steps": steps}
@@ -86,7 +110,12 @@ def record(
         scores = []
         for row, test in zip(evaluations, tests, strict=True):
             named = test if isinstance(test, dict) else {run.task.metric: test}
-            scores.append({"update": row["update"], **{f"test_{n}": x for n, x in named.items()}})
+            scores.append(
+                {
+                    "update": row["update"],
+                    **{f"test_{n}": x for n, x in named.items()},
+                }
+            )
         contents["test_metrics.jsonl"] = _lines(scores)
     contents["config.yaml"] = yaml.dump(run.identity, Dumper=Dumper).encode()
     write_record(run.folder(), contents | dict(files), {**facts, **result})
@@ -96,11 +125,18 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
-def write_record(folder: Path, contents: Mapping[str, bytes], result: Mapping[str, Any]) -> None:
+def write_record(
+    folder: Path,
+    contents: Mapping[str, bytes],
+    result: Mapping[str, Any],
+) -> None:
     """Write the line of a record, true or not, with the checksums that it then has."""
     folder.mkdir(parents=True, exist_ok=True)
     ordered = {name: contents[name] for name in FILES if name in contents}
-    values = {**result, "files": {name: text_digest(content) for name, content in ordered.items()}}
+    values = {
+        **result,
+        "files": {name: text_digest(content) for name, content in ordered.items()},
+    }
     ordered["result.json"] = json.dumps(with_checksum(values)).encode()
     line = line_of(folder.name, {**ordered, **contents, **ordered}, folder / RECORD)
     (folder / RECORD).write_bytes(line.as_text())
@@ -146,28 +182,49 @@ def rows_of(text: str) -> list[dict[str, Any]]:
 
 def score(accuracy: float) -> dict[str, Any]:
     """Return the scores in the result of a run with this accuracy, in validation and in the test."""
-    return {"valid": {"accuracy": accuracy}, "test": {"accuracy": accuracy}}
+    return {
+        "valid": {"accuracy": accuracy},
+        "test": {"accuracy": accuracy},
+    }
 
 
 def scored(
-    study: str | Study, runs: Path, scores: Mapping[tuple[str, str], Sequence[float]]
+    study: str | Study,
+    runs: Path,
+    scores: Mapping[tuple[str, str], Sequence[float]],
 ) -> Table:
     """Return a study's table over records of test scores by row and task, one per seed."""
     study = load_study(study) if isinstance(study, str) else study
     grid = study_grid(study, runs=str(runs))
     for address, of_cell in scores.items():
         for run, test in zip(grid[address].runs, of_cell, strict=False):
-            record(run, valid={run.task.selection_metric: test}, test={run.task.metric: test})
+            record(
+                run,
+                valid={run.task.selection_metric: test},
+                test={run.task.metric: test},
+            )
     return Table(study, grid)
 
 
 def record_analysis(
-    record: AnalysisRecord, *, rows: Sequence[Mapping[str, Any]] = (), **result: Any
+    record: AnalysisRecord,
+    *,
+    rows: Sequence[Mapping[str, Any]] = (),
+    **result: Any,
 ) -> None:
     """Write the result of an analysis that is done, unless `result` says otherwise."""
     run = record.experiment
-    facts: dict[str, Any] = {"schema": 1, "status": "done", "analysis": record.analysis.name}
-    facts |= {"norm": run.norm.name, "seed": run.seed, "summary": {}, "places": {}}
+    facts: dict[str, Any] = {
+        "schema": 1,
+        "status": "done",
+        "analysis": record.analysis.name,
+    }
+    facts |= {
+        "norm": run.norm.name,
+        "seed": run.seed,
+        "summary": {},
+        "places": {},
+    }
     contents = {"config.yaml": yaml.dump(record.identity, Dumper=Dumper).encode()}
     if rows:
         contents["rows.jsonl"] = _lines(rows)

@@ -5,7 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from adanorm.reporting.figures.leads import answer_figure
-from adanorm.reporting.tables.claims import answer_rows, corrections, headline
+from adanorm.reporting.tables.claims import (
+    answer_rows,
+    corrections,
+    headline,
+)
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.claims import TaskAnswer
 from tests.verdicts import not_none
@@ -58,7 +62,13 @@ def test_a_lead_has_the_digits_that_its_margin_needs() -> None:
 
 
 def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
-    assert answer_rows([PTB])[0][2:] == ["1 of 3", "no answer yet", "", "", "+0.11"]
+    assert answer_rows([PTB])[0][2:] == [
+        "1 of 3",
+        "no answer yet",
+        "",
+        "",
+        "+0.11",
+    ]
     assert answer_rows([DE_EN])[0][-1] == "+0.10, not comparable", (
         "the paper's lead is of another size"
     )

@@ -23,11 +23,16 @@ def exported(folder: Path, *arguments: str) -> dict[str, Any]:
     return values
 
 
-def test_a_cell_is_exported_with_all_that_its_number_needs(tmp_path: Path) -> None:
+def test_a_cell_is_exported_with_all_that_its_number_needs(
+    tmp_path: Path,
+) -> None:
     log = exported(tmp_path / "a", "table4/AdaNorm/RT")
     score = log["evaluation_results"][0]["score_details"]
     runs, seeds = (json.loads(score["details"][key]) for key in ("runs", "seeds"))
-    lines = map(json.loads, (RUNS / "rt" / "adanorm.jsonl").read_text("utf-8").splitlines())
+    lines = map(
+        json.loads,
+        (RUNS / "rt" / "adanorm.jsonl").read_text("utf-8").splitlines(),
+    )
     results = {line["run"]: json.loads(line["files"]["result.json"]) for line in lines}
     named = [results[run.rpartition("/")[2]] for run in runs]
     values = [result["test"]["accuracy"] for result in named]
@@ -42,7 +47,10 @@ def test_a_cell_is_exported_with_all_that_its_number_needs(tmp_path: Path) -> No
     assert data["additional_details"] == {
         name: f"sha256:{sha}" for name, sha in named[0]["data"].items()
     }
-    assert (config["lower_is_better"], config["max_score"]) == (False, 100)
+    assert (config["lower_is_better"], config["max_score"]) == (
+        False,
+        100,
+    )
     schema = schema_type(SCHEMA)
     for key, wrong in (
         ("model_info", {}),
@@ -54,16 +62,29 @@ def test_a_cell_is_exported_with_all_that_its_number_needs(tmp_path: Path) -> No
             schema.checked(log | {key: wrong})
 
 
-def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(tmp_path: Path) -> None:
-    for scale, ends in (("mini", ("done", "diverged")), ("smoke", ("done",))):
+def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(
+    tmp_path: Path,
+) -> None:
+    for scale, ends in (
+        ("mini", ("done", "diverged")),
+        ("smoke", ("done",)),
+    ):
         for seed, status in enumerate(ends, 1):
-            settings = ["task=rt", f"scale={scale}", f"seed={seed}", f"runs={tmp_path / scale}"]
+            settings = [
+                "task=rt",
+                f"scale={scale}",
+                f"seed={seed}",
+                f"runs={tmp_path / scale}",
+            ]
             record(compose_experiment(settings), status=status)
     mini = tmp_path / "mini"
     copytree(mini, tmp_path / "copy")
     log = exported(tmp_path / "out", str(mini / "rt"), str(tmp_path / "copy"))
     score = log["evaluation_results"][0]["score_details"]
-    assert (score["details"]["n"], score["details"]["diverged"]) == ("1", "1")
+    assert (score["details"]["n"], score["details"]["diverged"]) == (
+        "1",
+        "1",
+    )
     assert "uncertainty" not in score, "of one seed"
     with pytest.raises(ValueError, match="nothing to export"):
         exported(tmp_path / "none", str(tmp_path / "smoke"))

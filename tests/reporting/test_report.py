@@ -17,8 +17,20 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The report on runs done, diverged, failed, half-written, of an older schema, and one of no study."""
     tmp_path = tmp_path_factory.mktemp("runs")
     for seed, score in ((1, 75.0), (2, 76.0), (3, 77.0)):
-        run = compose_experiment(["task=rt", "norm=layernorm", f"seed={seed}", f"runs={tmp_path}"])
-        record(run, test={"accuracy": score}, seconds=12.5, data={"rt.train": "ab" * 32})
+        run = compose_experiment(
+            [
+                "task=rt",
+                "norm=layernorm",
+                f"seed={seed}",
+                f"runs={tmp_path}",
+            ]
+        )
+        record(
+            run,
+            test={"accuracy": score},
+            seconds=12.5,
+            data={"rt.train": "ab" * 32},
+        )
         facts = {
             "commit": "c0ffee",
             "dirty": True,
@@ -42,13 +54,20 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
         compose_experiment(["task=rt", "training.lr=0.9", f"runs={tmp_path}"]),
         test={"accuracy": 97.0},
     )
-    for odd in ("smoke-seedX-0", "mini-seed2", "paper-seed٣-00000000", "paper-seedX-00000000"):
+    for odd in (
+        "smoke-seedX-0",
+        "mini-seed2",
+        "paper-seed٣-00000000",
+        "paper-seedX-00000000",
+    ):
         (failed.folder().parent / odd).mkdir()
     with pytest.warns(UserWarning, match="not counted"):
         return build_report(str(tmp_path))
 
 
-def test_every_number_leads_to_its_runs_and_nothing_leads_outside(text: str) -> None:
+def test_every_number_leads_to_its_runs_and_nothing_leads_outside(
+    text: str,
+) -> None:
     assert not re.search(r"<[^>]* (href|src)=\"(?!#)", text)
     assert "http" not in re.sub(r"http://www.w3.org/\S+", "", text)
     ids, links = (re.findall(rf"<[^>]* {key}([^\"]+)\"", text) for key in ('id="', 'href="#'))
@@ -59,7 +78,13 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(text: str) -> 
         assert text.count(fact) == 1, "what the runs of a cell have in common stands once"
     assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
     assert "# &lt;rt&gt;" in text
-    assert all(part in text for part in ("3 runs done, 1 diverged,\n1 failed", "Diverge (1/1)"))
+    assert all(
+        part in text
+        for part in (
+            "3 runs done, 1 diverged,\n1 failed",
+            "Diverge (1/1)",
+        )
+    )
     assert not re.search(r"<b>broke|>9[789]\.0", text), "half-written, foreign, of another schema"
 
 
@@ -77,7 +102,11 @@ def test_a_configuration_is_whole_once_per_task_and_scale_and_otherwise_a_differ
     text: str,
 ) -> None:
     texts = dict(
-        re.findall(r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>', text, re.S)
+        re.findall(
+            r'data-norm="(.*?)".*?<summary>configuration of .*?<pre>(.*?)</pre>',
+            text,
+            re.S,
+        )
     )
     assert "warmup_updates" in texts["w/o Norm"]
     assert texts["LayerNorm"].splitlines()[0] == "norm.name: layernorm"

@@ -28,7 +28,11 @@ def test_the_committed_locks_match_the_committed_requirements() -> None:
 
 
 def test_a_new_dependency_is_missed_in_both_locks(copy: Path) -> None:
-    changed(copy / "pyproject.toml", '"jinja2",', '"jinja2", "novel[extra]>=2",')
+    changed(
+        copy / "pyproject.toml",
+        '"jinja2",',
+        '"jinja2", "novel[extra]>=2",',
+    )
     lines = problems(copy)
     messages = (
         "of other requirements than pyproject.toml and constraints.txt name",
@@ -40,14 +44,26 @@ def test_a_new_dependency_is_missed_in_both_locks(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("jinja2==3.1.6", "jinja2==3.1.5", "jinja2==3.1.5, not 3.1.6 as in constraints.txt"),
+        (
+            "jinja2==3.1.6",
+            "jinja2==3.1.5",
+            "jinja2==3.1.5, not 3.1.6 as in constraints.txt",
+        ),
         (
             "torch==2.13.0+cpu",
             "torch==2.12.0+cpu",
             "torch==2.12.0, not 2.13.0 as in constraints.txt",
         ),
-        ("jinja2==3.1.6", "first==1.0\njinja2==3.1.6", "first==1.0 has no hash"),
-        ("\njinja2==", "\n--find-links /mine\njinja2==", "names an address"),
+        (
+            "jinja2==3.1.6",
+            "first==1.0\njinja2==3.1.6",
+            "first==1.0 has no hash",
+        ),
+        (
+            "\njinja2==",
+            "\n--find-links /mine\njinja2==",
+            "names an address",
+        ),
     ],
 )
 def test_a_lock_changed_by_hand_is_named(copy: Path, old: str, new: str, message: str) -> None:

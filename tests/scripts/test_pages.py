@@ -17,10 +17,15 @@ def test_the_committed_pages_are_those_of_the_committed_records() -> None:
     assert not stale, "run scripts/regenerate"
 
 
-def test_the_readmes_table_says_how_many_seeds_its_cells_have(tmp_path: Path) -> None:
+def test_the_readmes_table_says_how_many_seeds_its_cells_have(
+    tmp_path: Path,
+) -> None:
     table = scored("table4", tmp_path, {("adanorm", "mnist"): [99.1] * 3})
     assert summary_table(table).endswith("\n\nSeeds: 3 per cell.")
-    record(table.grid["adanorm", "mnist"].runs[0].model_copy(update={"seed": 4}), **score(99.6))
+    record(
+        table.grid["adanorm", "mnist"].runs[0].model_copy(update={"seed": 4}),
+        **score(99.6),
+    )
     more = summary_table(Table(table.study, table.grid))
     assert more.endswith("\n\nSeeds: 3 per cell, except on MNIST: AdaNorm 4.")
 
@@ -36,10 +41,17 @@ def test_the_page_of_settings_has_the_fields_of_every_section() -> None:
 def test_every_page_of_docs_is_in_the_contents_of_the_site() -> None:
     docs = PROJECT / "docs"
     listed = set(
-        re.findall(r"^(?:.*<)?([\w./-]+?)>?$", (docs / "index.md").read_text("utf-8"), re.MULTILINE)
+        re.findall(
+            r"^(?:.*<)?([\w./-]+?)>?$",
+            (docs / "index.md").read_text("utf-8"),
+            re.MULTILINE,
+        )
     )
     for path in docs.glob("**/*.md"):
-        assert str(path.relative_to(docs).with_suffix("")) in {*listed, "index"}
+        assert str(path.relative_to(docs).with_suffix("")) in {
+            *listed,
+            "index",
+        }
 
 
 TEXT = """# One
@@ -67,8 +79,16 @@ def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(
     tmp_path: Path,
 ) -> None:
     # Gaps of -2, -2.1, -1.9 on RT: worse. Of -1, 1, 3 on SST5: open. MNIST: always 1.
-    of_base = {"rt": (70.0, 71.0, 72.0), "sst5": (40.0, 40.0, 40.0), "mnist": (97.0, 97.0, 97.0)}
-    of_ours = {"rt": (68.0, 68.9, 70.1), "sst5": (39.0, 41.0, 43.0), "mnist": (98.0, 98.0, 98.0)}
+    of_base = {
+        "rt": (70.0, 71.0, 72.0),
+        "sst5": (40.0, 40.0, 40.0),
+        "mnist": (97.0, 97.0, 97.0),
+    }
+    of_ours = {
+        "rt": (68.0, 68.9, 70.1),
+        "sst5": (39.0, 41.0, 43.0),
+        "mnist": (98.0, 98.0, 98.0),
+    }
     scores = {("layernorm", task): accuracies for task, accuracies in of_base.items()}
     scores |= {("rmsnorm", task): accuracies for task, accuracies in of_ours.items()}
     beyond = scored("beyond", tmp_path, scores)

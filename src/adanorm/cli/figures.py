@@ -1,4 +1,4 @@
-"""Write the figures and their captions from the records: as SVG, or as PNG and PDF if you ask for them."""
+"""Write the figures and their captions from the records: as SVG, or as PNG and PDF."""
 
 from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known

@@ -1,4 +1,4 @@
-"""Show tasks, norms and studies with descriptions, then scales, launchers, positions and runs on record."""
+"""Show tasks, norms and studies, then scales, launchers, positions and the runs on record."""
 
 import re
 import textwrap
@@ -67,7 +67,7 @@ def description(path: Path) -> str:
 
 
 def _done() -> list[str]:
-    """Return one line per task and scale: its norms, each with the number of runs that have ended."""
+    """Return one line per task and scale: its norms, each with the number of runs."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
     for record in reader.records(RUNS):
         run = record.ended

@@ -47,7 +47,10 @@ USAGE = Usage(
 
 
 def main(arguments: Arguments) -> None:
-    """Write the table of every study, or of those named; with a metric, print the tables instead."""
+    """Write the table of every study, or of those named.
+
+    With a metric, print the tables instead.
+    """
     metric = arguments.keys["metric"] or None
     formats = list(filter(None, arguments.keys["formats"].split(",")))
     studies = study_names()

@@ -51,6 +51,7 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
         raise ValueError(message) from None
 
 
+@cache
 def _suits(preset: str, task: str) -> bool:
     """Return whether a task has the settings that a preset changes."""
     with suppress(ValueError):

@@ -31,13 +31,20 @@ from adanorm.stats.comparison import student_interval
 
 SCHEMA = read_yaml_file(Path(__file__).with_name("schema.yaml"))
 KINDS: dict[str, Any] = {
-    "text": StrictStr, "texts": dict[str, StrictStr], "truth": StrictBool,
-    "number": StrictFloat, "whole": StrictInt, "bound": StrictFloat | Literal["Infinity", "-Infinity"],
-}  # fmt: skip
+    "text": StrictStr,
+    "texts": dict[str, StrictStr],
+    "truth": StrictBool,
+    "number": StrictFloat,
+    "whole": StrictInt,
+    "bound": StrictFloat | Literal["Infinity", "-Infinity"],
+}
 
 
 def schema_type(kind: Any) -> Any:
-    """Return the type that an entry of schema.yaml describes; an object becomes a pydantic model."""
+    """Return the type that an entry of schema.yaml describes.
+
+    An object becomes a pydantic model.
+    """
     if isinstance(kind, str):
         return KINDS[kind]
     if isinstance(kind, list):
@@ -80,7 +87,7 @@ def export(runs: Runs, into: Path, addresses: Callable[[str], Sequence[str]]) ->
 
 
 def _by_model(runs: Runs) -> dict[str, Runs]:
-    """Return the completed runs above scale smoke by model, one per seed: a run may be named twice."""
+    """Return the completed runs above scale smoke by model, one per seed."""
     models: dict[str, dict[int, tuple[Record, Result]]] = {}
     for record, result in runs:
         if result.is_complete and result.scale != "smoke":
@@ -144,7 +151,7 @@ def _evaluations(model: str, runs: Runs, urls: Sequence[str]) -> dict[str, Any]:
 
 
 def _score(runs: Runs, name: str) -> dict[str, Any]:
-    """Return a test score: metric, mean, uncertainty over seeds (if there are several), and origin."""
+    """Return a test score: metric, mean, uncertainty over several seeds, and origin."""
     metric = METRICS[name]
     done = [result for _, result in runs if result.test]
     scores = [result.test_score(name) for result in done]

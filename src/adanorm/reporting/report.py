@@ -1,4 +1,4 @@
-"""The report: one HTML page, readable offline, with tables, claims, figures, missing runs and all runs."""
+"""The report: one HTML page, readable offline, with claims, tables, figures and all runs."""
 
 import shlex
 from collections import Counter
@@ -39,7 +39,10 @@ def report_page(
     figures: Mapping[str, str],
     answers: Sequence[TaskAnswer] = (),
 ) -> str:
-    """Return the report as HTML; its only other files are the figures, whose captions are in `figures`."""
+    """Return the report as HTML.
+
+    Its only other files are the figures, whose captions are in `figures`.
+    """
     started = {name: table for name, table in tables.items() if table.begun}
     groups = RunGroups(started.values())
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -66,7 +69,10 @@ def report_page(
 
 
 def _figure_of(result: ClaimResult, figures: Mapping[str, str]) -> str | None:
-    """Return the name of a claim's figure at its own scale or the paper's; None if neither exists."""
+    """Return the name of a claim's figure at its own scale or the paper's.
+
+    None if neither exists.
+    """
     claim = drawn_claim(result.claim)
     if claim:
         for scale in (result.scale, "paper"):

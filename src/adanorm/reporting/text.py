@@ -10,7 +10,8 @@ from pathlib import Path
 LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
     "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$", "†": r"$^\dagger$", "·": r"\quad",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$",
+    "†": r"$^\dagger$", "·": r"\quad",
 })  # fmt: skip
 
 
@@ -20,7 +21,10 @@ def markdown(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a Markdown text without escapes, emphasis and code marks; the reverse of `markdown`."""
+    """Return a Markdown text without escapes, emphasis and code marks.
+
+    The reverse of `markdown`.
+    """
     return re.sub(r"\\(.)|[*`]", r"\1", text).replace("&lt;", "<")
 
 
@@ -66,7 +70,7 @@ def _no_formula(field: object) -> str:
 
 
 def seeds(by_row: Iterable[Iterable[int]]) -> str:
-    """Return the seeds of several rows of scores in words, such as `3 to 29 of the seeds 1 to 29`."""
+    """Return the seeds of several rows in words, such as `3 to 29 of the seeds 1 to 29`."""
     rows = [row for row in map(set, by_row) if row]
     every = sorted(set().union(*rows))
     if not every:

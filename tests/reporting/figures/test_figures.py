@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,25 @@ from adanorm.reporting.tables.formats import table_markdown, table_text
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.preregistration import Claim
-from tests.reporting.records import put, record, record_analysis, run_in, score, scored
+from tests.reporting.records import (
+    put,
+    record,
+    record_analysis,
+    run_in,
+    score,
+    scored,
+)
 from tests.verdicts import not_none
 
 Cells = dict[str, list[Experiment]]
-ADANORM = Claim(id="a", text="", source="", better="adanorm", worse="layernorm", tasks=["mnist"])
+ADANORM = Claim(
+    id="a",
+    text="",
+    source="",
+    better="adanorm",
+    worse="layernorm",
+    tasks=["mnist"],
+)
 
 
 def xs(line: Any) -> list[float]:
@@ -44,6 +59,13 @@ def xs(line: Any) -> list[float]:
 
 def ys(line: Any) -> list[float]:
     return [*map(float, line.get_ydata())]
+
+
+def points_of(
+    lines: Iterable[Any],
+) -> list[tuple[list[float], list[float]]]:
+    """Return x and y of those lines that have points."""
+    return [(xs(line), ys(line)) for line in lines if xs(line)]
 
 
 def legend(drawing: NamedFigure) -> list[str]:
@@ -61,11 +83,10 @@ def evaluations(*losses: float) -> list[dict[str, float]]:
 
 def of_two_norms(runs: str) -> Cells:
     """Return RT under two norms and three seeds."""
-    norms = ("layernorm", "adanorm")
-    return {
-        n: [run_in(Path(runs), "task=rt", f"norm={n}", seed=seed) for seed in (1, 2, 3)]
-        for n in norms
-    }
+    cells: Cells = {"layernorm": [], "adanorm": []}
+    for norm, seed in product(cells, (1, 2, 3)):
+        cells[norm].append(run_in(Path(runs), "task=rt", f"norm={norm}", seed=seed))
+    return cells
 
 
 @pytest.fixture
@@ -73,21 +94,34 @@ def cells(tmp_path: Path) -> Cells:
     """The runs of two norms; AdaNorm's second seed diverges and its third is not run."""
     cells = of_two_norms(str(tmp_path / "runs"))
     for run, shift in zip(cells["layernorm"], (0.0, 0.1, 0.5), strict=True):
-        record(run, rows=evaluations(1.0 + shift, 0.7 + shift, 0.4 + shift), **score(75 + shift))
+        record(
+            run,
+            rows=evaluations(1.0 + shift, 0.7 + shift, 0.4 + shift),
+            **score(75 + shift),
+        )
     done, diverged, _ = cells["adanorm"]
     record(done, rows=evaluations(1.0, 0.6, 0.3), **score(76))
-    record(diverged, rows=evaluations(1.0, 4.0), status="diverged", valid=None, test=None)
+    record(
+        diverged,
+        rows=evaluations(1.0, 4.0),
+        status="diverged",
+        valid=None,
+        test=None,
+    )
     return cells
 
 
-def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(cells: Cells) -> None:
+def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(
+    cells: Cells,
+) -> None:
     drawing = not_none(curves("curves-rt-paper", cells))
     training = drawing.figure.axes[0]
     layernorm, adanorm, broken, end = training.lines
     assert xs(layernorm) == [1, 2, 3]
     assert ys(layernorm) == pytest.approx([1.2, 0.9, 0.6])
-    band = corners(training.collections[0])
-    assert [{y for x, y in band if x == at} for at in (1, 3)] == [{1.0, 1.5}, {0.4, 0.9}]
+    band = {tuple(corner) for corner in corners(training.collections[0])}
+    assert band >= {(1, 1.0), (1, 1.5), (3, 0.4), (3, 0.9)}
+    assert {y for x, y in band if x == 1} == {1.0, 1.5}
     assert (ys(adanorm), ys(broken)) == ([1.0, 0.6, 0.3], [1.0, 4.0])
     assert (end.get_marker(), ys(end)) == ("x", [4.0])
     assert "means over 2 to 3 of the seeds 1 to 3." in drawing.caption, "those that are drawn"
@@ -97,11 +131,18 @@ def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(cells: Cel
         record(run, status="diverged", valid=None, test=None)
         put(run.folder(), "metrics.jsonl", None)
     without = not_none(curves("curves-rt-paper", cells))
-    assert legend(without) == ["LayerNorm", "AdaNorm", "lowest to highest seed", "diverged"]
+    assert legend(without) == [
+        "LayerNorm",
+        "AdaNorm",
+        "lowest to highest seed",
+        "diverged",
+    ]
     assert rendered(without, "svg")
 
 
-def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -> None:
+def test_translation_is_drawn_in_bits_beside_the_papers_curves(
+    tmp_path: Path,
+) -> None:
     run = run_in(tmp_path, "task=de-en", "norm=adanorm", "scale=mini")
     record(run, rows=evaluations(3.0, 2.0))
     drawing = not_none(curves("curves-de-en-mini", {"adanorm": [run]}))
@@ -114,7 +155,8 @@ def test_translation_is_drawn_in_bits_beside_the_papers_curves(tmp_path: Path) -
 
 # The last has nine evaluations.
 @pytest.mark.parametrize(
-    ("start", "is_steep"), [((5.0, 4.0), True), ((2.9, 2.8), False), ((5.0,), False)]
+    ("start", "is_steep"),
+    [((5.0, 4.0), True), ((2.9, 2.8), False), ((5.0,), False)],
 )
 def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     tmp_path: Path, start: tuple[float, ...], is_steep: bool
@@ -127,7 +169,10 @@ def test_a_long_curves_steep_start_is_left_out_of_the_frame(
     axes = drawing.figure.axes[0]
     low, high = axes.get_ylim()
     is_visible = [low < y < high for y in ys(axes.lines[0])]
-    assert is_visible == [*[not is_steep] * len(start), *[True] * len(late)]
+    assert is_visible == [
+        *[not is_steep] * len(start),
+        *[True] * len(late),
+    ]
 
 
 def test_scores_are_drawn_with_their_interval_beside_the_papers_number(
@@ -148,7 +193,10 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(
     assert [text.get_text() for text in panel.texts] == ["diverged 1/2"]
     assert "Not run yet: En-De, De-En" in drawing.caption
     mini = not_none(
-        norm_scores("norms-mini", Table(study.model_copy(update={"scale": "mini"}), grid))
+        norm_scores(
+            "norms-mini",
+            Table(study.model_copy(update={"scale": "mini"}), grid),
+        )
     )
     assert len(mini.figure.axes[0].lines) == 2, "no number of the paper beside other data"
     assert "These runs do not have the paper's data and settings." in mini.caption
@@ -160,24 +208,48 @@ def test_a_figure_without_records_is_not_drawn(tmp_path: Path) -> None:
     assert evidence_accrual("evidence-a", ADANORM, "paper", str(tmp_path)) is None
 
 
-def test_a_study_may_show_curves_beside_the_papers_own(tmp_path: Path) -> None:
+def test_a_study_may_show_curves_beside_the_papers_own(
+    tmp_path: Path,
+) -> None:
     grid = study_grid(load_study("figure2"), runs=str(tmp_path))
     for run in [run for plan in grid.values() for run in plan.runs]:
         record(run, rows=evaluations(1.0, 0.7, 0.4))
     axes = not_none(figures()["figure2-ptb"](str(tmp_path))).figure.axes
-    titles = ["training, ours", "validation, ours", "training, paper", "validation, paper"]
+    titles = [
+        "training, ours",
+        "validation, ours",
+        "training, paper",
+        "validation, paper",
+    ]
     assert [(panel.get_title(), len(panel.lines)) for panel in axes] == [
         (title, 2) for title in titles
     ]
     released = grid["AdaNorm on De-En", "de-en"].runs[0]
-    assert (released.norm.params["C"], released.training.max_updates) == (2, 90000)
+    assert (
+        released.norm.params["C"],
+        released.training.max_updates,
+    ) == (2, 90000)
 
 
-def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(tmp_path: Path) -> None:
+def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(
+    tmp_path: Path,
+) -> None:
     study = load_study("depth").model_copy(update={"columns": ["rt"], "seeds": (1,)})
-    scores = {"LayerNorm pre, 2": 73.0, "LayerNorm pre, 8": 74.0, "LayerNorm post, 2": 72.0}
-    table = scored(study, tmp_path, {(row, "rt"): [accuracy] for row, accuracy in scores.items()})
-    record(table.grid["LayerNorm post, 16", "rt"].runs[0], status="diverged", test=None)
+    scores = {
+        "LayerNorm pre, 2": 73.0,
+        "LayerNorm pre, 8": 74.0,
+        "LayerNorm post, 2": 72.0,
+    }
+    table = scored(
+        study,
+        tmp_path,
+        {(row, "rt"): [accuracy] for row, accuracy in scores.items()},
+    )
+    record(
+        table.grid["LayerNorm post, 16", "rt"].runs[0],
+        status="diverged",
+        test=None,
+    )
     drawing = not_none(over_setting("norms-depth", Table(study, table.grid)))
     axes = drawing.figure.axes
     assert [p.get_title() for p in axes] == [
@@ -185,12 +257,10 @@ def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(tmp_path
         "RT: norms behind the sum",
     ]
     solid = NORM_STYLES["layernorm"].color
-    first, second = [
-        [(xs(x), ys(x)) for x in panel.lines if x.get_color() == solid] for panel in axes
-    ]
-    assert first == [([2, 8], [73, 74])]
-    assert second[0] == ([2], [72])
-    assert [x for x, _ in second[1:]] == [[16]], "a cross"
+    front, behind = ([line for line in p.lines if line.get_color() == solid] for p in axes)
+    assert points_of(front) == [([2, 8], [73, 74])]
+    assert points_of(behind)[0] == ([2], [72])
+    assert [xs(cross) for cross in behind[1:]] == [[16]]
     assert legend(drawing)[-1] == "a run diverges or fails"
     assert axes[0].get_xscale() == "log"
     one_fold = scored("ptb-folds", tmp_path, {("LayerNorm, fold 1", "ptb"): [86.0]})
@@ -200,49 +270,95 @@ def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(tmp_path
     assert "ahead" not in folds.figure.get_suptitle(), "of no other norm"
 
 
-def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(tmp_path: Path) -> None:
+def test_wrong_labels_are_drawn_by_position_and_a_row_without_one_at_both(
+    tmp_path: Path,
+) -> None:
     study = load_study("label-noise").model_copy(update={"columns": ["rt"], "seeds": (41,)})
     grid = study_grid(study, runs=str(tmp_path))
-    for row, memorized in (("gain only pre, 0.4", 60.0), ("no norm, 0.4", 50.0)):
-        shares = {"accuracy": 55.0, "memorized": memorized, "recovered": 100 - memorized}
+    for row, memorized in (
+        ("gain only pre, 0.4", 60.0),
+        ("no norm, 0.4", 50.0),
+    ):
+        shares = {
+            "accuracy": 55.0,
+            "memorized": memorized,
+            "recovered": 100 - memorized,
+        }
         record(grid[row, "rt"].runs[0], tests=[shares], test=shares)
     axes = not_none(over_setting("norms-label-noise", Table(study, grid))).figure.axes
-    points = [[(xs(line), ys(line)) for line in panel.lines if xs(line)] for panel in axes]
-    learned, recovered = ([([0.4], [share]) for share in of] for of in ((60, 50), (40, 50)))
+    learned, recovered = (
+        [([0.4], [60]), ([0.4], [50])],
+        [([0.4], [40]), ([0.4], [50])],
+    )
+    points = [points_of(panel.lines) for panel in axes]
     assert points == [learned, learned[1:], recovered, recovered[1:]]
 
 
-def test_a_point_is_the_mean_of_all_runs_and_marks_runs_that_did_not_learn(tmp_path: Path) -> None:
+def test_a_point_is_the_mean_of_all_runs_and_marks_runs_that_did_not_learn(
+    tmp_path: Path,
+) -> None:
     study = load_study("label-noise").model_copy(update={"columns": ["rt"]})
     grid = study_grid(study, runs=str(tmp_path))
-    without = zip(grid["no norm, 0.4", "rt"].runs, (70, 20, 20), (60, 0, 0), strict=True)
+    without = zip(
+        grid["no norm, 0.4", "rt"].runs,
+        (70, 20, 20),
+        (60, 0, 0),
+        strict=True,
+    )
     for run, accuracy, memorized in without:
         record(
-            run, tests=[{"accuracy": accuracy, "memorized": memorized}], test={"accuracy": accuracy}
+            run,
+            tests=[{"accuracy": accuracy, "memorized": memorized}],
+            test={"accuracy": accuracy},
         )
     lost, survivor = grid["AdaNorm pre, 0.4", "rt"].runs[:2]
     record(lost, status="diverged", test=None)
-    record(survivor, tests=[{"accuracy": 70.0, "memorized": 50.0}], test={"accuracy": 70.0})
+    record(
+        survivor,
+        tests=[{"accuracy": 70.0, "memorized": 50.0}],
+        test={"accuracy": 70.0},
+    )
     drawing = not_none(over_setting("norms-label-noise", Table(study, grid)))
     points = [[mark.get_marker(), *ys(mark)] for mark in drawing.figure.axes[0].lines if xs(mark)]
     assert [20, *"xv"] == [points[0][1], points[1][0], points[2][0]], (
         "the mean, not that of the survivor"
     )
-    assert legend(drawing)[-3:-1] == ["a run diverges or fails", "a run does not learn"]
+    assert legend(drawing)[-3:-1] == [
+        "a run diverges or fails",
+        "a run does not learn",
+    ]
 
 
-def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path: Path) -> None:
+def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(
+    tmp_path: Path,
+) -> None:
     nothing = scored(
-        "square-translation", tmp_path / "no", {("layernorm", "de-en"): [41.0]}
+        "square-translation",
+        tmp_path / "no",
+        {("layernorm", "de-en"): [41.0]},
     )  # no grad-scale
     assert square("norms-square", nothing) is None
-    scores = {"none": [75.0, 76.0], "grad-only": [76.0, 77.5], "grad-mean": [20.0, 70.0]}
+    scores = {
+        "none": [75.0, 76.0],
+        "grad-only": [76.0, 77.5],
+        "grad-mean": [20.0, 70.0],
+    }
     scores["detachnorm"] = [70.0]
-    table = scored("square", tmp_path, {(arm, "rt"): of for arm, of in scores.items()})
+    table = scored(
+        "square",
+        tmp_path,
+        {(arm, "rt"): of for arm, of in scores.items()},
+    )
     analysis = load_analysis("gradients")
     (measured,) = analysis_grid(analysis, runs=str(tmp_path))["grad-only", "rt"]
     sites = {site: {"variance_before": size} for site, size in (("last", 0.25), ("first", 4.0))}
-    record_analysis(measured, task="rt", scale="mini", norm_sites=["first", "last"], places=sites)
+    record_analysis(
+        measured,
+        task="rt",
+        scale="mini",
+        norm_sites=["first", "last"],
+        places=sites,
+    )
     figure = not_none(square("norms-square", table)).figure
     corners_, layers = figure.axes
     texts = [text.get_text() for text in corners_.texts]
@@ -252,7 +368,9 @@ def test_the_square_has_a_mean_and_its_lead_at_each_corner_that_has_run(tmp_path
     assert [(xs(line), ys(line)) for line in layers.lines] == [([1, 2], [2, 0.5])]
 
 
-def test_a_figure_over_a_setting_names_seeds_settings_and_undefined_rows(tmp_path: Path) -> None:
+def test_a_figure_over_a_setting_names_seeds_settings_and_undefined_rows(
+    tmp_path: Path,
+) -> None:
     study = load_study("batch-size")
     grid = study_grid(study, runs=str(tmp_path))
     for seed in (1, 2, 7):
@@ -282,28 +400,50 @@ def test_a_figure_shows_names_as_plain_text(tmp_path: Path, mark: str) -> None:
         assert "<b>" not in path.read_text()
 
 
-def test_evidence_of_a_plan_is_drawn_at_its_looks_within_the_panel(tmp_path: Path) -> None:
+def test_evidence_of_a_plan_is_drawn_at_its_looks_within_the_panel(
+    tmp_path: Path,
+) -> None:
     noise = np.random.default_rng(0).normal(0, 0.01, 60).tolist()
     claim = ADANORM.model_copy(update={"tasks": ["rt", "enwik8"]})
-    of_tasks = {"rt": ("paper", 70.0, range(41, 51)), "enwik8": ("small", 2.0, range(1, 8))}
+    of_tasks = {
+        "rt": ("paper", 70.0, range(41, 51)),
+        "enwik8": ("small", 2.0, range(1, 8)),
+    }
     for norm, (task, (scale, mean, seeds)) in product(("layernorm", "adanorm"), of_tasks.items()):
         for seed in seeds:
-            run = run_in(tmp_path, f"task={task}", f"scale={scale}", f"norm={norm}", seed=seed)
+            run = run_in(
+                tmp_path,
+                f"task={task}",
+                f"scale={scale}",
+                f"norm={norm}",
+                seed=seed,
+            )
             value = {run.task.metric: mean + noise[seed] * (norm == "adanorm")}
             record(run, valid=value, test=value, tests=[value])
     drawing = not_none(evidence_accrual("evidence-a-small", claim, "small", str(tmp_path)))
     panels: list[Any] = drawing.figure.axes
-    dots = [[xs(line)[0] for line in axes.lines if line.get_marker() == "o"] for axes in panels]
+    dots = []
+    for axes in panels:
+        dots.append([xs(line)[0] for line in axes.lines if line.get_marker() == "o"])
     assert dots == [[10], [3, 6]]
     assert [axes.get_xlim()[1] for axes in panels] == [10.5, 6.5]
     assert "after each seed" not in drawing.caption
 
 
-def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(tmp_path: Path) -> None:
+def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(
+    tmp_path: Path,
+) -> None:
     """MNIST, margin 0.1, where AdaNorm is 0.2 +- 0.01 better with each of four seeds; the paper has 0.22."""
     study = load_study("table4").model_copy(update={"seeds": (1, 2, 3, 4)})
     adanorm = (99.21, 99.19, 99.2, 99.2)
-    scored(study, tmp_path, {("layernorm", "mnist"): [99.0] * 4, ("adanorm", "mnist"): adanorm})
+    scored(
+        study,
+        tmp_path,
+        {
+            ("layernorm", "mnist"): [99.0] * 4,
+            ("adanorm", "mnist"): adanorm,
+        },
+    )
     scored("table2", tmp_path, {("none", "mnist"): (99.1, 99.1, 99.1)})
     drawing = not_none(evidence_accrual("evidence-a-paper", ADANORM, "paper", str(tmp_path)))
     axes: Any = drawing.figure.axes[0]
@@ -345,17 +485,34 @@ def test_the_same_records_give_the_same_bytes_in_another_process(
     cells: Cells, tmp_path: Path
 ) -> None:
     here = write_figure(
-        not_none(curves("curves-rt-paper", cells)), tmp_path / "here", ["svg", "pdf", "png"]
+        not_none(curves("curves-rt-paper", cells)),
+        tmp_path / "here",
+        ["svg", "pdf", "png"],
     )
     settings = tmp_path / "matplotlibrc"  # the user's own count for nothing
     settings.write_text("font.size: 20\nlines.linewidth: 7\n")
     subprocess.run(
-        [sys.executable, "-c", DRAWN_ELSEWHERE, tmp_path / "runs", tmp_path / "there"],
+        [
+            sys.executable,
+            "-c",
+            DRAWN_ELSEWHERE,
+            tmp_path / "runs",
+            tmp_path / "there",
+        ],
         cwd=PROJECT,
-        env={**os.environ, "PYTHONHASHSEED": "1", "MATPLOTLIBRC": str(settings)},
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": "1",
+            "MATPLOTLIBRC": str(settings),
+        },
         check=True,
     )
-    assert [path.suffix for path in here] == [".svg", ".pdf", ".png", ".md"]
+    assert [path.suffix for path in here] == [
+        ".svg",
+        ".pdf",
+        ".png",
+        ".md",
+    ]
     for path in here:
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
 
@@ -363,23 +520,28 @@ def test_the_same_records_give_the_same_bytes_in_another_process(
 def cut_off(drawing: NamedFigure) -> list[str]:
     """Return the words of a figure that was drawn which reach beyond it."""
     # Matplotlib keeps the labels of ticks beyond what an axis shows, and does not draw them.
-    axes = [axis for panel in drawing.figure.axes for axis in (panel.xaxis, panel.yaxis)]
-    ticks = [
-        (axis, tick) for axis in axes for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
-    ]
-    ends = {axis: sorted(axis.get_view_interval()) for axis in axes}
-    unseen = {
-        tick.label1 for axis, tick in ticks if not ends[axis][0] <= tick.get_loc() <= ends[axis][1]
-    }
-    texts = [
-        text for text in drawing.figure.findobj(Text) if text.get_visible() and text not in unseen
-    ]
-    right = drawing.figure.bbox.width
-    extents = {text.get_text(): text.get_window_extent() for text in texts if text.get_text()}
-    return [word for word, extent in extents.items() if extent.x0 < -1 or extent.x1 > right + 1]
+    unseen = set()
+    for panel in drawing.figure.axes:
+        for axis in (panel.xaxis, panel.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (
+                *axis.get_major_ticks(),
+                *axis.get_minor_ticks(),
+            ):
+                if not low <= tick.get_loc() <= high:
+                    unseen.add(tick.label1)
+    words = []
+    for text in drawing.figure.findobj(Text):
+        if text.get_visible() and text.get_text() and text not in unseen:
+            extent = text.get_window_extent()
+            if extent.x0 < -1 or extent.x1 > drawing.figure.bbox.width + 1:
+                words.append(text.get_text())
+    return words
 
 
-def test_the_committed_figures_are_those_of_the_committed_records(committed_runs: Path) -> None:
+def test_the_committed_figures_are_those_of_the_committed_records(
+    committed_runs: Path,
+) -> None:
     names = set()
     for name, draw in figures().items():
         if drawing := draw(str(committed_runs)):

@@ -16,7 +16,10 @@ from adanorm.analyses.spec import (
     number,
 )
 from adanorm.reporting.figures.over_updates import over_updates
-from adanorm.reporting.tables.analysis import analysis_csv, analysis_markdown
+from adanorm.reporting.tables.analysis import (
+    analysis_csv,
+    analysis_markdown,
+)
 from tests.reporting.figures.test_figures import corners, legend, xs, ys
 from tests.reporting.records import put, record_analysis, rows_of
 from tests.verdicts import not_none
@@ -24,22 +27,36 @@ from tests.verdicts import not_none
 
 def write_rows(record: AnalysisRecord, by_update: dict[int, Any]) -> None:
     rows = [json.dumps({"update": at, "values": values}) for at, values in by_update.items()]
-    put(record.folder(), "rows.jsonl", "".join(f"{row}\n" for row in rows).encode())
+    put(
+        record.folder(),
+        "rows.jsonl",
+        "".join(f"{row}\n" for row in rows).encode(),
+    )
 
 
 def write(record: AnalysisRecord, ratio: float, *, status: str = "done") -> None:
     """Record two observations of a ratio at two places."""
     record_analysis(
-        record, status=status, summary={"ratio": 0.75 * ratio}, places={"a": {"ratio": ratio}}
+        record,
+        status=status,
+        summary={"ratio": 0.75 * ratio},
+        places={"a": {"ratio": ratio}},
     )
-    places = {"a": {"ratio": ratio}, "b": {"ratio": ratio / 2, "mean_holds": None}}
+    places = {
+        "a": {"ratio": ratio},
+        "b": {"ratio": ratio / 2, "mean_holds": None},
+    }
     write_rows(record, {10: places, 20: places})
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
     """RT under three norms and two seeds: LayerNorm done, AdaNorm half, DetachNorm diverged."""
-    settings = {"tasks": "[rt]", "norms": "[layernorm, adanorm, detachnorm]", "seeds": "[1, 2]"}
+    settings = {
+        "tasks": "[rt]",
+        "norms": "[layernorm, adanorm, detachnorm]",
+        "seeds": "[1, 2]",
+    }
     analysis = load_analysis("gradients", settings)
     grid = analysis_grid(analysis, runs=str(tmp_path))
     for record, ratio in zip(grid["layernorm", "rt"], (1.0, 0.8), strict=True):
@@ -49,7 +66,9 @@ def recorded(tmp_path: Path) -> tuple[Analysis, AnalysisGrid]:
     return analysis, grid
 
 
-def test_a_cell_is_mean_and_deviation_over_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
+def test_a_cell_is_mean_and_deviation_over_seeds(
+    recorded: tuple[Analysis, AnalysisGrid],
+) -> None:
     page = analysis_markdown(*recorded)
     for row in (
         "| LayerNorm | 0.675 ± 0.106 | -",
@@ -60,14 +79,23 @@ def test_a_cell_is_mean_and_deviation_over_seeds(recorded: tuple[Analysis, Analy
     assert page.endswith("1 to 2 of the seeds 1, 2.\n"), "the seeds that ended, not those planned"
 
 
-def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: Path) -> None:
-    settings = {"tasks": "[enwik8-lstm]", "norms": "[layernorm]", "seeds": "[1, 2]"}
+def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "tasks": "[enwik8-lstm]",
+        "norms": "[layernorm]",
+        "seeds": "[1, 2]",
+    }
     analysis = load_analysis("time-steps", settings)
     grid = analysis_grid(analysis, runs=str(tmp_path))
     for record, first in zip(grid["layernorm", "enwik8-lstm"], (1.0, 1e-4), strict=True):
         record_analysis(record, summary={"far": 0.5, "factor": 0.7}, places={})
         far = {10: 10.0 * first, 20: 0.1 * first}
-        write_rows(record, {at: {"a": {"far": x}, "b": {"far": 1e-8 * x}} for at, x in far.items()})
+        write_rows(
+            record,
+            {at: {"a": {"far": x}, "b": {"far": 1e-8 * x}} for at, x in far.items()},
+        )
     means = (1e-4, 1e-8)
     page = analysis_markdown(analysis, grid)
     assert (
@@ -83,7 +111,9 @@ def test_a_size_that_spans_orders_of_magnitude_has_the_geometric_mean(tmp_path: 
     assert ys(line) == pytest.approx([1e-5, 1e-7]), "over places and seeds"
 
 
-def test_the_csv_has_one_line_per_place(recorded: tuple[Analysis, AnalysisGrid]) -> None:
+def test_the_csv_has_one_line_per_place(
+    recorded: tuple[Analysis, AnalysisGrid],
+) -> None:
     rows = rows_of(analysis_csv(*recorded))
     lines = [" ".join([row["norm"], row["seed"], row["place"], row["mean"]]) for row in rows]
     assert lines == [
@@ -94,7 +124,9 @@ def test_the_csv_has_one_line_per_place(recorded: tuple[Analysis, AnalysisGrid])
     ]
 
 
-def test_a_curve_is_the_mean_over_places_and_seeds(recorded: tuple[Analysis, AnalysisGrid]) -> None:
+def test_a_curve_is_the_mean_over_places_and_seeds(
+    recorded: tuple[Analysis, AnalysisGrid],
+) -> None:
     drawing = not_none(over_updates(*recorded, "rt"))
     assert drawing.name == "analysis-gradients-rt"
     (panel,) = drawing.figure.axes
@@ -106,16 +138,33 @@ def test_a_curve_is_the_mean_over_places_and_seeds(recorded: tuple[Analysis, Ana
     assert panel.get_ylabel() == "variance of dl/dx × σ²/D"
 
 
-def test_a_quantity_with_two_ends_is_a_band_averaged_over_seeds(tmp_path: Path) -> None:
+def test_a_quantity_with_two_ends_is_a_band_averaged_over_seeds(
+    tmp_path: Path,
+) -> None:
     analysis = load_analysis(
-        "landscape", {"tasks": "[mnist]", "norms": "[layernorm]", "seeds": "[1, 2]"}
+        "landscape",
+        {"tasks": "[mnist]", "norms": "[layernorm]", "seeds": "[1, 2]"},
     )
     grid = analysis_grid(analysis, runs=str(tmp_path))
     assert over_updates(analysis, grid, "mnist") is None, "no record yet"
-    for one, (low, high) in zip(grid["layernorm", "mnist"], ((1.0, 2.0), (3.0, 4.0)), strict=True):
+    for one, (low, high) in zip(
+        grid["layernorm", "mnist"],
+        ((1.0, 2.0), (3.0, 4.0)),
+        strict=True,
+    ):
         record_analysis(one)
         write_rows(
-            one, {10: {"": {"loss": 1.0, "loss_low": low, "loss_high": high, "smoothness": 5.0}}}
+            one,
+            {
+                10: {
+                    "": {
+                        "loss": 1.0,
+                        "loss_low": low,
+                        "loss_high": high,
+                        "smoothness": 5.0,
+                    }
+                }
+            },
         )
     drawing = not_none(over_updates(analysis, grid, "mnist"))
     loss, smoothness = drawing.figure.axes
@@ -124,7 +173,9 @@ def test_a_quantity_with_two_ends_is_a_band_averaged_over_seeds(tmp_path: Path) 
     assert legend(drawing)[-1] == "lowest to highest"
 
 
-def test_a_norm_is_invariant_if_it_is_within_the_tolerance_under_every_seed(tmp_path: Path) -> None:
+def test_a_norm_is_invariant_if_it_is_within_the_tolerance_under_every_seed(
+    tmp_path: Path,
+) -> None:
     analysis = load_analysis("invariance", {"norms": "[layernorm]", "seeds": "[1, 2]"})
     grid = analysis_grid(analysis, runs=str(tmp_path))
     for one, moved in zip(grid["layernorm", ""], (0.0, 1.0), strict=True):

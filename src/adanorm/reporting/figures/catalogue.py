@@ -35,7 +35,10 @@ Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # called with the 
 
 @cache
 def figures() -> dict[str, Draw]:
-    """Return by name the function that draws each figure; it returns None if there are no records yet."""
+    """Return by name the function that draws each figure.
+
+    It returns None if there are no records yet.
+    """
     drawing: dict[str, Draw] = {
         "answer": lambda runs: answer_figure(task_answers(question(), runs=runs)),
         "league": lambda runs: league_figure("league", task_leagues(runs)),

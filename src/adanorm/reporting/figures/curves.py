@@ -1,4 +1,4 @@
-"""Curves of training and validation: all norms of a task, with the paper's own curves beside them."""
+"""Curves of training and validation of all norms of a task, beside the paper's own curves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, product
@@ -150,7 +150,7 @@ def _draw_diverged(axes: Axes, curves: Iterable[Curve], color: str) -> None:
 
 
 def _message(task: str, ours: Curves) -> str:
-    """Return the norms with the lowest final training mean and the lowest validation mean, in words."""
+    """Return in words the norms that end lowest in training and reach lowest in validation."""
     trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
     validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
     parts = []
@@ -166,7 +166,9 @@ def _message(task: str, ours: Curves) -> str:
 
 
 def _scale(axes: Axes) -> bool:
-    """Make y logarithmic if values span more than a factor of ten, and ticks few; return whether y is cut.
+    """Make y logarithmic if values span more than a factor of ten, and ticks few.
+
+    Return whether y is cut.
 
     A linear y is cut if the first fifth of a long curve takes most of the range: that start is
     then left out.

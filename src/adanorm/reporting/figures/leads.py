@@ -51,7 +51,10 @@ INTERVALS: dict[str, style.Handle] = {
 def answer_figure(
     answers: Sequence[TaskAnswer],
 ) -> style.NamedFigure | None:
-    """Return one row per data set with an answer, each on an axis of its own; None without answers."""
+    """Return one row per data set with an answer, each on an axis of its own.
+
+    None without answers.
+    """
     compared = [answer for answer in answers if answer.comparison is not None]
     if not compared:
         return None
@@ -118,7 +121,10 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
 def evidence_accrual(
     name: str, claim: Claim, scale: str, runs: str | None
 ) -> style.NamedFigure | None:
-    """Return effect and interval over seeds, one panel per task; None if none has two seeds at this scale."""
+    """Return effect and interval over seeds, one panel per task.
+
+    None if none has two seeds at this scale.
+    """
     evidence = claim_evidence(claim, scale, runs)
     by_task = {task: evidence_by_seeds(claim, records) for task, records in evidence.items()}
     by_task = {task: pairs for task, pairs in by_task.items() if pairs}
@@ -179,7 +185,7 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)
             reach = max(reach, abs(comparison.paper.value))
     last = comparisons[-1]
-    # The first looks beyond the plan have intervals ten times as long as the last look, which counts.
+    # The first looks beyond the plan have intervals ten times as long as the last, which counts.
     limit = 1.1 * max(reach, 2 * last.margin, *map(abs, last.interval))
     most = max(4, *(comparison.seeds for comparison in comparisons))
     axes.axhspan(-last.margin, last.margin, zorder=0, **MARGIN)

@@ -26,7 +26,10 @@ BESIDE: style.Drawn = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
 
 @style.figure_style()
 def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.NamedFigure | None:
-    """Return each norm's means by update, or bands from `_low` to `_high`; None if no record has ended."""
+    """Return each norm's means by update, or bands from `_low` to `_high`.
+
+    None if no record has ended.
+    """
     rows: dict[str, list[Mapping[str, Any]]] = {}
     by_norm = []
     for norm in analysis.norms:
@@ -128,7 +131,7 @@ def _means(
     *,
     name: str | None = None,
 ) -> dict[int, float]:
-    """Return by update the means over places and seeds of a quantity, or of its `end`, or of `name`."""
+    """Return by update the means over places and seeds of a quantity, its `end`, or `name`."""
     name = name or f"{quantity.name}{end}"
     by_update: dict[int, list[float]] = {}
     for row in rows:

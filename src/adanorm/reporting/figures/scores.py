@@ -86,7 +86,7 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
 def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
     """Return the y of each row, and the labels of y = 0, 1, ...
 
-    If a study runs each of several norms under each of several settings, the labels are the settings.
+    If a study runs several norms under each of several settings, the labels are the settings.
     """
     rows = study.rows
     settings = list(dict.fromkeys(row.overrides for row in rows.values()))
@@ -139,7 +139,7 @@ def _label(axes: Axes, column: TaskColumn, labels: Sequence[str]) -> None:
 
 
 def _best(table: Table) -> str:
-    """Return in words the row that is significantly best on each task, and the tasks without one."""
+    """Return in words the row that is significantly best on each task, and where none is."""
     parts, without = [], []
     for column in table.begun:
         if column.best is None:
@@ -156,7 +156,7 @@ def _caption(
     drawn: Sequence[tuple[str, Cell]],
     more: Iterable[str] = (),
 ) -> str:
-    """Return the caption for the drawn cells, each with its task: scale, seeds and `more` sentences."""
+    """Return the caption for the drawn cells by task: scale, seeds and `more` sentences."""
     study = table.study
     by_cell = [drawn_scores(cell, quantity) for (_, cell), quantity in product(drawn, study.draws)]
     quantities = [
@@ -176,7 +176,10 @@ def _caption(
 
 @style.figure_style()
 def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure | None:
-    """Return one panel per task, best mean on top, one bar per group not told apart; None without leagues."""
+    """Return one panel per task, best mean on top, one bar per group not told apart.
+
+    None without leagues.
+    """
     if not leagues:
         return None
     counts, most = [], 0
@@ -195,8 +198,8 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     }
     style.legend_below(figure, handles)
     caption = (
-        "Test scores of each norm, the best mean on top. The order is no rank: norms on one bar are not told"
-        " apart. Pairs share seeds; p is corrected over the pairs of a task (Holm)."
+        "Test scores of each norm, the best mean on top. The order is no rank: norms on one bar are"
+        " not told apart. Pairs share seeds; p is corrected over the pairs of a task (Holm)."
     )
     return style.NamedFigure(name, caption, figure)
 
@@ -330,7 +333,10 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 
 
 def _panels(table: Table) -> list[Panel]:
-    """Return the panels with something to draw; only with lines that have an ended or undefined row."""
+    """Return the panels with something to draw.
+
+    Only with lines that have an ended or undefined row.
+    """
     study, panels = table.study, []
     labels = dict.fromkeys(row.panel for row in study.rows.values() if row.panel)
     rows = sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0)
@@ -355,7 +361,7 @@ def _has_ended(points: Points) -> bool:
 
 
 def _course(table: Table, panels: Sequence[Panel]) -> str:
-    """Return in words the norm that is ahead at every value, if any, and the norm whose mean moves most."""
+    """Return in words the norm that is ahead throughout, if any, and the one that moves most."""
     leaders: set[str] = set()
     means: dict[tuple[str, str], list[float]] = {}  # by norm and task
     for panel in panels:

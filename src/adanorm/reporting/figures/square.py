@@ -1,4 +1,4 @@
-"""The square: scores by how value and gradient are normalized, and the gradients through the layers."""
+"""The square: scores by how value and gradient are normalized; gradients through the layers."""
 
 import math
 from collections.abc import Mapping
@@ -59,8 +59,8 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
         _map(axes, scores, table.columns[task])
     style.legend_below(figure, _through_layers(panels[-1], table))
     caption = (
-        f"Mean test scores at {table.study.scale} scale, {seeds(drawn)}, and leads over no norm by shared"
-        " seeds (*: a run diverged or did not learn). Last panel: deviation of dl/dx at each norm."
+        f"Mean test scores at {table.study.scale} scale, {seeds(drawn)}, and leads over no norm by"
+        " shared seeds (*: a run diverged or did not learn). Last panel: deviation of dl/dx at each norm."
     )
     return style.NamedFigure(name, caption, figure)
 
@@ -70,7 +70,7 @@ def _map(
     scores: Mapping[str, dict[int, float]],
     column: TaskColumn,
 ) -> None:
-    """Draw a task's map, darker for a higher mean, with each mean, its mark and its lead over no norm."""
+    """Draw a task's map, darker for a higher mean, with each mean and its lead over no norm."""
     means = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}
     heights = [means.get(arm, math.nan) for arm in CORNERS]
     width = len(GRADIENTS)

@@ -127,7 +127,7 @@ def panels(
     across: int = 4,
     **options: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a title, and its `count` panels: `height` inches each, `across` per row."""
+    """Return a figure with a title, and its panels: `height` inches each, `across` per row."""
     across = min(across, count)
     rows = math.ceil(count / across)
     title = textwrap.wrap(message, TITLE_LINE)
@@ -157,7 +157,10 @@ def seeds_line(
     seeds: Mapping[float, Collection[float]],
     style: NormStyle,
 ) -> Line2D:
-    """Draw the mean over seeds by x, in a band from the lowest to the highest seed; return the line."""
+    """Draw the mean over seeds by x, in a band from the lowest to the highest seed.
+
+    Return the line.
+    """
     scores = seeds.values()
     axes.fill_between(
         list(seeds),
@@ -204,7 +207,10 @@ def log_axis(axes: Axes) -> bool:
 
 
 def legend_below(figure: Figure, handles: Mapping[str, Handle]) -> None:
-    """Put a legend below the panels; a handle is an artist, or how a line or (with alpha) an area looks."""
+    """Put a legend below the panels.
+
+    A handle is an artist, or how a line or (with alpha) an area looks.
+    """
     rows = math.ceil(len(handles) / 4)
     columns = math.ceil(len(handles) / rows)
     artists = list(map(_artist, handles.values()))
@@ -233,7 +239,10 @@ METADATA: dict[str, dict[str, None]] = {
 
 
 def rendered(drawing: NamedFigure, kind: str) -> bytes:
-    """Return the bytes of a drawing as svg, pdf or png; an SVG's words are text, in a font its reader has."""
+    """Return the bytes of a drawing as svg, pdf or png.
+
+    An SVG's words are text, in a font its reader has.
+    """
     file, figure = io.BytesIO(), drawing.figure
     metadata = {"Title": drawing.name, **METADATA[kind]}
     with figure_style():
@@ -256,7 +265,7 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
 
 
 def _numbered_ids(svg: bytes) -> bytes:
-    """Return an SVG whose clip paths, markers and hatches are numbered in the order in which they stand.
+    """Return an SVG whose clip paths, markers and hatches are numbered in their order.
 
     Matplotlib names them by a hash of their exact coordinates, whose last binary digit differs
     between processors; what is drawn is written in six decimal digits, and does not.

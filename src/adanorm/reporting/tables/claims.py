@@ -1,4 +1,4 @@
-"""The verdicts on the paper's claims as text, and the answer to the main question on each data set."""
+"""The verdicts on the paper's claims as text, and the answer to the main question."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -46,26 +46,27 @@ PAPERS_COLUMNS = (
     "p of the sign test",
 )
 CLAIM_COLUMNS = (
-    "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin", "noise",
-    "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
+    "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin",
+    "noise", "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
     "to show equivalence", "validation, best epoch", "validation, level",
 )  # fmt: skip
 
 
 def registered_note() -> str:
-    """Return the note on registration: where claims, margins and stopping rule were written down."""
+    """Return the note on where claims, margins and the stopping rule were written down."""
     registered = preregistration()
     plan = registered.stopping
     return (
-        "Claims, margins, norms and the stopping rule were written down in `conf/claims/paper.yaml`, digest"
-        f" **{registered.digest}**. The first plan reads {plan.planned} seeds of each cell once; with more"
-        f" it looks after each seed, up to {plan.most}. Later plans decide at scale small, with looks of"
-        " their own; RT, SST5 and MNIST are at full size there. `docs/verdicts.md` has every formula."
+        "Claims, margins, norms and the stopping rule were written down in"
+        f" `conf/claims/paper.yaml`, digest **{registered.digest}**. The first plan reads"
+        f" {plan.planned} seeds of each cell once; with more it looks after each seed, up to"
+        f" {plan.most}. Later plans decide at scale small, with looks of their own; RT, SST5 and"
+        " MNIST are at full size there. `docs/verdicts.md` has every formula."
     )
 
 
 def claims_markdown(results: Sequence[ClaimResult]) -> str:
-    """Return the claims in Markdown: first all verdicts, then one table of comparisons per claim."""
+    """Return the claims in Markdown: all verdicts, then a table of comparisons per claim."""
     lines = ["# The paper's claims, tested", "", registered_note(), ""]
     for note in origin_note(reader.records(RUNS)):
         lines += [note, ""]
@@ -187,7 +188,7 @@ def question() -> Claim:
 
 
 def headline(answers: Sequence[TaskAnswer]) -> str:
-    """Return where AdaNorm is ahead or behind, where the paper's lead is excluded, and what lacks."""
+    """Return where AdaNorm is ahead, where behind, and where the paper's lead is excluded."""
     ahead, behind, missing, not_compared = [], [], [], []
     for answer in answers:
         task = title(answer.task)
@@ -241,7 +242,9 @@ def _excluded(answers: Sequence[TaskAnswer]) -> list[str]:
 
 
 def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
-    """Return one row per data set, with one text for each of ANSWER_COLUMNS; without an answer, last.
+    """Return one row per data set, with one text for each of ANSWER_COLUMNS.
+
+    Without an answer, last.
 
     Below an answer by a later plan is a second row with the first plan's answer by its own rule.
     """
@@ -289,7 +292,7 @@ def _answer_row(answer: TaskAnswer, mark: str = "") -> list[str]:
 
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:
-    """Return the answers corrected for the number of data sets, and the lead over all translations."""
+    """Return the answers corrected for the number of data sets, and the lead in translation."""
     significance = preregistration().level
     significant, translations = [], []
     for answer in answers:

@@ -93,7 +93,10 @@ def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid)
 
 
 def predictions_markdown(runs: str | None = None) -> str:
-    """Return all predictions with their outcomes in Markdown; `runs` is the folder of the records."""
+    """Return all predictions with their outcomes in Markdown.
+
+    `runs` is the folder of the records.
+    """
 
     @cache
     def families(study: str) -> dict[str, list[Decision]]:

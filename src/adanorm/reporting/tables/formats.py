@@ -36,7 +36,10 @@ def write_table(
     to: Path | None = None,
     formats: Sequence[str] = (),
 ) -> list[Path]:
-    """Write a table in `formats`, by default those of the study's committed table; return the files."""
+    """Write a table in `formats`, by default those of the study's committed table.
+
+    Return the files.
+    """
     standard = ["md", "csv"]
     if "latex" in table.study.roles:
         standard.append("tex")
@@ -93,7 +96,10 @@ def tables_beside(table: Table) -> dict[str, list[list[str]]]:
 
 
 def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[str]]:
-    """Return the rows of a table of two means per cell, below a row of headers; [] without means."""
+    """Return the rows of a table of two means per cell, below a row of headers.
+
+    [] without means.
+    """
     columns: dict[str, dict[str, str]] = {}  # texts by the column's label and the row
     rows_with_means = set()
     for column in table.begun:
@@ -170,8 +176,8 @@ def table_markdown(table: Table) -> str:
 
 
 CSV_HEADER = (
-    "task", "norm", "metric", "scale", "scores", "mean", "diverged", "failed", "paper", "paper_source",
-    "confirmed", "verdict", "seeds", "unlearned", "baseline", "valid_best", "valid_level",
+    "task", "norm", "metric", "scale", "scores", "mean", "diverged", "failed", "paper",
+    "paper_source", "confirmed", "verdict", "seeds", "unlearned", "baseline", "valid_best", "valid_level",
 )  # fmt: skip
 
 
@@ -221,7 +227,10 @@ def _csv_row(table: Table, row: str, task: str) -> list[str]:
 
 
 def table_latex(table: Table) -> str:
-    """Return the table as a LaTeX tabular in the paper's layout; LaTeX needs the package booktabs."""
+    """Return the table as a LaTeX tabular in the paper's layout.
+
+    LaTeX needs the package booktabs.
+    """
     header = ["Model", *(latex(title(task)) for task in table.columns)]
     rows = [header, *_grid(table, latex, bold=r"\textbf{{{}}}")]
     head, *body = [" & ".join(fields) + r" \\" for fields in rows]
@@ -240,7 +249,7 @@ def table_latex(table: Table) -> str:
 
 
 def table_text(table: Table) -> str:
-    """Return the table for a terminal 80 characters wide: one line per cell, no tasks without runs."""
+    """Return the table for a terminal 80 characters wide: one line per cell of tasks with runs."""
     study, lines = table.study, [table.study.title]
     for column in table.begun:
         lines.append(f"{column.title}, test {column.metric.label}, {study.scale}")

@@ -21,7 +21,7 @@ HEADER = (
 
 
 def league_markdown(leagues: Sequence[TaskLeague]) -> str:
-    """Return the leagues in Markdown: for each task a row per norm, and P(row > column) of each pair."""
+    """Return the leagues in Markdown: a row per norm, then P(row > column) of each pair."""
     lines = [
         "# Which norms can be told apart",
         "",
@@ -87,7 +87,7 @@ def _chances(league: League, norm: str) -> list[str]:
 
 
 def outlook(league: League, label: Callable[[str], str] = str) -> str:
-    """Return how many pairs are told apart, and which the next look, or one more seed, would add."""
+    """Return how many pairs are told apart, and which the next look or seed would add."""
     count = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
     when = "the next look" if league.looks else "one more seed of each"
     pairs = [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]

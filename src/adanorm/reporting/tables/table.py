@@ -1,4 +1,4 @@
-"""The grid of a study's cells, the paper's numbers, differences between rows, and where runs come from."""
+"""A study's cells, the paper's numbers, differences between rows, and where runs come from."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
