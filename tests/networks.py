@@ -17,23 +17,32 @@ from adanorm.tasks.base import TrainingTask
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 RESIDUAL = {"layers": 2, "dim": 16, "heads": 2, "ffn_dim": 24, "dropout": 0.0}
-NO_DROPOUT = {f"{of}_dropout": 0.0 for of in ("input", "hidden", "output", "weight")}
+NO_DROPOUT = {f"{part}_dropout": 0.0 for part in ("input", "hidden", "output", "weight")}
 SETTINGS: dict[str, dict[str, Any]] = {
     "sentence_encoder": {**RESIDUAL, "pre_norm": True, "pooling": "mean"},
     "transformer_xl": {**RESIDUAL, "pre_norm": False, "head_dim": 6},
     "recurrent": {"layers": 2, "dim": 10, "embedding_dim": 6, "embedding_bound": 0.1, **NO_DROPOUT},
     "transition_parser": {
-        "embedding_dim": 5, "embedding_sd": 1.0, "layers": 2, "dim": 16, "activation": "relu", "dropout": 0.0,
+        "embedding_dim": 5,
+        "embedding_sd": 1.0,
+        "layers": 2,
+        "dim": 16,
+        "activation": "relu",
+        "dropout": 0.0,
     },
     "mnist_cnn": {"channels": [4, 6], "kernel_size": 5, "norm_axes": "all"},
     "vgg": {"blocks": [[4], [6, 8]], "norm_axes": "channels"},
     "deep_linear": {"layers": 6, "dim": 8, "init": "xavier"},
-}  # fmt: skip
+}
 OF_DATA = {
-    "sentence_encoder": {"vocabulary": 20, "classes": 3}, "transformer_xl": {}, "recurrent": {},
-    "transition_parser": {"vocabulary": 30, "features": 36, "actions": 7}, "mnist_cnn": {"classes": 10},
-    "vgg": {"classes": 5}, "deep_linear": {"inputs": 5, "outputs": 2},
-}  # fmt: skip
+    "sentence_encoder": {"vocabulary": 20, "classes": 3},
+    "transformer_xl": {},
+    "recurrent": {},
+    "transition_parser": {"vocabulary": 30, "features": 36, "actions": 7},
+    "mnist_cnn": {"classes": 10},
+    "vgg": {"classes": 5},
+    "deep_linear": {"inputs": 5, "outputs": 2},
+}
 SECTIONS = {section.model_fields["name"].annotation.__args__[0]: section for section in MODELS}  # type: ignore[union-attr]
 
 

@@ -36,8 +36,8 @@ class State:
         stack = [*self.stack[::-1][:3], None, None, None][:3]
         buffer = [*self.buffer[:3], None, None, None][:3]
         near = [
-            self._child(word, *which)
-            for which in ((0, 0), (1, 0), (0, 1), (1, 1))
+            self._child(word, *side_and_number)
+            for side_and_number in ((0, 0), (1, 0), (0, 1), (1, 1))
             for word in stack[:2]
         ]
         left = [self._child(child, 0, 0) for child in near[:2]]

@@ -49,15 +49,15 @@ def flat(tensors: Mapping[str, Tensor], prefix: str = "") -> Tensor:
     )
 
 
-def begin(one: AnalysisRecord) -> tuple[Trainer, list[str]]:
+def begin(entry: AnalysisRecord) -> tuple[Trainer, list[str]]:
     """Return the trainer of a record's run at its very start, and the sites of its norm."""
-    prepared = prepare(one.experiment)
-    return start_trainer(one.experiment, prepared), prepared.sites.swapped
+    prepared = prepare(entry.experiment)
+    return start_trainer(entry.experiment, prepared), prepared.sites.swapped
 
 
-def first_step(one: AnalysisRecord) -> Step:
+def first_step(entry: AnalysisRecord) -> Step:
     """Return the first update of a record's run before it is made."""
-    trainer, sites = begin(one)
+    trainer, sites = begin(entry)
     return Step(
         trainer,
         next(trainer.batches()),
@@ -65,9 +65,9 @@ def first_step(one: AnalysisRecord) -> Step:
     )
 
 
-def observed(one: AnalysisRecord, observe: Observe) -> list[dict[str, Any]]:
+def observed(entry: AnalysisRecord, observe: Observe) -> list[dict[str, Any]]:
     """Return the rows that are observed along a record's run."""
-    return [row for row in updates(one.analysis, *begin(one), observe) if row is not None]
+    return [row for row in updates(entry.analysis, *begin(entry), observe) if row is not None]
 
 
 def count_passes(model: nn.Module) -> dict[str, list[int]]:

@@ -31,7 +31,11 @@ def arcs(states: States) -> list[tuple[list[int], list[int]]]:
 
 def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
     """Return for each tree the heads and label numbers that the oracle's actions build."""
-    vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
+    vocabulary = Vocabulary.of(
+        trees,
+        lowercase=False,
+        min_count=1,
+    )
     sentences, count = vocabulary.encode(trees), 2 * sum(map(len, trees))
     states = arc_standard.first_states(sentences.starts)
     steps = np.empty((count, width(vocabulary)), np.int32), np.empty(count, np.int16)
@@ -41,10 +45,20 @@ def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10**6)), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 30), st.integers(0, 10**6)),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_the_oracle_rebuilds_every_projective_tree(shapes: list[tuple[int, int]]) -> None:
     trees = [projective(count, seed, labels=LABELS) for count, seed in shapes]
-    vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
+    vocabulary = Vocabulary.of(
+        trees,
+        lowercase=False,
+        min_count=1,
+    )
     for tree, (heads, labels) in zip(trees, followed(trees), strict=True):
         assert is_projective(tree.heads)
         assert tuple(heads) == tree.heads
@@ -62,7 +76,13 @@ def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
 @pytest.mark.parametrize("factor", [1.0, math.nan, -math.inf])
 @settings(max_examples=40)
 @given(
-    st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 10**6), st.integers(1, 3)
+    st.lists(
+        st.integers(1, 20),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 10**6),
+    st.integers(1, 3),
 )
 def test_any_scores_end_in_projective_trees_of_one_root(
     factor: float, lengths: list[int], seed: int, kinds: int
@@ -84,7 +104,11 @@ def test_any_scores_end_in_projective_trees_of_one_root(
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10**6)), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.integers(1, 20), st.integers(0, 10**6)),
+        min_size=1,
+        max_size=5,
+    ),
     st.booleans(),
 )
 def test_transitions_are_those_of_plain_python(
@@ -92,7 +116,11 @@ def test_transitions_are_those_of_plain_python(
 ) -> None:
     """The plain version has Chen and Manning's features and the oracle for one sentence, over lists."""
     trees = [projective(count, seed, labels=LABELS if labelled else ()) for count, seed in shapes]
-    vocabulary = Vocabulary.of(trees, lowercase=False, min_count=2)
+    vocabulary = Vocabulary.of(
+        trees,
+        lowercase=False,
+        min_count=2,
+    )
     ours = transitions(trees, vocabulary, batch_size=1)
     assert ours.inputs.shape[1] == (48 if labelled else 36)
     steps = sorted(
@@ -109,12 +137,23 @@ def test_multiplying_distinct_features_once_changes_nothing(
     labelled: bool, dtype: torch.dtype, tolerance: float
 ) -> None:
     trees = [projective(12, seed, labels=LABELS if labelled else ()) for seed in range(20)]
-    vocabulary = Vocabulary.of(trees, lowercase=False, min_count=1)
+    vocabulary = Vocabulary.of(
+        trees,
+        lowercase=False,
+        min_count=1,
+    )
     inputs = transitions(trees, vocabulary, batch_size=1).inputs
-    model, _ = network("transition_parser", vocabulary=len(vocabulary), features=inputs.shape[1])
+    model, _ = network(
+        "transition_parser",
+        vocabulary=len(vocabulary),
+        features=inputs.shape[1],
+    )
     model.to(dtype)
-    weights = model.embedding.weight, model.linears[0].weight, model.linears[0].bias
-    products = model.linears[0](model.embedding(inputs).flatten(1)), model._products(inputs)
-    torch.testing.assert_close(products[0], products[1], rtol=0, atol=tolerance)
-    slopes = [torch.autograd.grad(out.sin().sum(), weights) for out in products]
-    torch.testing.assert_close(slopes[0], slopes[1], rtol=tolerance, atol=tolerance)
+    first = model.linears[0]
+    weights = model.embedding.weight, first.weight, first.bias
+    plain = first(model.embedding(inputs).flatten(1))
+    by_pairs = model._products(inputs)
+    torch.testing.assert_close(by_pairs, plain, rtol=0, atol=tolerance)
+    slopes = torch.autograd.grad(by_pairs.sin().sum(), weights)
+    expected = torch.autograd.grad(plain.sin().sum(), weights)
+    torch.testing.assert_close(slopes, expected, rtol=tolerance, atol=tolerance)

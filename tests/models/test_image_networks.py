@@ -10,7 +10,12 @@ from tests.networks import network, torchvision_models
 
 def standardized(x: Tensor, *axes: int) -> Tensor:
     return (x - x.mean(axes, keepdim=True)) / (
-        x.var(axes, unbiased=False, keepdim=True) + 1e-5
+        x.var(
+            axes,
+            unbiased=False,
+            keepdim=True,
+        )
+        + 1e-5
     ).sqrt()
 
 
@@ -27,37 +32,40 @@ def standardized(x: Tensor, *axes: int) -> Tensor:
 def test_a_norm_is_over_the_axes_it_says_before_relu_and_pooling(
     kind: str, norm_axes: str, axes: tuple[int, ...]
 ) -> None:
-    model, _ = network(kind, "layernorm-simple", norm_axes=norm_axes)
-    x = images = torch.randn(3, 1, 28, 28) if kind == "mnist_cnn" else torch.randn(3, 3, 32, 32)
+    model = network(kind, "layernorm-simple", norm_axes=norm_axes)[0].double()
+    shape = (3, 1, 28, 28) if kind == "mnist_cnn" else (3, 3, 32, 32)
+    x = images = torch.randn(shape, dtype=torch.float64)
     for index, conv in enumerate(model.convs):
         x = F.relu(standardized(conv(x), *axes))
-        x = (
-            x if (kind, index) == ("vgg", 1) else F.max_pool2d(x, 2)
-        )  # inside the VGG's second block
-    torch.testing.assert_close(model(images), model.output(x.flatten(1)), rtol=1e-4, atol=1e-4)
+        if (kind, index) != ("vgg", 1):  # which is inside the VGG's second block
+            x = F.max_pool2d(x, 2)
+    torch.testing.assert_close(model(images), model.output(x.flatten(1)))
 
 
 def test_a_vgg_computes_what_torchvisions_layers_do() -> None:
-    model, _ = network("vgg", "batchnorm")
-    layers = torchvision_models().vgg.make_layers([4, "M", 6, 8, "M"], batch_norm=True)
-    for conv, own in zip(model.convs, [x for x in layers if isinstance(x, nn.Conv2d)], strict=True):
-        own.load_state_dict(conv.state_dict())
-    images = torch.randn(3, 3, 32, 32)
-    torch.testing.assert_close(
-        model(images), model.output(layers(images).flatten(1)), atol=1e-4, rtol=1e-4
-    )
+    model = network("vgg", "batchnorm")[0].double()
+    layers = torchvision_models().vgg.make_layers([4, "M", 6, 8, "M"], batch_norm=True).double()
+    convs = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
+    for conv, theirs in zip(model.convs, convs, strict=True):
+        theirs.load_state_dict(conv.state_dict())
+    images = torch.randn(3, 3, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(model(images), model.output(layers(images).flatten(1)))
 
 
 @pytest.mark.parametrize("position", [None, "post", "sandwich"])
 def test_a_hidden_layers_norm_stands_where_the_others_do(position: str | None) -> None:
-    model, _ = network("mnist_cnn", "layernorm-simple", hidden=50, norm_position=position)
+    settings = {"hidden": 50, "norm_position": position}
+    model = network("mnist_cnn", "layernorm-simple", **settings)[0].double()
     seen: list[Tensor] = []
     model.hidden.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    logits = model(torch.randn(3, 1, 28, 28))
+    logits = model(torch.randn(3, 1, 28, 28, dtype=torch.float64))
     x = model.hidden(seen[0])
-    x = F.relu(x if position == "post" else standardized(x, 1))
-    x = x if position is None else standardized(x, 1)
-    torch.testing.assert_close(logits, model.output(x), rtol=1e-4, atol=1e-5)
+    if position != "post":
+        x = standardized(x, 1)
+    x = F.relu(x)
+    if position is not None:
+        x = standardized(x, 1)
+    torch.testing.assert_close(logits, model.output(x))
 
 
 def test_five_blocks_leave_one_position_and_more_are_an_error() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Callable
 from itertools import combinations
 
 import pytest
@@ -61,8 +62,8 @@ def test_a_linear_layer_equals_pytorchs_in_float64(
     weight = drawn(*ours.shape, seed=9).detach()
     ours_all = [ours, *torch.autograd.grad((ours * weight).sum(), inputs)]
     theirs_all = [theirs, *torch.autograd.grad((theirs * weight.double()).sum(), wide)]
-    for one, other in zip(ours_all, theirs_all, strict=True):
-        assert (one.double() - other).abs().max() <= 1e-5 * (1 + other.abs().max())
+    for first, second in zip(ours_all, theirs_all, strict=True):
+        assert (first.double() - second).abs().max() <= 1e-5 * (1 + second.abs().max())
 
 
 def test_a_linear_layer_accepts_any_memory_layout_and_changes_of_its_output_in_place() -> None:
@@ -78,11 +79,14 @@ def test_a_linear_layer_accepts_any_memory_layout_and_changes_of_its_output_in_p
 
 def test_a_gradient_penalty_reaches_the_weights() -> None:
     x, weight = drawn(600, 50), drawn(60, 50, seed=1)
-    penalties = []
-    for product in (linear, F.linear):
-        (gradient,) = torch.autograd.grad(product(x, weight).tanh().sum(), x, create_graph=True)
-        penalties.append(torch.autograd.grad(gradient.square().sum(), weight)[0])
-    assert (penalties[0] - penalties[1]).abs().max() <= 1e-4 * penalties[1].abs().max()
+
+    def penalty_gradient(product: Callable[..., Tensor]) -> Tensor:
+        value = product(x, weight).tanh().sum()
+        (gradient,) = torch.autograd.grad(value, x, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), weight)[0]
+
+    ours, theirs = penalty_gradient(linear), penalty_gradient(F.linear)
+    assert (ours - theirs).abs().max() <= 1e-4 * theirs.abs().max()
 
 
 def test_layers_are_replaced_with_their_parameters_and_no_others() -> None:
@@ -115,10 +119,9 @@ def test_dropout_keeps_its_share_and_the_mean(p: float) -> None:
         assert shares.var().item() == pytest.approx(p * (1 - p) / 1000, rel=0.2)
 
 
-def correlation(one: Tensor, other: Tensor) -> float:
-    return float(
-        torch.corrcoef(torch.stack([one.flatten().float(), other.flatten().float()]))[0, 1]
-    )
+def correlation(first: Tensor, second: Tensor) -> float:
+    pair = torch.stack([first.float(), second.float()])
+    return torch.corrcoef(pair)[0, 1].item()
 
 
 def test_elements_of_a_mask_and_masks_of_layers_and_steps_are_uncorrelated() -> None:
@@ -129,8 +132,8 @@ def test_elements_of_a_mask_and_masks_of_layers_and_steps_are_uncorrelated() -> 
             distance
         )
     masks = [Dropout(0.2)(torch.ones(200_000)) != 0 for _ in range(9)]
-    for one, other in combinations(masks, 2):
-        assert abs(correlation(one, other)) < 5 / math.sqrt(200_000)
+    for first, second in combinations(masks, 2):
+        assert abs(correlation(first, second)) < 5 / math.sqrt(200_000)
 
 
 def test_the_gradient_of_dropout_is_its_mask_times_its_scale() -> None:

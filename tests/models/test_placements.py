@@ -43,7 +43,13 @@ CASES = [(position, None) for position in FORMULAS] + [
 def built(model: str, position: str, qk_norm: str | None = None, norm: str = "layernorm") -> Any:
     """Return the network in float64; gains and biases of norms are drawn, so that no two sites are alike."""
     where: dict[str, Any] = {"qk_norm": qk_norm, "post_layers": 2 if position == "mix" else None}
-    network_, _ = network(model, norm, **SIZES, norm_position=position, **where)
+    network_, _ = network(
+        model,
+        norm,
+        **SIZES,
+        norm_position=position,
+        **where,
+    )
     for name, parameter in network_.named_parameters():
         if "norm" in name:
             nn.init.normal_(parameter, 1.0, 0.5)
@@ -83,7 +89,8 @@ def through_layers(
             (FFN_FORMULAS, "ffn", partial(feed, at)),
         )
         for formulas, name, branch in branches:
-            n, o = (layernorm(w, f"{at}{name}{which}") for which in ("_norm", "_output_norm"))
+            n = layernorm(w, f"{at}{name}_norm")
+            o = layernorm(w, f"{at}{name}_output_norm")
             x = formulas[position](n, o, branch, x, index + 1)
     return x if position in ("post", "deepnorm") else layernorm(w, "closing_norm")(x)
 
@@ -189,7 +196,13 @@ def test_statistics_of_queries_and_keys_over_the_batch_leave_padding_out(over: s
 
 @pytest.mark.parametrize("over", ["head", "all"])
 def test_normalized_queries_and_keys_keep_their_type_under_autocast(over: str) -> None:
-    model, _ = network("transformer_xl", "adanorm", **SIZES, norm_position="pre", qk_norm=over)
+    model, _ = network(
+        "transformer_xl",
+        "adanorm",
+        **SIZES,
+        norm_position="pre",
+        qk_norm=over,
+    )
     text = torch.randint(256, (2, 7), generator=torch.Generator().manual_seed(1))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits, _ = model(text, [], remember=3)
@@ -230,15 +243,11 @@ def test_deepnorm_draws_values_and_outputs_narrower() -> None:
     wide: dict[str, Any] = {"dim": 128, "ffn_dim": 256, "layers": 2, "norm_position": "deepnorm"}
     layer = network("sentence_encoder", "none", **wide)[0].layers[1]
     query, key, value = layer.query_key_value.weight.chunk(3)
-    others = layer.attention_output.weight, layer.ffn_input.weight, layer.ffn_output.weight
-    for weight, gain in (
-        (query, 1.0),
-        (key, 1.0),
-        *((narrow, 16**-0.25) for narrow in (value, *others)),
-    ):
-        assert weight.std().item() == pytest.approx(
-            gain * math.sqrt(2 / sum(weight.shape)), rel=0.03
-        )
+    narrow = [value, layer.attention_output.weight, layer.ffn_input.weight, layer.ffn_output.weight]
+    gains = [(query, 1.0), (key, 1.0), *((weight, 16**-0.25) for weight in narrow)]
+    for weight, gain in gains:
+        expected = gain * math.sqrt(2 / sum(weight.shape))
+        assert weight.std().item() == pytest.approx(expected, rel=0.03)
 
 
 def test_mix_is_post_in_a_quarter_of_the_layers_by_default() -> None:

@@ -78,7 +78,15 @@ def test_a_placement_that_matches_nothing_is_an_error() -> None:
 def test_padding_changes_nothing(name: str, pooling: str, pre_norm: bool) -> None:
     # In float64, since a norm that divides by the deviation of a few features enlarges float32's
     # rounding a hundredfold, and by how much depends on the processor's order of sums.
-    model = encoder(name, pre_norm=pre_norm, pooling=pooling)[0].eval().double()
+    model = (
+        encoder(
+            name,
+            pre_norm=pre_norm,
+            pooling=pooling,
+        )[0]
+        .eval()
+        .double()
+    )
     tokens = torch.randint(1, 20, (3, 5))
     padded = torch.cat([tokens, torch.zeros(3, 4, dtype=torch.long)], 1)
     torch.testing.assert_close(model(padded), model(tokens), rtol=1e-9, atol=1e-9)
@@ -94,9 +102,13 @@ def test_a_batch_may_be_empty(kind: str) -> None:
     assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
 
 
-@pytest.mark.parametrize(("kind", "inputs"), [
-    ("mnist_cnn", INPUTS["mnist_cnn"][0]), ("transition_parser", torch.randint(30, (9, 36))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [
+        ("mnist_cnn", INPUTS["mnist_cnn"][0]),
+        ("transition_parser", torch.randint(30, (9, 36))),
+    ],
+)
 @pytest.mark.parametrize(
     ("position", "negative"), [("pre", [True]), ("post", [False]), ("sandwich", [True, False])]
 )
@@ -118,9 +130,10 @@ def test_a_norm_sits_around_an_activation(
 @pytest.mark.parametrize("position", ["pre", "post", "sandwich"])
 def test_weightnorm_lives_in_the_layer_before_its_site(position: str) -> None:
     build = partial(encoder, norm_position=position)
-    plain, model = build("none")[0].eval(), build("weightnorm")[0]
+    plain = build("none")[0].eval().double()
+    model = build("weightnorm")[0].eval().double()
     sentences = INPUTS["sentence_encoder"][0]
-    torch.testing.assert_close(model.eval()(sentences), plain(sentences))
+    torch.testing.assert_close(model(sentences), plain(sentences))
     changed = {
         name.partition(".parametrizations")[0]
         for name in set(dict(model.named_parameters())) - set(dict(plain.named_parameters()))

@@ -10,11 +10,20 @@ from adanorm.norms.closed_form import Member, definition
 
 FAMILY = {
     "layernorm-simple": Member(),
-    "detachnorm": Member(C=2.0, detach_mean=True, detach_variance=True),
+    "detachnorm": Member(
+        C=2.0,
+        detach_mean=True,
+        detach_variance=True,
+    ),
     "detach-mean": Member(detach_mean=True),
     "detach-var": Member(C=2.0, detach_variance=True),
     "adanorm": Member(k=0.1, C=1.5),
-    "adanorm, all detached": Member(k=0.1, C=1.5, detach_mean=True, detach_variance=True),
+    "adanorm, all detached": Member(
+        k=0.1,
+        C=1.5,
+        detach_mean=True,
+        detach_variance=True,
+    ),
 }
 FAMILY |= {
     f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()
@@ -57,7 +66,16 @@ def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Me
         assert all(part.shape == x.shape for part in parts)
         return
     exact = value_and_gradient(lambda wide: definition(wide, member), x.double())
-    std = x.double().var(-1, unbiased=False, keepdim=True).add(1e-5).sqrt()
+    std = (
+        x.double()
+        .var(
+            -1,
+            unbiased=False,
+            keepdim=True,
+        )
+        .add(1e-5)
+        .sqrt()
+    )
     conditioning = 1 + x.double().abs().amax(-1, keepdim=True) / std
     # dl/dx may cancel to nothing: its error is compared with the size of dl/dz/std.
     for part, expected, least in zip(parts, exact, (torch.zeros_like(std), 1 / std), strict=True):
@@ -70,10 +88,12 @@ def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Me
 
 def assert_same(norm: Norm, expected: Norm, x: Tensor) -> None:
     """Assert that the values and the first and second gradients of a sum of cubes are equal."""
-    leaf, results = x.clone().requires_grad_(), []
+    leaf = x.clone().requires_grad_()
+    results = []
     for function in (norm, expected):
         z = function(leaf)
         (first,) = torch.autograd.grad(z.pow(3).sum(), leaf, create_graph=True)
-        results.append((z, first, *torch.autograd.grad(first.pow(2).sum(), leaf)))
+        (second,) = torch.autograd.grad(first.pow(2).sum(), leaf)
+        results.append((z, first, second))
     for ours, theirs, tolerance in zip(*results, (1e-10, 1e-9, 1e-8), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)

@@ -28,9 +28,18 @@ def code(kernel: Any, *, dtype: str, features: int, **settings: Any) -> str:
         name for name in types if name in tensors or (name == "features" and features % 16 == 0)
     ]
     hints = {(list(types).index(name),): [["tt.divisibility", 16]] for name in aligned}
-    source = ASTSource(fn=kernel, signature=types, constexprs=constants, attrs=hints)
+    source = ASTSource(
+        fn=kernel,
+        signature=types,
+        constexprs=constants,
+        attrs=hints,
+    )
     warps = min(32, together * block // triton_rows.ELEMENTS_A_WARP)
-    return triton.compile(source, target=HOPPER, options={"num_warps": warps}).asm["ptx"]
+    return triton.compile(
+        source,
+        target=HOPPER,
+        options={"num_warps": warps},
+    ).asm["ptx"]
 
 
 def main() -> None:
@@ -45,11 +54,26 @@ def main() -> None:
         ("fp32", 1000),
     ):
         for kernel, settings in ((triton_rows._forward, {}), (triton_rows._backward, gradient)):
-            ptx = code(kernel, dtype=dtype, features=features, **settings)
+            ptx = code(
+                kernel,
+                dtype=dtype,
+                features=features,
+                **settings,
+            )
             # Sixteen bytes per load, which the full speed of the memory needs.
             assert features % 16 or "ld.global.v4" in ptx, (dtype, features)
-    code(triton_rows._backward, dtype="bf16", features=512, **multiple)
-    code(triton_rows._backward, dtype="fp32", features=64, **{**gradient, "unbiased": 64 / 63})
+    code(
+        triton_rows._backward,
+        dtype="bf16",
+        features=512,
+        **multiple,
+    )
+    code(
+        triton_rows._backward,
+        dtype="fp32",
+        features=64,
+        **{**gradient, "unbiased": 64 / 63},
+    )
 
 
 if __name__ == "__main__":

@@ -106,10 +106,11 @@ def test_second_derivatives_of_the_definition_without_stops_are_finite_differenc
 def test_gradients_in_a_batch_are_a_loop_over_them(member: Member) -> None:
     x = X.clone().requires_grad_()
     z = closed_form(x, member)
+    grad = partial(torch.autograd.grad, z, x, retain_graph=True)
     several = torch.stack([WEIGHTS, WEIGHTS.sin()])
-    (together,) = torch.autograd.grad(z, x, several, is_grads_batched=True, retain_graph=True)
-    alone = [torch.autograd.grad(z, x, one, retain_graph=True)[0] for one in several]
-    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-5, atol=1e-6)
+    (together,) = grad(several, is_grads_batched=True)
+    for dz, dx in zip(several, together, strict=True):
+        torch.testing.assert_close(dx, grad(dz)[0], rtol=1e-5, atol=1e-5)
 
 
 @of_the_family
@@ -117,7 +118,8 @@ def test_derivatives_at_constant_rows_are_finite(member: Member) -> None:
     for norm in (closed_form, definition):
         x = torch.full((2, 4), 3.0, requires_grad=True)
         weights = torch.arange(8.0).view(2, 4).requires_grad_()
-        (dx,) = torch.autograd.grad((norm(x, member) * weights).sum(), x, create_graph=True)
+        loss = (norm(x, member) * weights).sum()
+        (dx,) = torch.autograd.grad(loss, x, create_graph=True)
         (second,) = torch.autograd.grad(dx.square().sum(), weights)
         assert second.isfinite().all()
 
@@ -126,11 +128,19 @@ def test_derivatives_at_constant_rows_are_finite(member: Member) -> None:
 def test_the_closed_form_compiles_without_a_graph_break(member: Member) -> None:
     torch.compiler.reset()
     norm = partial(closed_form, member=member)
-    compiled = torch.compile(norm, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(
+        norm,
+        fullgraph=True,
+        backend="aot_eager",
+    )
     expected = value_and_gradient(partial(definition, member=member), X)
-    for part, one in zip(value_and_gradient(compiled, X), expected, strict=True):
-        torch.testing.assert_close(part, one, rtol=1e-6, atol=1e-6)
-    inside = torch.compile(partial(gradient, norm), fullgraph=True, backend="aot_eager")
+    for part, exact in zip(value_and_gradient(compiled, X), expected, strict=True):
+        torch.testing.assert_close(part, exact, rtol=1e-5, atol=1e-5)
+    inside = torch.compile(
+        partial(gradient, norm),
+        fullgraph=True,
+        backend="aot_eager",
+    )
     torch.testing.assert_close(inside(X), gradient(norm), rtol=1e-5, atol=1e-5)
 
 
@@ -152,8 +162,8 @@ def test_export_and_trace_give_graphs_of_torchs_operations_that_can_be_saved_and
     torch.export.save(exported, files[1])
     for file in files:
         file.seek(0)
-    for other in (torch.jit.load(files[0]), torch.export.load(files[1]).module()):  # type: ignore[no-untyped-call]
-        torch.testing.assert_close(other(2 * x), norm(2 * x))
+    for loaded in (torch.jit.load(files[0]), torch.export.load(files[1]).module()):  # type: ignore[no-untyped-call]
+        torch.testing.assert_close(loaded(2 * x), norm(2 * x))
 
 
 class SideBySide(nn.Module):
@@ -180,7 +190,14 @@ def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(
     for names in [[*NORMS]] if dynamo else [[name] for name in NORMS]:
         module = SideBySide(names).eval()
         try:
-            torch.onnx.export(module, (x,), path, dynamo=dynamo, verbose=False, input_names=["x"])
+            torch.onnx.export(
+                module,
+                (x,),
+                path,
+                dynamo=dynamo,
+                verbose=False,
+                input_names=["x"],
+            )
         except torch.onnx.errors.UnsupportedOperatorError:
             refused |= {*names}
             continue
@@ -194,7 +211,12 @@ def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(
 @pytest.fixture
 def mesh(tmp_path: Path) -> Iterator[DeviceMesh]:
     """A mesh of this process."""
-    distributed.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
+    distributed.init_process_group(
+        "gloo",
+        f"file://{tmp_path}/store",
+        rank=0,
+        world_size=1,
+    )
     yield init_device_mesh("cpu", (1,))
     distributed.destroy_process_group()
 
@@ -241,7 +263,17 @@ def test_fake_and_meta_tensors_have_a_shape_forward_and_backward(
     with FakeTensorMode() as mode:
         fake = torch.empty(2, 3, 6, dtype=dtype)
     outside = mode.from_tensor(torch.empty(2, 3, 6, dtype=dtype))
-    for x in (torch.empty(2, 3, 6, device="meta", dtype=dtype), fake, outside):
+    for x in (
+        torch.empty(
+            2,
+            3,
+            6,
+            device="meta",
+            dtype=dtype,
+        ),
+        fake,
+        outside,
+    ):
         x.requires_grad_()
         z = AdaNorm(6, backend=backend)(x)
         (dx,) = torch.autograd.grad(z.sum(), x)
@@ -270,7 +302,13 @@ def test_a_subclass_of_tensor_takes_the_definition() -> None:
 )
 def test_torchs_encoder_layer_does_not_skip_a_norm_in_evaluation(make: Callable[[], Any]) -> None:
     """Without gradients its fast path would compute LayerNorm by the weights of whatever norm it has."""
-    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    layer = nn.TransformerEncoderLayer(
+        16,
+        2,
+        32,
+        dropout=0.0,
+        batch_first=True,
+    )
     layer.norm1, layer.norm2 = make(), make()
     x = inputs(3, 5, 16).double()
     expected = layer.double().eval()(x)

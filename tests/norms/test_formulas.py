@@ -63,7 +63,7 @@ def test_forward_and_gradient_follow_the_definition(
     name: str, numerics: str, shape: tuple[int, ...]
 ) -> None:
     """Rows lie along the last axis, or along several last axes."""
-    x = 3 * torch.randn(5, math.prod(shape), dtype=torch.float64) + 2
+    x = rows(5, math.prod(shape))
     params = {"k": 0.2, "C": 1.5} if name == "adanorm" else {}
     norm = norm_factory(NormChoice(name, params, numerics))(shape, site="a")
     in_shape = nn.Sequential(nn.Unflatten(1, shape), norm, nn.Flatten())
@@ -75,11 +75,14 @@ def test_layernorm_is_torchs_to_the_bit() -> None:
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     ours.load_state_dict(theirs.state_dict())
-    x, results = torch.randn(5, 33, requires_grad=True), []
+    x = torch.randn(5, 33, requires_grad=True)
+    results = []
     for norm in (ours, theirs):
         z = norm(x)
-        results.append([z, *torch.autograd.grad(z.square().sum(), [x, *norm.parameters()])])
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+        leaves = [x, *norm.parameters()]
+        results.append([z, *torch.autograd.grad(z.square().sum(), leaves)])
+    for part, expected in zip(*results, strict=True):
+        assert torch.equal(part, expected)
     assert torch.equal(LayerNormSimple(33, backend="eager")(x), F.layer_norm(x, [33]))
 
 
@@ -105,12 +108,13 @@ def test_topk_is_layernorm_of_rows_whose_extremes_are_cut() -> None:
 
 
 def test_norms_that_compute_the_same_function_of_a_row_say_so() -> None:
-    one, others = AdaNorm(8), [AdaNorm(8, k=0.2), AdaNorm(8, eps=1e-3), LayerNormSimple(8)]
-    assert one.row_function is not None
-    assert one.row_function == AdaNorm(8).row_function
-    assert all(one.row_function != other.row_function for other in others)
-    for other in (AdaNorm((2, 4)), AdaNorm(8, phi_gradient=True)):  # several axes; another gradient
-        assert other.row_function is None
+    function = AdaNorm(8).row_function
+    assert function is not None
+    assert AdaNorm(8).row_function == function
+    for norm in (AdaNorm(8, k=0.2), AdaNorm(8, eps=1e-3), LayerNormSimple(8)):
+        assert norm.row_function not in (None, function)
+    several_axes, with_another_gradient = AdaNorm((2, 4)), AdaNorm(8, phi_gradient=True)
+    assert several_axes.row_function is with_another_gradient.row_function is None
 
 
 def test_other_axes_and_rows_of_one_number_in_released_numerics_are_refused() -> None:
@@ -126,7 +130,13 @@ B, T, H = 3, 5, 12
 
 def rows(*shape: int) -> Tensor:
     return (
-        2 * torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 1
+        2
+        * torch.randn(
+            *shape,
+            generator=torch.Generator().manual_seed(0),
+            dtype=torch.float64,
+        )
+        + 1
     )
 
 
@@ -140,7 +150,12 @@ def learned(norm: nn.Module) -> Any:
     with torch.no_grad():
         for parameter in norm.parameters():
             parameter.add_(
-                0.3 * torch.randn(parameter.shape, generator=random, dtype=torch.float64)
+                0.3
+                * torch.randn(
+                    parameter.shape,
+                    generator=random,
+                    dtype=torch.float64,
+                )
             )
     return norm
 
@@ -152,7 +167,11 @@ def rms(x: Tensor, eps: float, counted: int = H) -> Tensor:
 
 
 def instancenorm(norm: Any, x: Tensor) -> Tensor:
-    return F.instance_norm(x.movedim(-1, 1), weight=norm.weight, bias=norm.bias).movedim(1, -1)
+    return F.instance_norm(
+        x.movedim(-1, 1),
+        weight=norm.weight,
+        bias=norm.bias,
+    ).movedim(1, -1)
 
 
 def groupnorm(norm: Any, x: Tensor) -> Tensor:
@@ -199,24 +218,79 @@ def pointwise(norm: Any, x: Tensor) -> Any:
 
 FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
     *(
-        (LayerNorm(H, gain=gain, bias=bias), lambda n, x: F.layer_norm(x, [H], n.weight, n.bias))
+        (
+            LayerNorm(
+                H,
+                gain=gain,
+                bias=bias,
+            ),
+            lambda n, x: F.layer_norm(x, [H], n.weight, n.bias),
+        )
         for gain in (True, False)
         for bias in (True, False)
     ),
     *(
-        (LayerNorm(H, numerics="released", zero_centered=z), released_layernorm)
+        (
+            LayerNorm(
+                H,
+                numerics="released",
+                zero_centered=z,
+            ),
+            released_layernorm,
+        )
         for z in (True, False)
     ),
     (
-        AdaNorm(H, k=0.2, C=1.5, phi_gradient=True, backend="eager"),
+        AdaNorm(
+            H,
+            k=0.2,
+            C=1.5,
+            phi_gradient=True,
+            backend="eager",
+        ),
         adanorm_whose_factor_has_a_gradient,
     ),
     (rowwise.RmsNorm(H, eps=1e-2), lambda n, x: F.rms_norm(x, [H], n.weight, 1e-2)),
-    (rowwise.RmsNorm(H, eps=0.5, eps_at="outside"), lambda n, x: n.weight * x / (rms(x, 0) + 0.5)),
-    (rowwise.PartialRmsNorm(H, p=0.0625, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 1)),
-    (rowwise.PartialRmsNorm(H, p=0.25, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 3)),
-    (rowwise.PartialRmsNorm(H, p=0.4, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2, 5)),
-    (rowwise.PartialRmsNorm(H, p=1, eps=1e-2), lambda n, x: n.weight * x / rms(x, 1e-2)),
+    (
+        rowwise.RmsNorm(
+            H,
+            eps=0.5,
+            eps_at="outside",
+        ),
+        lambda n, x: n.weight * x / (rms(x, 0) + 0.5),
+    ),
+    (
+        rowwise.PartialRmsNorm(
+            H,
+            p=0.0625,
+            eps=1e-2,
+        ),
+        lambda n, x: n.weight * x / rms(x, 1e-2, 1),
+    ),
+    (
+        rowwise.PartialRmsNorm(
+            H,
+            p=0.25,
+            eps=1e-2,
+        ),
+        lambda n, x: n.weight * x / rms(x, 1e-2, 3),
+    ),
+    (
+        rowwise.PartialRmsNorm(
+            H,
+            p=0.4,
+            eps=1e-2,
+        ),
+        lambda n, x: n.weight * x / rms(x, 1e-2, 5),
+    ),
+    (
+        rowwise.PartialRmsNorm(
+            H,
+            p=1,
+            eps=1e-2,
+        ),
+        lambda n, x: n.weight * x / rms(x, 1e-2),
+    ),
     (rowwise.SimpleRmsNorm(H, eps=1e-2), lambda _, x: x / rms(x, 1e-2)),
     (rowwise.SimpleRmsNorm(H, size="length"), lambda _, x: x / rms(x, 0) / H**0.5),
     (
@@ -226,12 +300,34 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
     (rowwise.ScaleNorm(H), lambda n, x: n.gain * x / rms(x, 0) / H**0.5),
     (rowwise.ScaleNorm(H, eps=100.0), lambda n, x: n.gain * x / 100),  # longer than any row
     (rowwise.SeeDNorm(H, eps=1e-2), seednorm),
-    (rowwise.GatedNorm(H, rank=2, eps=1e-2), gatednorm),
-    (rowwise.GatedNorm(H, rank=2, scale=2.0, eps=1e-2), gatednorm),
+    (
+        rowwise.GatedNorm(
+            H,
+            rank=2,
+            eps=1e-2,
+        ),
+        gatednorm,
+    ),
+    (
+        rowwise.GatedNorm(
+            H,
+            rank=2,
+            scale=2.0,
+            eps=1e-2,
+        ),
+        gatednorm,
+    ),
     (rowwise.Derf(H), pointwise),
     (rowwise.DynamicTanh(H), pointwise),
     *((rowwise.Pointwise(H, function=function), pointwise) for function in rowwise.FUNCTIONS),
-    (InstanceNorm(H, gain=True, bias=True), instancenorm),
+    (
+        InstanceNorm(
+            H,
+            gain=True,
+            bias=True,
+        ),
+        instancenorm,
+    ),
     *((GroupNorm(H, groups=groups), groupnorm) for groups in (1, 3, H)),
     (
         GroupNorm(H, groups=3, over_positions=False),
@@ -251,20 +347,43 @@ def test_a_norm_is_its_formula(
 
 
 def test_the_gradient_at_zero_is_one_over_an_eps_outside_the_root() -> None:
-    zeros = torch.zeros(2, H, dtype=torch.float64, requires_grad=True)
-    norm = rowwise.RmsNorm(H, eps=0.5, eps_at="outside").double()
+    zeros = torch.zeros(
+        2,
+        H,
+        dtype=torch.float64,
+        requires_grad=True,
+    )
+    norm = rowwise.RmsNorm(
+        H,
+        eps=0.5,
+        eps_at="outside",
+    ).double()
     (gradient,) = torch.autograd.grad(norm(zeros).sum(), zeros)
     torch.testing.assert_close(gradient, torch.full_like(zeros, 2.0))
 
 
-def test_layernorm_of_images_is_over_channels_height_and_width() -> None:
+@pytest.mark.parametrize("numerics", ["paper", "released"])
+def test_layernorm_of_images_is_over_channels_height_and_width(numerics: Any) -> None:
     x = rows(B, 2, 3, 4)
-    y = (x - x.mean((1, 2, 3), keepdim=True)) / (
-        x.var((1, 2, 3), correction=0, keepdim=True) + 1e-3
-    ).sqrt()
-    torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3).double()(x), y)
-    y = (x - x.mean((1, 2, 3), keepdim=True)) / (x.std((1, 2, 3), keepdim=True) + 1e-3)
-    torch.testing.assert_close(LayerNorm((2, 3, 4), eps=1e-3, numerics="released").double()(x), y)
+    axes = (1, 2, 3)
+    if numerics == "paper":
+        std = (
+            x.var(
+                axes,
+                correction=0,
+                keepdim=True,
+            )
+            + 1e-3
+        ).sqrt()
+    else:
+        std = x.std(axes, keepdim=True) + 1e-3
+    y = (x - x.mean(axes, keepdim=True)) / std
+    norm = LayerNorm(
+        (2, 3, 4),
+        eps=1e-3,
+        numerics=numerics,
+    ).double()
+    torch.testing.assert_close(norm(x), y)
 
 
 @pytest.mark.parametrize("make", [InstanceNorm, partial(GroupNorm, groups=3)])
@@ -277,13 +396,6 @@ def test_a_single_row_is_its_own_mean() -> None:
     norm = InstanceNorm(H).double()
     assert not norm(X[:, :1]).any()
     assert not norm(X, torch.arange(T).expand(B, T) == 2)[:, 2].any()
-
-
-def test_a_large_mean_costs_a_variance_over_positions_no_more_than_its_rounding() -> None:
-    x, norm = (rows(B, 400, H) + 1e4).float(), InstanceNorm(H)
-    counted = torch.arange(400).expand(B, 400) < 300
-    assert (norm(x) - norm(x.double())).abs().max() < 2e-3  # 1e4 has steps of 1e-3
-    assert (norm(x, counted)[:, :300] - norm(x[:, :300].double())).abs().max() < 2e-3
 
 
 def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direction() -> None:
@@ -302,7 +414,12 @@ def test_weightnorm_keeps_the_layer_as_it_was_drawn_and_learns_length_and_direct
 
 
 def test_adanorm_learns_c_if_learn_c_is_set() -> None:
-    plain, learned = AdaNorm(H, C=1.5).double(), AdaNorm(H, C=1.5, learn_C=True).double()
+    plain = AdaNorm(H, C=1.5).double()
+    learned = AdaNorm(
+        H,
+        C=1.5,
+        learn_C=True,
+    ).double()
     assert_same(learned, plain, X)
     (C,) = learned.parameters()
     (gradient,) = torch.autograd.grad(learned(X).sum(), C)
@@ -335,8 +452,9 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(
         with torch.no_grad():
             norm.gain_less_one.fill_(2**-9)  # less than half a step of bfloat16 at 1
             plain.double().weight.fill_(1 + 2**-9)
-            for bias in (one.bias for one in (norm, plain) if one.bias is not None):
-                bias.fill_(0.25)
+            if norm.bias is not None:
+                norm.bias.fill_(0.25)
+                plain.bias.fill_(0.25)
         exact = plain(x.double())
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 2**-8}[dtype]
         z = norm(x)

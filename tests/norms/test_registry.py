@@ -90,7 +90,13 @@ def test_released_numerics_of_a_norm_without_them_are_refused(name: str) -> None
     with pytest.raises(
         ValueError, match=r"has no choice of numerics, so leave it paper; .* are layernorm, "
     ):
-        norm_factory(NormChoice(name, numerics="released", outside=outside))
+        norm_factory(
+            NormChoice(
+                name,
+                numerics="released",
+                outside=outside,
+            )
+        )
 
 
 class Plain(nn.Module):

@@ -66,7 +66,12 @@ class WrittenOutLayerNorm(nn.Module):
         self.weight, self.bias = (nn.Parameter(torch.rand(features) + 0.5) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+        variance, mean = torch.var_mean(
+            x,
+            -1,
+            correction=0,
+            keepdim=True,
+        )
         return self.weight * (x - mean) / (variance + 1e-5).sqrt() + self.bias
 
 
@@ -76,9 +81,15 @@ NORM_LAYER = partial(nn.LayerNorm, eps=1e-6)  # torchvision's own
 def vision_transformer(norm_layer: Any = NORM_LAYER) -> Any:
     torch.manual_seed(0)
     return torchvision_models().VisionTransformer(
-        image_size=16, patch_size=8, num_layers=2, num_heads=2, hidden_dim=16, mlp_dim=32, num_classes=5,
+        image_size=16,
+        patch_size=8,
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=16,
+        mlp_dim=32,
+        num_classes=5,
         norm_layer=norm_layer,
-    )  # fmt: skip
+    )
 
 
 def images() -> Tensor:
@@ -298,16 +309,20 @@ def test_norms_move_with_the_model(
 
     model, plain, after = build(), build(), build()
     adanorm.swap(model, "layernorm", keep=keep)
-    for one in (model, plain, after):
-        move(one)
+    for changed_model in (model, plain, after):
+        move(changed_model)
     adanorm.swap(after, "layernorm", keep=keep)
-    own = next(plain.parameters())
-    for one in (model, after):
-        assert {(p.device, p.dtype) for p in one.parameters()} == {(own.device, own.dtype)}
-        before = dict(one.named_parameters())
-        adanorm.restore(one)
-        assert kinds(one) == kinds(plain)
-        assert not keep or not affine or one.get_parameter("1.weight") is before["1.weight"]
+    like = next(plain.parameters())
+    for changed_model in (model, after):
+        assert {(p.device, p.dtype) for p in changed_model.parameters()} == {
+            (like.device, like.dtype)
+        }
+        before = dict(changed_model.named_parameters())
+        adanorm.restore(changed_model)
+        assert kinds(changed_model) == kinds(plain)
+        assert (
+            not keep or not affine or changed_model.get_parameter("1.weight") is before["1.weight"]
+        )
 
 
 def test_a_swap_keeps_hooks_mode_and_frozen_and_tied_parameters() -> None:
@@ -459,9 +474,9 @@ def test_a_norm_over_several_axes_becomes_one_of_the_family_over_the_same() -> N
     torch.testing.assert_close(
         model(x), (AdaNorm(40)(x.flatten(1)).view(x.shape) * gain).flatten(1)
     )
-    for other in ("none", "layernorm"):
+    for norm in ("none", "layernorm"):
         adanorm.restore(model)
-        assert adanorm.swap(model, other).sites == ("0",)
+        assert adanorm.swap(model, norm).sites == ("0",)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -471,7 +486,12 @@ def test_a_swapped_model_can_be_exported_and_compiled(keep: bool) -> None:
     x = torch.randn(4, 8)
     expected = model(x)
     torch.testing.assert_close(
-        torch.compile(model, backend="aot_eager", fullgraph=True)(x), expected
+        torch.compile(
+            model,
+            backend="aot_eager",
+            fullgraph=True,
+        )(x),
+        expected,
     )
     torch.testing.assert_close(torch.export.export(model, (x,)).module()(x), expected)
 
@@ -480,7 +500,12 @@ def test_a_swapped_model_can_be_exported_and_compiled(keep: bool) -> None:
 def test_every_parameter_of_a_swapped_model_gets_a_gradient(keep: bool, tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.RMSNorm(16))
     adanorm.swap(model, "adanorm", keep=keep)
-    distributed.init_process_group("gloo", f"file://{tmp_path}/store", rank=0, world_size=1)
+    distributed.init_process_group(
+        "gloo",
+        f"file://{tmp_path}/store",
+        rank=0,
+        world_size=1,
+    )
     trained = DistributedDataParallel(model)
     for _ in range(2):  # the second raises where the first has left a gradient out
         trained(torch.randn(3, 8)).pow(3).sum().backward()

@@ -1,4 +1,4 @@
-"""Makes the records of analyses; a run is observed at every `every`-th of its first `steps` updates."""
+"""Makes the records of analyses: a run is observed at every `every`-th of its first updates."""
 
 import math
 import time
@@ -17,7 +17,7 @@ from adanorm.training.state import flushed_denormals
 
 
 def observer(name: str) -> Any:
-    """Return the module of an analysis; it defines `observe`, or `make` where nothing is trained."""
+    """Return the module of an analysis, which has `observe`, or `make` if nothing is trained."""
     return import_module(observers_module(name))
 
 
@@ -71,19 +71,17 @@ def updates(
             yield None
             continue
         step = Step(trainer, next(batches), norms)
-        values = observe(step, **analysis.options)
+        values: dict[str, Any] = {**observe(step, **analysis.options)}
         assert step.loss is not None, "an observer makes the update"
         loss = step.loss.total.item() / step.loss.units
         if not math.isfinite(loss):
             state.diverged = f"loss not finite at update {state.update}"
             return
-        finite = {
-            place: {
-                name: value if math.isfinite(value) else None for name, value in by_name.items()
-            }
-            for place, by_name in values.items()
-        }
-        yield {"update": state.update, "epoch": state.epoch, "loss": loss, "values": finite}
+        for numbers in values.values():
+            for name, number in numbers.items():
+                if number is not None and not math.isfinite(number):
+                    numbers[name] = None
+        yield {"update": state.update, "epoch": state.epoch, "loss": loss, "values": values}
 
 
 def _result(

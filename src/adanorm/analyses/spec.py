@@ -37,15 +37,17 @@ class Quantity(Config):
 
 
 class Analysis(Config):
-    """Norms x tasks x seeds at one scale; every `every`-th of the first `steps` updates is observed."""
+    """Norms x tasks x seeds at one scale.
+
+    Every `every`-th of the first `steps` updates of a run is observed.
+    """
 
     name: str
     title: str
     caption: str
     tasks: Annotated[list[str], EachOnce]  # empty: nothing is trained
-    norms: Annotated[
-        list[str], Field(min_length=1), EachOnce
-    ]  # `all` in YAML: every norm not named there
+    # `all` in YAML: every norm that is not named there.
+    norms: Annotated[list[str], Field(min_length=1), EachOnce]
     scale: Scale = "mini"
     seeds: Seeds = Field(default=[1])
     steps: Positive | None = None
@@ -63,7 +65,8 @@ class Analysis(Config):
         if not isinstance(entries, list) or "all" not in entries:
             return norms
         unnamed = [norm for norm in choices("norm") if norm not in entries]
-        return [norm for entry in entries for norm in (unnamed if entry == "all" else [entry])]
+        index = entries.index("all")
+        return [*entries[:index], *unnamed, *entries[index + 1 :]]
 
     @model_validator(mode="after")
     def _check_values(self) -> Analysis:
@@ -76,15 +79,21 @@ class Analysis(Config):
             return self
         if self.every > self.steps:
             raise ValueError(f"every={self.every}: nothing is observed in steps={self.steps}")
-        probes, smallest, largest = (
-            self.options.get(key) for key in ("probes", "smallest", "largest")
-        )
-        if isinstance(probes, int) and not 1 < probes <= self.steps:
-            reason = "a range needs two" if probes == 1 else f"more than steps={self.steps}"
-            raise ValueError(f"probes={probes}: {reason}")
-        if isinstance(smallest, float) and isinstance(largest, float) and smallest >= largest:
-            raise ValueError(f"smallest={smallest:g}: must be below largest={largest:g}")
+        self._check_range(self.steps)
         return self
+
+    def _check_range(self, steps: int) -> None:
+        """Raise ValueError for options of `landscape` that are no range of probes."""
+        options: dict[str, Any] = self.options
+        if "probes" not in options:
+            return
+        probes, smallest, largest = options["probes"], options["smallest"], options["largest"]
+        if probes == 1:
+            raise ValueError("probes=1: a range needs two")
+        if probes > steps:
+            raise ValueError(f"probes={probes}: more than steps={steps}")
+        if smallest >= largest:
+            raise ValueError(f"smallest={smallest:g}: must be below largest={largest:g}")
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that the observations depend on, as plain values."""
@@ -99,19 +108,23 @@ def observers_module(name: str) -> str:
 
 
 def load_analysis(name: str, values: Mapping[str, str] | None = None) -> Analysis:
-    """Return an analysis by name, with the user's `values`; raises ValueError for a wrong name or value."""
+    """Return the analysis conf/analysis/<name>.yaml with the user's `values` for its keys.
+
+    Raises ValueError for an unknown analysis, a value that it cannot take, an unknown task or norm.
+    """
     hint = f" (`adanorm study {name}` runs the study)" if name in choices("study") else ""
     check_known("analysis", [name], choices("analysis"), hint)
     fields = {"name": name, **read_yaml_file(CONF / "analysis" / f"{name}.yaml")}
     options = fields.get("options", {})
     for key, text in (values or {}).items():
-        (options if key in options else fields)[key] = _typed(key, text, options.get(key))
+        section = options if key in options else fields
+        section[key] = _typed(key, text, options.get(key))
     analysis = Analysis.checked(fields, f"analysis {name}: ")
-    if find_spec(module := observers_module(name)) is None:
+    module = observers_module(name)
+    if find_spec(module) is None:
         raise ValueError(f"analysis {name}: has no module {module}")
-    norms = [
-        norm for norm in analysis.norms if ":" not in norm
-    ]  # package.module:Class is imported later
+    # package.module:Class is imported later.
+    norms = [norm for norm in analysis.norms if ":" not in norm]
     check_known("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
     check_known("norm", norms, [*choices("norm"), *outside_norms()])
     return analysis
@@ -136,25 +149,27 @@ class AnalysisRecord(NamedTuple):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the observations depend on, as plain values: the run's identity and the settings."""
+        """All that the observations depend on, as plain values."""
         run = self.experiment.identity
         if not self.analysis.tasks:
-            run = {key: run[key] for key in ("norm", "seed")}
+            run = {"norm": run["norm"], "seed": run["seed"]}
         return {"analysis": self.analysis.settings(), **run}
 
     def folder(self) -> Path:
         """Return the folder of the record, which may not exist yet."""
         run, analysis = self.experiment, self.analysis
-        folder, digest = analyses_folder(run.runs) / analysis.name, digest_of(self.identity)
+        folder = analyses_folder(run.runs) / analysis.name
+        name = f"seed{run.seed}-{digest_of(self.identity)}"
         if not analysis.tasks:
-            return folder / run.norm.name / f"seed{run.seed}-{digest}"
-        return folder / run.task.name / run.norm.name / f"{run.scale}-seed{run.seed}-{digest}"
+            return folder / run.norm.name / name
+        return folder / run.task.name / run.norm.name / f"{run.scale}-{name}"
 
     def result(self, **facts: Any) -> AnalysisResult:
-        """Return the record's result: analysis, norm, seed, task and scale, and the `facts` given."""
+        """Return the record's result: what it is about, and the `facts` given."""
         run = self.experiment
-        of_run = {"task": run.task.name, "scale": run.scale} if self.analysis.tasks else {}
-        about = {"analysis": self.analysis.name, "norm": run.norm.name, "seed": run.seed, **of_run}
+        if self.analysis.tasks:
+            facts = {"task": run.task.name, "scale": run.scale, **facts}
+        about = {"analysis": self.analysis.name, "norm": run.norm.name, "seed": run.seed}
         return AnalysisResult.model_validate({**about, **facts})
 
     @property
@@ -172,7 +187,7 @@ AnalysisGrid = dict[tuple[str, str], list[AnalysisRecord]]
 def analysis_grid(
     analysis: Analysis, *, runs: str | None = None, overrides: Sequence[str] = ()
 ) -> AnalysisGrid:
-    """Return the records of every cell, existing or not; the task is "" for an analysis without tasks.
+    """Return the records of every cell, existing or not; without tasks the task is "".
 
     `overrides` apply to every run. Raises ValueError if a run's configuration is not valid.
     """
@@ -182,11 +197,12 @@ def analysis_grid(
         check_fixed(changes)
         base = f"task={task}" if task else UNTUNED
         for norm in analysis.norms:
-            run = cached_experiment(
-                [base, f"norm={norm}", f"scale={analysis.scale}", *changes], runs=runs
-            )
-            by_seed = (run.model_copy(update={"seed": seed}) for seed in analysis.seeds)
-            grid[norm, task] = [AnalysisRecord(analysis, seed_run) for seed_run in by_seed]
+            settings = [base, f"norm={norm}", f"scale={analysis.scale}", *changes]
+            run = cached_experiment(settings, runs=runs)
+            grid[norm, task] = [
+                AnalysisRecord(analysis, run.model_copy(update={"seed": seed}))
+                for seed in analysis.seeds
+            ]
     return grid
 
 
@@ -197,19 +213,21 @@ def analysis_results(cell: Sequence[AnalysisRecord]) -> list[AnalysisResult]:
 
 
 def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
-    """Return a quantity of a cell: mean ± standard deviation over seeds, yes or no, `diverges`, or `-`."""
-    ended = analysis_results(cell)
-    if any(result.status == "diverged" for result in ended):
-        return "diverges"
-    summaries = [result.summary for result in ended]
-    if quantity.geometric:
-        rows = (
-            reader.record(one.folder()).rows("rows.jsonl")
-            for one in cell
-            if analysis_results([one])
-        )
-        summaries = [averages(of_run, geometric_mean, only=quantity.name)[0] for of_run in rows]
-    numbers = [summary[quantity.name] for summary in summaries if quantity.name in summary]
+    """Return a quantity of a cell: mean ± standard deviation over seeds, or yes or no.
+
+    It is `diverges` if a run did, and `-` if there is no run.
+    """
+    numbers: list[float] = []
+    for record in cell:
+        for result in analysis_results([record]):
+            if result.status == "diverged":
+                return "diverges"
+            summary = result.summary
+            if quantity.geometric:
+                rows = reader.record(record.folder()).rows("rows.jsonl")
+                summary, _ = averages(rows, geometric_mean, only=quantity.name)
+            if quantity.name in summary:
+                numbers.append(summary[quantity.name])
     if not numbers:
         return "-"
     if quantity.yes_within is not None:
@@ -220,7 +238,7 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text: three decimals below 10, four digits below 10,000, else such as 1.2e-05."""
+    """Return a number as text: 1.234 below 10, four digits below 10,000, else such as 1.2e-05."""
     if value == 0 or 1e-3 <= abs(value) < 1e4:
         return f"{value:.3f}" if abs(value) < 10 else f"{value:.4g}"
     return f"{value:.1e}"
@@ -234,19 +252,20 @@ def geometric_mean(numbers: Iterable[float]) -> float:
 def averages(
     rows: Sequence[dict[str, Any]], mean: Callable[..., float] = fmean, *, only: str | None = None
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Return each quantity's mean over observations and places, and its means at each place."""
+    """Return each quantity's mean over observations and sites, and its means at each site.
+
+    `only` names the quantity to average; None: all.
+    """
     numbers: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        for place, values in row["values"].items():
+        for site, values in row["values"].items():
             for name, value in values.items():
                 if value is not None and only in (None, name):
-                    numbers.setdefault(place, {}).setdefault(name, []).append(value)
-    places = {
-        place: {name: mean(of) for name, of in by_name.items()}
-        for place, by_name in numbers.items()
-    }
-    names = dict.fromkeys(name for means in places.values() for name in means)
-    summary = {
-        name: mean(means[name] for means in places.values() if name in means) for name in names
-    }
-    return summary, places
+                    numbers.setdefault(site, {}).setdefault(name, []).append(value)
+    means: dict[str, dict[str, float]] = {}
+    by_name: dict[str, list[float]] = {}
+    for site, series in numbers.items():
+        means[site] = {name: mean(values) for name, values in series.items()}
+        for name, value in means[site].items():
+            by_name.setdefault(name, []).append(value)
+    return {name: mean(values) for name, values in by_name.items()}, means

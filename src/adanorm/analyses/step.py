@@ -14,7 +14,7 @@ from adanorm.tasks.base import Loss
 from adanorm.training.loop import Trainer
 from adanorm.training.state import rng_state, set_rng_state
 
-Values = dict[str, dict[str, float]]  # place (such as a norm's site) -> quantity -> number
+Values = dict[str, dict[str, float]]  # site of a norm, layer or "" -> quantity -> number
 Observe = Callable[..., Values]  # called with a Step, and the analysis' options by name
 Tensors = dict[str, Tensor]  # by parameter name
 
@@ -32,7 +32,8 @@ class Step:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task
         self.loss: Loss | None = None
-        self._random, self._carried = rng_state(trainer.context.device), trainer.carried
+        self._random = rng_state(trainer.context.device)
+        self._carried = trainer.carried
         self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
 
     def update(self) -> Loss:
@@ -42,10 +43,10 @@ class Step:
         return self.loss
 
     def update_and_gradient(self) -> tuple[Tensors, Tensors]:
-        """Make the update; return the weights before it and the gradient of the mean loss there, unclipped.
+        """Make the update; return the weights before it and the gradient of the mean loss there.
 
-        The gradient has only the parameters that it reaches. If the update clips, it costs one more
-        pass.
+        The gradient is not clipped. It has only the parameters that it reaches. If the update
+        clips, it costs one more pass.
         """
         weights = {
             name: parameter.detach().clone() for name, parameter in self.model.named_parameters()
@@ -63,20 +64,20 @@ class Step:
         _copy_into(dict(self.model.named_parameters()), values)
 
     def loss_and_gradient(self, *, names: Collection[str] | None = None) -> tuple[float, Tensors]:
-        """Return the batches' mean loss at the current weights, and its gradient; only in `preserved_state`.
+        """Return the batches' mean loss at the current weights, and its gradient.
 
-        Dropout, memory and running statistics are those that `update` starts from, so the loss is a
-        function of the weights alone. `names` limits the gradient to these parameters: then the
-        layers before them need no backward pass.
+        It is called only in `preserved_state`. Dropout, memory and running statistics are those
+        that `update` starts from, so the loss is a function of the weights alone. `names` limits
+        the gradient to these parameters: then the layers before them need no backward pass.
         """
         set_rng_state(self._random, self.trainer.context.device)
         self.trainer.carried = self._carried
         _copy_into(dict(self.model.named_buffers()), self._buffers)
         self.model.zero_grad()
-        parameters = dict(self.model.named_parameters())
-        left_out = [
-            p for n, p in parameters.items() if p.requires_grad and n not in (names or parameters)
-        ]
+        left_out = []
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad and names is not None and name not in names:
+                left_out.append(parameter)
         try:
             for parameter in left_out:
                 parameter.requires_grad_(False)
@@ -118,22 +119,18 @@ def _copy_into(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None
 
 def l2_norm(tensors: Mapping[str, Tensor]) -> float:
     """Return the Euclidean norm of all tensors together."""
-    return (
-        torch.stack([tensor.double().square().sum() for tensor in tensors.values()])
-        .sum()
-        .sqrt()
-        .item()
-    )
+    squares = torch.stack([tensor.double().square().sum() for tensor in tensors.values()])
+    return squares.sum().sqrt().item()
 
 
-def difference(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> Tensors:
-    """Return one - other in float64, since close gradients differ only in their last digits."""
-    return {name: one[name].double() - other[name].double() for name in one}
+def difference(minuend: Mapping[str, Tensor], subtrahend: Mapping[str, Tensor]) -> Tensors:
+    """Return the difference in float64, since close gradients differ only in their last digits."""
+    return {name: x.double() - subtrahend[name].double() for name, x in minuend.items()}
 
 
 @dataclass
 class Call:
-    """One call of a norm: input x and output z (..., H); dx and dz, the loss's gradients, come later."""
+    """One call of a norm: x and z (..., H); dx and dz, the loss's gradients, come later."""
 
     norm: nn.Module
     x: Tensor
@@ -143,12 +140,14 @@ class Call:
     counted: Tensor | None = None  # (...): true for the rows that a norm over several rows counts
 
     def rows(self) -> list[Tensor]:
-        """Return x, z, dx and dz as the N rows (N, H) that a gradient reaches, in float32 or float64."""
-        tensors = [tensor for tensor in (self.x, self.z, self.dx, self.dz) if tensor is not None]
-        assert len(tensors) == 4, "called only when the gradients are known"
-        x, z, dx, dz = (upcast(tensor).reshape(-1, tensor.shape[-1]) for tensor in tensors)
+        """Return x, z, dx, dz as the N rows (N, H) that a gradient reaches, in float32 at least."""
+        tensors = []
+        for tensor in (self.x, self.z, self.dx, self.dz):
+            assert tensor is not None, "called only when the gradients are known"
+            tensors.append(upcast(tensor).reshape(-1, tensor.shape[-1]))
+        dz = tensors[3]
         reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
-        return [x, z, dx, dz] if reached.all() else [rows[reached] for rows in (x, z, dx, dz)]
+        return tensors if reached.all() else [rows[reached] for rows in tensors]
 
 
 def row_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,11 +165,11 @@ OnCall = Callable[[str, Call], None]
 def record_norm_calls(
     sites: Mapping[str, nn.Module], on_call: OnCall, *, gradients: bool
 ) -> Iterator[None]:
-    """Pass every call of the norms in a block to `on_call(site, call)`; the block computes the same numbers.
+    """Pass every call of the norms in a block to `on_call(site, call)`.
 
-    `on_call` runs as soon as z is known, or with `gradients` when dx is, in the backward pass. dx
-    is only the gradient through the norm: that of a residual connection from the same x does not
-    count.
+    The block computes the same numbers as without. `on_call` runs as soon as z is known, or with
+    `gradients` when dx is, in the backward pass. dx is only the gradient through the norm: that of
+    a residual connection from the same x does not count.
     """
     with ExitStack() as hooks:
         for site, norm in sites.items():
@@ -207,7 +206,11 @@ def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> t
             return None
         if z is arguments[0]:
             z = z.view_as(z)  # norm `none`: z's hook must run before x's
-        z.register_hook(lambda gradient: setattr(call, "dz", gradient.detach()))  # type: ignore[no-untyped-call]
+
+        def on_gradient(gradient: Tensor) -> None:
+            call.dz = gradient.detach()
+
+        z.register_hook(on_gradient)  # type: ignore[no-untyped-call]
         return z
 
     return norm.register_forward_pre_hook(before), norm.register_forward_hook(after)
@@ -231,7 +234,8 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
 
     with record_norm_calls(step.sites, on_call, gradients=True):
         units = step.update().units
-    reached = {site: count for site, count in counts.items() if count}
-    return units, {
-        s: {name: total.item() / n for name, total in sums[s].items()} for s, n in reached.items()
-    }
+    means: Values = {}
+    for site, count in counts.items():
+        if count:
+            means[site] = {name: total.item() / count for name, total in sums[site].items()}
+    return units, means

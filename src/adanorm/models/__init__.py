@@ -11,7 +11,10 @@ from adanorm.models.norm_sites import PlacedNorms
 
 
 def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
-    """Return the model of a configuration, with weights from torch's generator; the data decide `sizes`."""
+    """Return the model of a configuration, with weights drawn by torch's global generator.
+
+    `sizes` are what its data decide, such as the number of `classes`.
+    """
     model = resolve_name(MODELS[type(settings)])(make_norm, settings, **sizes)
     replace_layers(model)
     return model

@@ -1,4 +1,4 @@
-"""The arc-standard system (Nivre 2004) over many sentences, compiled by Numba where it is installed.
+"""The arc-standard system (Nivre 2004) over many sentences, compiled by Numba if it is there.
 
 S sentences lie one after the other in flat arrays of P positions. A sentence of n words has n + 2
 positions, counted from 0 inside it: nothing, the root, its words. Actions are numbered: 0 is shift,
@@ -32,7 +32,8 @@ class States(NamedTuple):
     stack: Numbers  # (P + S,) positions; a sentence has one slot more than positions
     heads: Numbers  # (P,) position of each word's head, 0 while it has none
     labels: Numbers  # (P,) label of each word's arc, 0 while it has none
-    children: Numbers  # (4, P) positions of leftmost, rightmost, second leftmost and second rightmost child
+    # (4, P) positions of leftmost, rightmost, second leftmost and second rightmost child
+    children: Numbers
 
 
 def first_states(starts: Numbers) -> States:
@@ -53,7 +54,7 @@ def first_states(starts: Numbers) -> States:
 
 @cached_njit
 def stacked(states: States, s: int, depth: int) -> int:
-    """Return the position `depth` below the top of the stack of sentence `s`; NOTHING below the root."""
+    """Return the position `depth` below the top of the stack of `s`; NOTHING below the root."""
     return states.stack[states.starts[s] + s + states.top[s] - depth]
 
 
@@ -78,7 +79,7 @@ def is_done(states: States, s: int) -> bool:
 
 @cached_njit
 def arc(states: States, s: int, action: int) -> tuple[int, int]:
-    """Return head and dependent in sentence `s` of a left-arc, or for any other action of a right-arc."""
+    """Return head and dependent in sentence `s` of a left-arc, or else of a right-arc."""
     first, second = stacked(states, s, 0), stacked(states, s, 1)
     return (first, second) if action == LEFT_ARC else (second, first)
 
@@ -106,7 +107,7 @@ def advance(states: States, s: int, action: int, label: int) -> None:
 def write_features(
     states: States, s: int, sentences: Sentences, first_label: int, out: Numbers
 ) -> None:
-    """Write the ids of words, of tags and, if `first_label` is not 0, of labels into `out` (36 or 48,).
+    """Write the ids of words, tags and, if `first_label` is not 0, labels into `out` (36 or 48,).
 
     They are those of Chen and Manning's positions (2014, section 3.1): the stack's first three and
     the buffer's first three. Then, for each of the stack's first two: the leftmost, rightmost,
@@ -143,7 +144,7 @@ def write_features_of(
 
 @cached_njit
 def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> Numbers:
-    """Apply the allowed action of the highest score (A, 1 + 2K) to each of the sentences `rows` (A,).
+    """Apply the allowed action of the highest score (A, 1 + 2K) to the sentences `rows` (A,).
 
     Returns those not done (A',). If all scores are NaN or -inf it shifts, or draws a right-arc if
     it cannot.
@@ -187,7 +188,7 @@ def follow(
     first_label: int,
     steps: TwoArrays,
 ) -> None:
-    """Lead sentences to their projective trees and write the features (N, F) and actions (N,) of all steps.
+    """Lead sentences to their projective trees; write features (N, F) and actions (N,).
 
     `gold` holds the positions of heads (P,) and the labels (P,), numbered from 1.
     """

@@ -11,7 +11,7 @@ MNIST_SIDE, COLOR_SIDE = 28, 32  # pixels
 
 
 class MnistCnn(nn.Module):
-    """Convolutions and a linear layer, with a norm before each activation (paper, section 2.2) or after it.
+    """Convolutions and a linear layer, with norms around each activation (paper, section 2.2).
 
     `norm_axes` is `all` (statistics over all units of a layer for one image, H x W x C, like Ba et
     al. 2016), `channels` (over the channels of each position) or `width` (over a channel's row of
@@ -32,7 +32,13 @@ class MnistCnn(nn.Module):
 
         def add_norms(dim: int, after: str) -> None:
             index = len(self.norms)
-            self.norms.append(make_norm(dim, site=f"norms.{index}", after=after))
+            self.norms.append(
+                make_norm(
+                    dim,
+                    site=f"norms.{index}",
+                    after=after,
+                )
+            )
             if self.position == "sandwich":
                 self.output_norms.append(make_norm(dim, site=f"output_norms.{index}"))
 
@@ -62,13 +68,14 @@ class MnistCnn(nn.Module):
         return self.output(x)
 
     def _activated(self, x: Tensor, index: int) -> Tensor:
-        """Return a layer's units, (B, H) or (B, C, H, W), after norms and ReLU; the latter are pooled."""
+        """Return units (B, H) or (B, C, H, W) after norms and ReLU; the latter are pooled."""
         norm = self.norms[index]
         if self.position == "pre":
             # Pooling commutes with ReLU; done first, it leaves ReLU a quarter of the units.
             return F.relu(_pooled(_normalized(norm, x, self.norm_axes)))
         if self.position == "sandwich":
-            x, norm = _normalized(norm, x, self.norm_axes), self.output_norms[index]
+            x = _normalized(norm, x, self.norm_axes)
+            norm = self.output_norms[index]
         return _pooled(_normalized(norm, F.relu(x), self.norm_axes))
 
 
@@ -77,7 +84,10 @@ def _normalized(norm: nn.Module, x: Tensor, axes: str) -> Tensor:
     if x.dim() == 2 or axes == "width":
         return norm(x)
     rows = x.permute(0, 2, 3, 1)
-    z = norm(rows) if axes == "channels" else norm(rows.flatten(1)).view(rows.shape)
+    if axes == "channels":
+        z = norm(rows)
+    else:
+        z = norm(rows.flatten(1)).view(rows.shape)
     return z.permute(0, 3, 1, 2)
 
 
@@ -111,7 +121,13 @@ class Vgg(nn.Module):
                 nn.init.zeros_(conv.get_parameter("bias"))
                 dim = channels_out if self.norm_axes == "channels" else channels_out * side * side
                 index = len(self.convs)
-                self.norms.append(make_norm(dim, site=f"norms.{index}", after=f"convs.{index}"))
+                self.norms.append(
+                    make_norm(
+                        dim,
+                        site=f"norms.{index}",
+                        after=f"convs.{index}",
+                    )
+                )
                 self.convs.append(conv)
                 channels_in = channels_out
             self._closing.add(len(self.convs) - 1)
@@ -122,7 +138,9 @@ class Vgg(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, classes) of images (B, 3, 32, 32)."""
         x = images.contiguous(memory_format=torch.channels_last)
-        for index, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
-            x = _normalized(norm, conv(x), self.norm_axes)
-            x = F.relu(_pooled(x) if index in self._closing else x)  # pooling first, as in MnistCnn
+        for index, conv in enumerate(self.convs):
+            x = _normalized(self.norms[index], conv(x), self.norm_axes)
+            if index in self._closing:
+                x = _pooled(x)  # before the activation, as in MnistCnn
+            x = F.relu(x)
         return self.output(x.flatten(1))

@@ -16,7 +16,7 @@ from adanorm.process import products
 
 
 def usable(x: Tensor) -> bool:
-    """Return whether these layers take x: it is float32 on the CPU, without autocast, and `is_plain`."""
+    """Return whether these layers take x: float32 on the CPU, without autocast, and `is_plain`."""
     is_autocast = torch.is_autocast_enabled("cpu")
     return x.device.type == "cpu" and x.dtype == torch.float32 and not is_autocast and is_plain(x)
 
@@ -28,11 +28,11 @@ WORTHWHILE = 2**20  # multiplications; for fewer, oneDNN's call takes longer tha
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b (..., N) for x (..., K), W (N, K) and b (N,)."""
-    is_worthwhile = x.numel() * len(weight) >= WORTHWHILE
-    if not (is_worthwhile and usable(x) and _is_onednns()):
+    outputs = len(weight)
+    if x.numel() * outputs < WORTHWHILE or not usable(x) or not _is_onednns():
         return F.linear(x, weight, bias)
     y = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
-    return y.view(*x.shape[:-1], len(weight))
+    return y.view(*x.shape[:-1], outputs)
 
 
 class _Linear(torch.autograd.Function):
@@ -61,7 +61,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
-    """Return dy^T x (N, K) for dy (R, N) and x (R, K), as the product with fewer rows, which costs less."""
+    """Return dy^T x (N, K) for dy (R, N) and x (R, K), by the product with fewer rows."""
     if dy.shape[1] > x.shape[1]:
         return _product(x.t().contiguous(), dy.t()).t()
     return _product(dy.t().contiguous(), x.t())
@@ -83,10 +83,10 @@ WHOLE = 2**32  # the threshold of probability 1
 # computes each element from a key and its index, in both passes. It stores no mask and takes a
 # tenth of the time.
 class Dropout(nn.Dropout):
-    """nn.Dropout with cheaper masks: torch's generator of the CPU draws a new key for each call's mask."""
+    """nn.Dropout with cheaper masks: torch's generator of the CPU draws a key for each mask."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return mask * x / (1 - p) in training, else x; the mask keeps an element with probability 1 - p."""
+        """Return mask * x / (1 - p) in training, else x; the mask is 1 with probability 1 - p."""
         if not (self.training and 0 < self.p < 1 and MISSING["cpu"] is None and usable(x)):
             return F.dropout(x, self.p, self.training)
         key = int(torch.empty((), dtype=torch.int64).random_())
@@ -101,24 +101,25 @@ class _Dropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
-        dropped = (
-            _Dropout.apply if torch.is_grad_enabled() else _dropped
-        )  # a second derivative may follow
-        return dropped(grad, *ctx.settings), None, None
+        if torch.is_grad_enabled():  # a second derivative may follow
+            return _Dropout.apply(grad, *ctx.settings), None, None  # type: ignore[no-untyped-call]
+        return _dropped(grad, *ctx.settings), None, None
 
 
 def _dropped(x: Tensor, p: float, key: int) -> Tensor:
     values = x.detach().contiguous()
     y = torch.empty_like(values)
-    _drop(
-        values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), np.float32(1 / (1 - p)), key
-    )
+    scale = np.float32(1 / (1 - p))
+    _drop(values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), scale, key)
     return y
 
 
 @cached_njit
 def _splitmix64(key: Any, number: Any) -> Any:
-    """Return element `number` (64 bits) of splitmix64's sequence from a key (Steele, Lea & Flood 2014)."""
+    """Return element `number` (64 bits) of splitmix64's sequence from a key.
+
+    Steele, Lea & Flood 2014.
+    """
     z = key + number * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -145,7 +146,7 @@ def sum_rows(rows: Tensor, indices: Tensor) -> Tensor:
 
 
 class _RowSums(torch.autograd.Function):
-    """embedding_bag with a gradient that adds in a fixed order; torch's order depends on the batch."""
+    """embedding_bag whose gradient adds in a fixed order; torch's order depends on the batch."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, indices: Tensor) -> Tensor:
@@ -172,7 +173,7 @@ class Linear(nn.Linear):
 
 
 def replace_layers(model: nn.Module) -> None:
-    """Turn a model's linear and dropout layers into those above; their parameters and hooks stay."""
+    """Turn a model's linear and dropout layers into those above; parameters and hooks stay."""
     for module in model.modules():
         if type(module) is nn.Linear:
             module.__class__ = Linear

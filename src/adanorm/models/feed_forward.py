@@ -1,4 +1,4 @@
-"""Networks of linear layers and norms: a transition parser's classifier, and one without activations."""
+"""Networks of linear layers and norms: a parser's classifier, and one without activations."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -41,7 +41,12 @@ class TransitionParser(nn.Module):
         widths = [features * settings.embedding_dim, *[dim] * settings.layers]
         self.linears = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
         self.norms = nn.ModuleList(
-            make_norm(dim, site=f"norms.{i}", after=f"linears.{i}") for i in range(settings.layers)
+            make_norm(
+                dim,
+                site=f"norms.{i}",
+                after=f"linears.{i}",
+            )
+            for i in range(settings.layers)
         )
         self.output_norms = nn.ModuleList(
             make_norm(dim, site=f"output_norms.{i}")
@@ -52,16 +57,17 @@ class TransitionParser(nn.Module):
         self._activation = ACTIVATIONS[settings.activation]
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return logits (B, actions) for features (B, F), which are ids of words, tags and labels."""
-        is_on_cpu = features.device.type == "cpu"
-        x = (
-            self._products(features)
-            if is_on_cpu
-            else self.linears[0](self.embedding(features).flatten(1))
-        )
+        """Return logits (B, actions) for features (B, F): ids of words, tags and labels."""
+        if features.device.type == "cpu":
+            x = self._products(features)
+        else:
+            x = self.linears[0](self.embedding(features).flatten(1))
         for index, norm in enumerate(self.norms):
-            x = self.linears[index](x) if index else x
-            x = self._activation(x if self.position == "post" else norm(x))
+            if index:
+                x = self.linears[index](x)
+            if self.position != "post":
+                x = norm(x)
+            x = self._activation(x)
             if self.position == "post":
                 x = norm(x)
             elif self.position == "sandwich":
@@ -77,17 +83,18 @@ class TransitionParser(nn.Module):
         """
         first = self.linears[0]
         assert isinstance(first, nn.Linear)
-        count, rows = features.shape[1], self.embedding.num_embeddings
-        pairs, indices = torch.unique(features + torch.arange(count) * rows, return_inverse=True)
-        ends = torch.searchsorted(pairs, torch.arange(count + 1) * rows)
-        vectors = self.embedding(pairs % rows).split(ends.diff().tolist())
-        weights = first.weight.t().view(count, -1, first.out_features).unbind()
-        products = torch.cat([v @ weight for v, weight in zip(vectors, weights, strict=True)])
-        return sum_rows(products, indices) + first.bias
+        count, ids = features.shape[1], self.embedding.num_embeddings
+        offsets = torch.arange(count + 1) * ids
+        pairs, indices = torch.unique(features + offsets[:-1], return_inverse=True)
+        per_feature = torch.searchsorted(pairs, offsets).diff().tolist()
+        vectors = self.embedding(pairs % ids).split(per_feature)
+        weights = first.weight.t().view(count, -1, first.out_features)
+        products = [v @ weight for v, weight in zip(vectors, weights.unbind(), strict=True)]
+        return sum_rows(torch.cat(products), indices) + first.bias
 
 
 class DeepLinear(nn.Module):
-    """Linear layers without bias and a norm after each but the last (Santurkar et al. 2018, section 2).
+    """Linear layers without bias, and a norm after each but the last (Santurkar et al. 2018).
 
     `init` is `xavier`, which keeps the variance through a square layer (Glorot and Bengio 2010), or
     `default`, torch's own, which divides the variance by three.

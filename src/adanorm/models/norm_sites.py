@@ -1,4 +1,4 @@
-"""The sites of norms in a model: which of them get the chosen norm, and which norms they cannot have."""
+"""The sites of norms in a model: which get the chosen norm, and which norms they cannot have."""
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ from adanorm.norms import LayerNorm, MakeNorm, Norm, NormFactory, norm_factory
 
 
 class PlacedNorms:
-    """A make_norm that returns the chosen norm at the sites of its placement, and LayerNorm elsewhere.
+    """A make_norm that returns the chosen norm where its placement says, and LayerNorm elsewhere.
 
     `placement` is `all`, `final` (the norms that close a stack, the only ones that the released
     code changes) or a list of globs over site names. `swapped` lists the sites with the chosen
@@ -28,7 +28,7 @@ class PlacedNorms:
     def __call__(
         self, dim: int, *, site: str, after: str | None = None, closes_stack: bool = False
     ) -> Norm:
-        """Return the norm for a site, which is the chosen norm or LayerNorm; `site` is the module's own name.
+        """Return the norm for a site, the chosen one or LayerNorm; `site` is the module's name.
 
         `after` names the layer whose output reaches the site, directly or as the last part of a
         residual sum; None if there is no such layer.
@@ -82,7 +82,11 @@ def build_with_norms(
 
 
 def compatible_norm(experiment: Experiment) -> NormFactory:
-    """Return the experiment's norm factory; ValueError for a norm unknown or impossible at its sites."""
+    """Return what makes the experiment's norm.
+
+    Raises ValueError for a norm or a parameter that does not exist, and where the norm is not
+    defined at the sites of the experiment's model.
+    """
     make_norm = norm_factory(experiment.norm.choice)
     batch_size: int | None = getattr(experiment.data, "batch_size", None)
     if reason := why_unsupported(make_norm.trial, experiment.model.sites(), batch_size):

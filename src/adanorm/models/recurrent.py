@@ -11,7 +11,7 @@ impossible with norms in the gates (`results/bench/recurrent.csv` has the speed 
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from torch.nn import functional as F
 
 from adanorm.config.model_sections import RecurrentConfig
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.norms import Norm
 
 GateNorm = Callable[[Tensor], Tensor]  # the norm of several gates: (G, B, H) to (G, B, H)
 State = tuple[Tensor, ...]  # tensors that a layer carries from step to step, each (B, H)
@@ -54,43 +53,50 @@ class Layer(nn.Module):
         """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
         # The input products of all steps at once; the rows of a gate are contiguous.
         products = F.linear(x, self.input_weight.flatten(0, 1))
-        products = (
-            products.view(*x.shape[:2], len(self.bias), self.dim).transpose(1, 2).contiguous()
-        )
+        by_gate = products.unflatten(2, (-1, self.dim)).transpose(1, 2).contiguous()
         weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
         norms = [self._norm_of(group) for group in self.GATES]
         outputs = []
-        for product in products.unbind():
-            state = self.step(product, state, weight, *norms)
+        for at_step in by_gate.unbind():
+            state = self.step(at_step, state, weight, *norms)
             outputs.append(state[0])
         return torch.stack(outputs), state
 
     def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
-        """Return the next state from input products (G, B, H), weight (G, H, H) and one norm per group."""
+        """Return the next state from a step's input products (G, B, H) and the weight (G, H, H).
+
+        There is one norm for each group of GATES.
+        """
         raise NotImplementedError
 
     def _norm_of(self, gates: Sequence[str]) -> GateNorm:
-        """Return one norm for these gates: a single call if all are the same function without weights."""
-        norms = [
-            norm for gate in gates if isinstance(norm := self.get_submodule(f"{gate}_norm"), Norm)
-        ]
-        functions = {norm.row_function for norm in norms}
-        if (
-            len(functions) == 1
-            and None not in functions
-            and not any(norm.state_dict() for norm in norms)
-        ):
+        """Return one norm for these gates.
+
+        It is a single call if their norms say that they are one function of a row, and hold nothing
+        of their own.
+        """
+        norms: list[Any] = [self.get_submodule(f"{gate}_norm") for gate in gates]
+        function = norms[0].row_function
+        is_shared = function is not None
+        for norm in norms:
+            if norm.row_function != function or norm.state_dict():
+                is_shared = False
+        if is_shared:
             return norms[0]
-        return lambda summed: torch.stack(
-            [norm(x) for norm, x in zip(norms, summed.unbind(), strict=True)]
-        )
+
+        def apart(summed: Tensor) -> Tensor:
+            results = [norm(x) for norm, x in zip(norms, summed.unbind(), strict=True)]
+            return torch.stack(results)
+
+        return apart
 
 
 class LstmLayer(Layer):
     """Hochreiter and Schmidhuber's LSTM with forget gates, like torch.nn.LSTM; N is a gate's norm.
 
-    (i, f, g, o) = N(W_x x + W_h h) + b;  c' = sigmoid(f) c + sigmoid(i) tanh(g);  h' = sigmoid(o)
-    tanh(c')
+    (i, f, g, o) = N(W_x x + W_h h) + b
+    c' = sigmoid(f) c + sigmoid(i) tanh(g)
+    h' = sigmoid(o) tanh(c')
     """
 
     GATES = (("input_gate", "forget_gate", "candidate", "output_gate"),)
@@ -98,9 +104,11 @@ class LstmLayer(Layer):
 
     def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h', c')."""
-        (norm,), (hidden, cell) = norms, state
+        (norm,) = norms
+        hidden, cell = state
         summed = torch.baddbmm(products, hidden.expand(len(products), -1, -1), weight)
-        i, f, g, o = (norm(summed) + self.bias).unbind()
+        gates = norm(summed) + self.bias
+        i, f, g, o = gates.unbind()
         cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
         return o.sigmoid() * cell.tanh(), cell
 
@@ -108,8 +116,9 @@ class LstmLayer(Layer):
 class GruLayer(Layer):
     """Cho et al.'s GRU in torch.nn.GRU's form; N is a gate's norm.
 
-    (r, z) = sigmoid(N(W_x x + W_h h) + b);  n = tanh(N(W_x x + r (W_h h + b_h)) + b);  h' = (1 - z)
-    n + z h
+    (r, z) = sigmoid(N(W_x x + W_h h) + b)
+    n = tanh(N(W_x x + r (W_h h + b_h)) + b)
+    h' = (1 - z) n + z h
 
     A norm comes after the sum of the gate's inputs. For the candidate n that is after the reset
     gate: tanh then gets standardized features, and r weighs the past against the input. A norm of
@@ -120,42 +129,56 @@ class GruLayer(Layer):
     STATES = 1
 
     def __init__(self, make_norm: PlacedNorms, site: str, *, inputs: int, dim: int) -> None:
-        super().__init__(make_norm, site, inputs=inputs, dim=dim)
+        super().__init__(
+            make_norm,
+            site,
+            inputs=inputs,
+            dim=dim,
+        )
         self.hidden_bias = nn.Parameter(torch.empty(dim).uniform_(-(dim**-0.5), dim**-0.5))
 
     def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h',)."""
-        (norm_of_two, norm_of_candidate), (hidden,) = norms, state
+        norm_of_two, norm_of_candidate = norms
+        (hidden,) = state
         recurrent = torch.bmm(hidden.expand(len(products), -1, -1), weight)
-        summed = norm_of_two(products[:2] + recurrent[:2])
-        reset, update = (summed + self.bias[:2]).sigmoid().unbind()
-        summed = norm_of_candidate(products[2:] + reset * (recurrent[2:] + self.hidden_bias))
-        candidate = (summed + self.bias[2:]).tanh()[0]
+        normed = norm_of_two(products[:2] + recurrent[:2])
+        reset, update = (normed + self.bias[:2]).sigmoid().unbind()
+        past = reset * (recurrent[2:] + self.hidden_bias)
+        normed = norm_of_candidate(products[2:] + past)
+        candidate = (normed + self.bias[2:]).tanh()[0]
         return (candidate + update * (hidden - candidate),)
 
 
 class RnnLayer(Layer):
-    """Elman's network: h' = tanh(N(W_x x + W_h h) + b) with N the norm (Ba et al. 2016, equation 4)."""
+    """Elman's network, like torch.nn.RNN: h' = tanh(N(W_x x + W_h h) + b); N is the norm.
+
+    Equation 4 of Ba et al. 2016, whose f is any nonlinearity.
+    """
 
     GATES = (("hidden",),)
     STATES = 1
 
     def step(self, products: Tensor, state: State, weight: Tensor, *norms: GateNorm) -> State:
         """Return (h',)."""
-        (norm,), (hidden,) = norms, state
+        (norm,) = norms
+        (hidden,) = state
         summed = torch.baddbmm(products, hidden[None], weight)
-        return ((norm(summed) + self.bias).tanh()[0],)
+        following = (norm(summed) + self.bias).tanh()
+        return (following[0],)
 
 
 LAYERS: dict[str, type[Layer]] = {"lstm": LstmLayer, "gru": GruLayer, "rnn": RnnLayer}
 
 
 class Recurrent(nn.Module):
-    """A model from bytes to the logits of the next byte, with a state carried from segment to segment.
+    """A model from bytes to the logits of the next byte; its state goes on to the next segment.
 
     Like Merity et al. 2018, the last layer is as wide as the embedding, which is tied to the
     output. The same features and the same recurrent weights are dropped at every step of a segment.
     """
+
+    carries = RecurrentConfig.carries
 
     def __init__(self, make_norm: PlacedNorms, settings: RecurrentConfig) -> None:
         super().__init__()
@@ -170,12 +193,17 @@ class Recurrent(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(BYTES))
         widths = [settings.embedding_dim, *[settings.dim] * inner, settings.embedding_dim]
         self.layers = nn.ModuleList(
-            LAYERS[settings.cell](make_norm, f"layers.{index}", inputs=inputs, dim=dim)
+            LAYERS[settings.cell](
+                make_norm,
+                f"layers.{index}",
+                inputs=inputs,
+                dim=dim,
+            )
             for index, (inputs, dim) in enumerate(pairwise(widths))
         )
 
     def forward(self, segment: Tensor, memory: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Return logits (B, T, 256) for the byte after each byte of a segment (B, T), and the new memory.
+        """Return logits (B, T, 256) for the next byte of each of a segment (B, T), and the memory.
 
         `memory` comes from the previous call and is empty at a stream's start. It holds the layers'
         states one after the other, (B, H) each and without gradient.
@@ -194,7 +222,8 @@ class Recurrent(nn.Module):
         return logits.transpose(0, 1), following
 
     def _dropped(self, x: Tensor, index: int) -> Tensor:
-        """Return x (T, B, H) with the same features of a stream dropped at every step, by dropout `index`."""
+        """Return x (T, B, H) with the same features dropped at every step, by dropout `index`."""
         if not self.training or self.dropouts[index] == 0:
             return x
-        return x * F.dropout(x.new_ones(1, *x.shape[1:]), self.dropouts[index])
+        mask = F.dropout(torch.ones_like(x[:1]), self.dropouts[index])
+        return x * mask

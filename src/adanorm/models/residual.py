@@ -26,34 +26,46 @@ def layer_norm(
     dim: int,
     width: int,
 ) -> Norm:
-    """Return the norm `name` of layer `index` of a stack, or NoNorm if its placement lacks that norm.
+    """Return the norm `name` of layer `index`, or NoNorm if its placement lacks that norm.
 
     `attention_norm` and `ffn_norm` are in front of a branch or behind its residual sum; `_output`
     norms follow a branch. Those of queries, keys and values have `width` features. The order of a
     layer's calls is that of its modules, because some norms draw weights.
     """
-    placement, part, after = stack[index], name.removesuffix("_norm"), None
+    placement, layer = stack[index], f"layers.{index}"
+    part = name.removesuffix("_norm")
+    after = None
+    # 1) On queries, keys or values.
     if part in PARTS:
-        is_there, dim = part in placement.in_heads, width
+        is_there = part in placement.in_heads
+        dim = width
+    # 2) In front of a branch, or behind its residual sum.
     elif part in BRANCHES:
         sites = getattr(placement, part)
         is_there = sites.front or sites.after
-        after = f"layers.{index}.{part}_output" if sites.after else layer_before(stack, index, part)
+        after = f"{layer}.{part}_output" if sites.after else layer_before(stack, index, part)
+    # 3) On a branch's output.
     else:
-        is_there, after = (
-            getattr(placement, part.removesuffix("_output")).output,
-            f"layers.{index}.{part}",
-        )
-    return make_norm(dim, site=f"layers.{index}.{name}", after=after) if is_there else NoNorm(dim)
+        is_there = getattr(placement, part.removesuffix("_output")).output
+        after = f"{layer}.{part}"
+    if not is_there:
+        return NoNorm(dim)
+    return make_norm(dim, site=f"{layer}.{name}", after=after)
 
 
 def layer_before(stack: Sequence[Placement], index: int, branch: str) -> str | None:
-    """Return the name of the layer that ends a branch's input sum; None at the start and after a norm."""
+    """Return the name of the linear layer that ends the sum which a branch reads.
+
+    It is None where the first layer begins, and where a norm lies between.
+    """
     if index == 0 and branch == "attention":
         return None
-    layer, previous = (index, "attention") if branch == "ffn" else (index - 1, "ffn")
-    sites = getattr(stack[layer], previous)
-    return None if sites.output or sites.after else f"layers.{layer}.{previous}_output"
+    before = index if branch == "ffn" else index - 1
+    previous = "attention" if branch == "ffn" else "ffn"
+    sites = getattr(stack[before], previous)
+    if sites.output or sites.after:
+        return None
+    return f"layers.{before}.{previous}_output"
 
 
 def closing_norm(make_norm: PlacedNorms, stack: Sequence[Placement], *, dim: int) -> Norm:
@@ -61,7 +73,12 @@ def closing_norm(make_norm: PlacedNorms, stack: Sequence[Placement], *, dim: int
     if stack[-1].ffn.after:
         return NoNorm(dim)
     after = layer_before(stack, len(stack), "attention")
-    return make_norm(dim, site="closing_norm", after=after, closes_stack=True)
+    return make_norm(
+        dim,
+        site="closing_norm",
+        after=after,
+        closes_stack=True,
+    )
 
 
 class ResidualLayer(nn.Module):
@@ -88,9 +105,9 @@ class ResidualLayer(nn.Module):
         reads: Tensor | None = None,
         rows: Tensor | None = None,
     ) -> Tensor:
-        """Return z (B, T, H) for x (B, T, H) and the branch `name`, which reads x or `reads` (B, S, H).
+        """Return z (B, T, H) for x (B, T, H) and the branch `name`.
 
-        `rows` (B, T) is false at padding.
+        The branch reads x, or `reads` (B, S, H). `rows` (B, T) is false at padding.
         """
         sites = getattr(self.placement, name)
         norm: Callable[..., Tensor] = self.get_submodule(f"{name}_norm")
@@ -107,7 +124,7 @@ class ResidualLayer(nn.Module):
         return norm(total, rows) if sites.after else total
 
     def in_heads(self, part: str, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return queries, keys or values x (B, N, T, D) normalized over each head or over all heads."""
+        """Return queries, keys or values x (B, N, T, D), normalized over each or all heads."""
         if part not in self.placement.in_heads:
             return x
         norm: Callable[..., Tensor] = self.get_submodule(f"{part}_norm")
@@ -120,14 +137,15 @@ class ResidualLayer(nn.Module):
 
 
 def draw_deepnorm(layers: nn.ModuleList) -> None:
-    """Redraw the weights of layers whose placement has an `init_gain`, by DeepNorm's rule; biases stay.
+    """Redraw the weights of layers whose placement has an `init_gain`, by DeepNorm's rule.
 
     Wang et al. 2022, figure 2: Xavier's normal distribution. Its gain is their beta for values,
-    attention's output and the feed-forward network, and 1 for queries and keys.
+    attention's output and the feed-forward network, and 1 for queries and keys. Biases stay.
     """
     for layer in layers:
         assert isinstance(layer, ResidualLayer)
-        if (gain := layer.placement.init_gain) is None:
+        gain = layer.placement.init_gain
+        if gain is None:
             continue
         for name in ("attention_output", "ffn_input", "ffn_output"):
             nn.init.xavier_normal_(layer.get_parameter(f"{name}.weight"), gain)

@@ -42,9 +42,17 @@ class EncoderLayer(ResidualLayer):
     ) -> None:
         super().__init__()
         self.placement, self.heads = stack[index], settings.heads
-        self.attention_dropout, dim = settings.attention_dropout or 0.0, settings.dim
+        self.attention_dropout = settings.attention_dropout or 0.0
+        dim = settings.dim
         width = dim // self.heads if self.placement.over == "head" else dim
-        norm = partial(layer_norm, make_norm, stack, index, dim=dim, width=width)
+        norm = partial(
+            layer_norm,
+            make_norm,
+            stack,
+            index,
+            dim=dim,
+            width=width,
+        )
         self.attention_norm = norm("attention_norm")
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
@@ -61,12 +69,15 @@ class EncoderLayer(ResidualLayer):
         return self.add_branch("ffn", x, self._feed_forward, rows=words)
 
     def _attend(self, x: Tensor, *, words: Tensor) -> Tensor:
-        projected = self.query_key_value(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = (
-            self.in_heads(part, x, words) for part, x in zip(PARTS, projected, strict=True)
+        projected = self.query_key_value(x).unflatten(2, (3, self.heads, -1))
+        query, key, value = projected.permute(2, 0, 3, 1, 4)  # (B, N, T, D) each
+        mixed = F.scaled_dot_product_attention(
+            self.in_heads("query", query, words),
+            self.in_heads("key", key, words),
+            self.in_heads("value", value, words),
+            attn_mask=words[:, None, None],
+            dropout_p=self.attention_dropout if self.training else 0.0,
         )
-        dropout, mask = self.attention_dropout if self.training else 0.0, words[:, None, None]
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return self.attention_output(mixed.transpose(1, 2).flatten(2))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
@@ -74,7 +85,7 @@ class EncoderLayer(ResidualLayer):
 
 
 class SentenceEncoder(nn.Module):
-    """Embeddings with sinusoidal positions, encoder layers, a closing norm, pooling, a linear layer."""
+    """Embeddings with sinusoidal positions, layers, a closing norm, pooling, a linear layer."""
 
     def __init__(
         self,
@@ -132,8 +143,7 @@ def sinusoids(time: int, dim: int, device: torch.device) -> Tensor:
 
     Their order is tensor2tensor's.
     """
-    frequencies = torch.exp(
-        torch.arange(dim // 2, device=device) * (-math.log(10000.0) / (dim // 2))
-    )
-    angles = torch.arange(time, device=device)[:, None] * frequencies
+    count = dim // 2
+    exponents = torch.arange(count, device=device) * (-math.log(10000.0) / count)
+    angles = torch.arange(time, device=device)[:, None] * torch.exp(exponents)
     return torch.cat([angles.sin(), angles.cos()], 1)

@@ -1,37 +1,71 @@
 """The norms, each usable on its own: `from adanorm.norms import AdaNorm`."""
 
-from adanorm.norms.base import Norm as Norm
-from adanorm.norms.family import AdaNorm as AdaNorm
-from adanorm.norms.family import DetachMean as DetachMean
-from adanorm.norms.family import DetachNorm as DetachNorm
-from adanorm.norms.family import DetachVariance as DetachVariance
-from adanorm.norms.family import GradMean as GradMean
-from adanorm.norms.family import GradNorm as GradNorm
-from adanorm.norms.family import GradOnly as GradOnly
-from adanorm.norms.family import GradScale as GradScale
-from adanorm.norms.family import GradVariance as GradVariance
-from adanorm.norms.family import LayerNorm as LayerNorm
-from adanorm.norms.family import LayerNormSimple as LayerNormSimple
-from adanorm.norms.family import NoNorm as NoNorm
-from adanorm.norms.family import TopK as TopK
-from adanorm.norms.over_rows import BatchNorm as BatchNorm
-from adanorm.norms.over_rows import GroupNorm as GroupNorm
-from adanorm.norms.over_rows import InstanceNorm as InstanceNorm
-from adanorm.norms.over_rows import NoisyBatchNorm as NoisyBatchNorm
-from adanorm.norms.over_rows import PowerNorm as PowerNorm
-from adanorm.norms.registry import NORMS as NORMS
-from adanorm.norms.registry import MakeNorm as MakeNorm
-from adanorm.norms.registry import NormChoice as NormChoice
-from adanorm.norms.registry import NormFactory as NormFactory
-from adanorm.norms.registry import norm_factory as norm_factory
-from adanorm.norms.rowwise import Derf as Derf
-from adanorm.norms.rowwise import DynamicTanh as DynamicTanh
-from adanorm.norms.rowwise import GatedNorm as GatedNorm
-from adanorm.norms.rowwise import PartialRmsNorm as PartialRmsNorm
-from adanorm.norms.rowwise import Pointwise as Pointwise
-from adanorm.norms.rowwise import PreAffineRmsNorm as PreAffineRmsNorm
-from adanorm.norms.rowwise import RmsNorm as RmsNorm
-from adanorm.norms.rowwise import ScaleNorm as ScaleNorm
-from adanorm.norms.rowwise import SeeDNorm as SeeDNorm
-from adanorm.norms.rowwise import SimpleRmsNorm as SimpleRmsNorm
-from adanorm.norms.rowwise import WeightNorm as WeightNorm
+from adanorm.norms.base import Norm
+from adanorm.norms.family import (
+    AdaNorm,
+    DetachMean,
+    DetachNorm,
+    DetachVariance,
+    GradMean,
+    GradNorm,
+    GradOnly,
+    GradScale,
+    GradVariance,
+    LayerNorm,
+    LayerNormSimple,
+    NoNorm,
+    TopK,
+)
+from adanorm.norms.over_rows import BatchNorm, GroupNorm, InstanceNorm, NoisyBatchNorm, PowerNorm
+from adanorm.norms.registry import NORMS, MakeNorm, NormChoice, NormFactory, norm_factory
+from adanorm.norms.rowwise import (
+    Derf,
+    DynamicTanh,
+    GatedNorm,
+    PartialRmsNorm,
+    Pointwise,
+    PreAffineRmsNorm,
+    RmsNorm,
+    ScaleNorm,
+    SeeDNorm,
+    SimpleRmsNorm,
+    WeightNorm,
+)
+
+__all__ = [
+    "NORMS",
+    "AdaNorm",
+    "BatchNorm",
+    "Derf",
+    "DetachMean",
+    "DetachNorm",
+    "DetachVariance",
+    "DynamicTanh",
+    "GatedNorm",
+    "GradMean",
+    "GradNorm",
+    "GradOnly",
+    "GradScale",
+    "GradVariance",
+    "GroupNorm",
+    "InstanceNorm",
+    "LayerNorm",
+    "LayerNormSimple",
+    "MakeNorm",
+    "NoNorm",
+    "NoisyBatchNorm",
+    "Norm",
+    "NormChoice",
+    "NormFactory",
+    "PartialRmsNorm",
+    "Pointwise",
+    "PowerNorm",
+    "PreAffineRmsNorm",
+    "RmsNorm",
+    "ScaleNorm",
+    "SeeDNorm",
+    "SimpleRmsNorm",
+    "TopK",
+    "WeightNorm",
+    "norm_factory",
+]

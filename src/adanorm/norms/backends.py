@@ -39,7 +39,7 @@ MISSING = {device: _missing(device) for device in COMPILERS}
 
 
 def cached_njit(function: F) -> F:
-    """Return the function compiled by Numba, or itself without Numba: far slower, with the same results."""
+    """Return the function compiled by Numba, or as it is without Numba: the same, far slower."""
     if MISSING["cpu"] is not None:
         return function
     from adanorm.norms.kernels import compiling
@@ -65,7 +65,7 @@ def is_plain(x: Tensor) -> bool:
 
 
 def is_fused(backend: Backend, x: Tensor) -> bool:
-    """Return whether the kernels compute a norm of x; `fused` does not check that they compile here."""
+    """Return whether the kernels compute a norm of x; `fused` does not ask if they compile."""
     device = x.device.type
     if backend == "eager" or x.dtype not in DTYPES or device not in COMPILERS:
         return False
@@ -73,7 +73,10 @@ def is_fused(backend: Backend, x: Tensor) -> bool:
 
 
 def describe(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:
-    """Return what computes a norm, such as `fused: numba 0.68.1`; ValueError if `fused` cannot run here."""
+    """Return in one line what computes a norm of a type, such as `fused: numba 0.68.1`.
+
+    Raises ValueError if `fused` is asked for and cannot run here.
+    """
     if not norm.has_kernels:
         return f"eager: {type(norm).__name__} has no kernels of ours"
     if backend == "eager":

@@ -76,7 +76,7 @@ class Norm(nn.Module):
                 self.register_parameter(name, None)
 
     def __call__(self, x: Tensor, *rows: Tensor | None) -> Any:
-        """Return forward's z, also for a proxy of torch.fx and a nested tensor, as torch's LayerNorm does.
+        """Return forward's z, also for a proxy of torch.fx and a nested tensor, like LayerNorm.
 
         `rows`, if there is a mask, reaches only norms whose statistics are over several rows. In a
         graph of torch.fx a norm is one node. Each example of a nested tensor is a batch of its own;
@@ -84,14 +84,16 @@ class Norm(nn.Module):
         NotImplementedError for integers.
         """
         if isinstance(x, fx.Proxy):
-            node = partial(x.tracer.create_proxy, "call_module", x.tracer.path_of_module(self))
-            return x.tracer.call_module(self, lambda *inputs: node(inputs, {}), (x, *rows), {})
+            tracer = x.tracer
+            node = partial(tracer.create_proxy, "call_module", tracer.path_of_module(self))
+            return tracer.call_module(self, lambda *inputs: node(inputs, {}), (x, *rows), {})
         if x.is_nested:
             examples = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
             return torch.nested.as_nested_tensor(examples, layout=x.layout)
         self.check(x)
         over_rows = self.depends_on_batch or self.depends_on_positions
-        return super().__call__(x, *[mask for mask in rows if over_rows and mask is not None])
+        masks = [mask for mask in rows if mask is not None]
+        return super().__call__(x, *masks) if over_rows else super().__call__(x)
 
     def check(self, x: Tensor) -> None:
         """Raise NotImplementedError or ValueError for an x that this norm cannot take."""
@@ -112,12 +114,15 @@ class Norm(nn.Module):
         return None
 
     def attach(self, layer: nn.Module) -> None:
-        """Reparametrize the layer whose output reaches this norm, after its weights have been drawn."""
+        """Reparametrize the layer whose output reaches this norm, once its weights are drawn."""
         raise NotImplementedError(f"{type(self).__name__} does not live in a layer")
 
 
 def as_norm(cls: Any) -> type[Norm]:
-    """Return the class with the declarations of `Norm` that it lacks; ValueError if it makes no modules."""
+    """Return a class of modules as one of norms: `cls`, or with the declarations that it lacks.
+
+    Raises ValueError for what is no class of modules.
+    """
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module")
     hashable: Any = cls  # a class hashes, whatever its instances do
@@ -163,14 +168,13 @@ class GainAndBias(Norm):
         return (y if bias is None else y + upcast(bias)).to(self.type_with(x))
 
     def type_with(self, x: Tensor) -> torch.dtype:
-        """Return the widest type of x and this norm's own parameters."""
-        return reduce(
-            torch.promote_types, (one.dtype for one in self.parameters(recurse=False)), x.dtype
-        )
+        """Return the widest type of x and this norm's parameters."""
+        dtypes = (parameter.dtype for parameter in self.parameters(recurse=False))
+        return reduce(torch.promote_types, dtypes, x.dtype)
 
 
 class Affine(GainAndBias):
-    """A norm whose gain starts at ones and whose bias starts at zeros, each (H,); None where left out.
+    """A norm whose gain starts at ones and its bias at zeros, each (H,), or None if left out.
 
     With `zero_centered` the gain less one is learned. It has a name of its own, because code that
     reads `weight` takes it for a gain.
@@ -187,7 +191,7 @@ class Affine(GainAndBias):
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
 
     def check(self, x: Tensor) -> None:
-        """Raise ValueError if the last axis of x is not H, or if x lacks positions that the norm needs."""
+        """Raise ValueError if the last axis of x is not H, or if x lacks the positions needed."""
         super().check(x)
         name = type(self).__name__
         if x.shape[-1:] != (self.dim,):
@@ -200,7 +204,7 @@ class Affine(GainAndBias):
 
 
 def gain_less_one(*shape: int, gain: bool) -> nn.Parameter:
-    """Return the parameter g of a gain 1 + g, zeros of a shape; raises ValueError if `gain` is false."""
+    """Return the parameter g of a gain 1 + g, zeros; raises ValueError if `gain` is false."""
     if not gain:
         raise ValueError("zero_centered=True: needs gain=true, which it is about")
     return nn.Parameter(torch.zeros(*shape))

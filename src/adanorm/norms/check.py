@@ -24,7 +24,7 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.1}
 MIXED = "a row changes with other rows; if it should, set depends_on_batch or depends_on_positions"
 MIXED_EXAMPLES = "an example changes with other examples; if it should, set depends_on_batch"
 SINGLE = "it computes in float32 even what it gets in float64, and is checked at that precision"
-# torch's settings of the whole process that a norm must leave as they are: how to read and set each.
+# torch's settings that a norm must leave as they are: how to read and set each.
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "the precision of matrix products": (
@@ -50,7 +50,15 @@ class Outcome(NamedTuple):
 
 def _inputs(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    return (3 * torch.randn(*shape, generator=generator, dtype=torch.float64) + 1).to(dtype)
+    return (
+        3
+        * torch.randn(
+            *shape,
+            generator=generator,
+            dtype=torch.float64,
+        )
+        + 1
+    ).to(dtype)
 
 
 def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -84,7 +92,7 @@ def _draws_noise(norm: Norm) -> bool:
 
 
 def _double(make_norm: MakeNorm) -> Norm:
-    """Return the norm in float64; in evaluation mode if noise in training would hide a difference."""
+    """Return the norm in float64, in evaluation mode if it draws noise in training."""
     norm = make_norm(H, site="check").double()
     return norm.eval() if _draws_noise(norm) else norm
 
@@ -94,21 +102,31 @@ def _perturbed(norm: Norm) -> Norm:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in norm.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            noise = torch.randn(
+                parameter.shape,
+                generator=generator,
+                dtype=torch.float64,
+            )
             parameter.add_(0.1 * noise.to(parameter.dtype))
     return norm
 
 
 def _is_single(norm: Norm) -> bool:
-    """Return whether a norm rounds float64 to float32 on the way, as transformers' LlamaRMSNorm does.
+    """Return whether a norm rounds float64 to float32 on the way, like LlamaRMSNorm.
 
     Along a short step a norm in float64 is as good as linear; one that rounds jumps.
     """
     x = _rows(norm, 4)
-    step = 1e-5 * torch.cos(torch.arange(x.numel(), dtype=x.dtype)).view_as(x)
+    step = 1e-5 * _waves(x)
     z = _value(norm, x)
-    bend = _value(norm, x + step) - 2 * z + _value(norm, x - step)
+    after, before = _value(norm, x + step), _value(norm, x - step)
+    bend = after - 2 * z + before
     return bool(bend.abs().max() > 1e-9 * z.abs().max())
+
+
+def _waves(x: Tensor) -> Tensor:
+    """Return fixed numbers between -1 and 1 of the shape and type of x."""
+    return torch.cos(torch.arange(x.numel(), dtype=x.dtype)).view_as(x)
 
 
 def _tolerance(norm: Norm) -> float:
@@ -119,28 +137,35 @@ def _tolerance(norm: Norm) -> float:
 def _assert_equal(z: Tensor, expected: Tensor, tolerance: float, problem: str) -> None:
     """Raise AssertionError with the problem unless z is as expected."""
     assert z.shape == expected.shape, problem
-    assert torch.allclose(z, expected, rtol=tolerance, atol=tolerance), problem
+    assert torch.allclose(
+        z,
+        expected,
+        rtol=tolerance,
+        atol=tolerance,
+    ), problem
 
 
 def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the function's value and the gradient in x of a fixed weighted sum of that value."""
     x = x.clone().requires_grad_()
     z = _value(function, x)
-    weights = torch.cos(torch.arange(z.numel(), dtype=z.dtype)).view_as(z)
-    (gradient,) = torch.autograd.grad((weights * z).sum(), x)
+    loss = (_waves(z) * z).sum()
+    (gradient,) = torch.autograd.grad(loss, x)
     return z.detach(), gradient
 
 
 def keeps_shape(make_norm: MakeNorm) -> None:
     """Every leading shape is kept, also without rows, contiguous or not."""
     norm = _double(make_norm)
-    for shape in ((0, H), (1, H), (0, 3, H), *SHAPES):
-        if len(shape) > 2 or not norm.needs_positions:
-            assert _value(norm, _inputs(*shape)).shape == shape, f"shape {shape} is not kept"
+    shapes = [(0, 3, H), *SHAPES[1:]]
+    if not norm.needs_positions:
+        shapes += [(0, H), (1, H), SHAPES[0]]
+    for shape in shapes:
+        assert _value(norm, _inputs(*shape)).shape == shape, f"shape {shape} is not kept"
     strided = _inputs(H, 4, 6).transpose(0, 2)
-    z, expected = _value(norm, strided), _value(norm, strided.contiguous())
     problem = "a row that is not contiguous in memory has another result"
-    _assert_equal(z, expected, _tolerance(norm), problem)
+    expected = _value(norm, strided.contiguous())
+    _assert_equal(_value(norm, strided), expected, _tolerance(norm), problem)
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
@@ -156,7 +181,8 @@ def keeps_dtype(make_norm: MakeNorm) -> None:
 
 def runs_under_autocast(make_norm: MakeNorm) -> None:
     """Between layers in half precision value and gradient are finite."""
-    norm, linear = make_norm(H, site="check"), nn.Linear(H, H)
+    norm = make_norm(H, site="check")
+    linear = nn.Linear(H, H)
     x = _rows(norm, 4, torch.float32).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         z = linear(norm(linear(x))).float()
@@ -187,7 +213,7 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
     )
     assert is_right, (
         "the gradient is not that of the output by finite differences; a norm that stops a gradient"
-        " on purpose declares it: a method reference(x) with the definition in plain torch operations"
+        " on purpose declares it: a method reference(x) with the definition in torch's operations"
     )
     return SINGLE if is_single else None
 
@@ -195,30 +221,32 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
 def constant_rows_are_finite(make_norm: MakeNorm) -> None:
     """A constant row has a finite value and a finite gradient."""
     norm = make_norm(H, site="check")
+    rows = _rows(norm, 2, torch.float32)
     for value in (0.0, 1.0, -1e4):
-        z, gradient = _gradient(norm, torch.full_like(_rows(norm, 2, torch.float32), value))
+        z, gradient = _gradient(norm, torch.full_like(rows, value))
         assert z.isfinite().all(), f"rows of {value} give a value that is not finite"
         assert gradient.isfinite().all(), f"rows of {value} give a gradient that is not finite"
 
 
 def large_rows_are_right(make_norm: MakeNorm) -> None:
     """Large rows, and rows with a large mean, are finite and lose no more than rounding costs."""
-    norm = make_norm(H, site="check")
-    norm = norm.eval() if _draws_noise(norm) else norm
-    exact_norm = copy.deepcopy(norm).double()
+    double = _double(make_norm)
+    norm = copy.deepcopy(double).float()
     for shape in SHAPES[norm.needs_positions :]:
         for mean, deviation in ((0, 1e6), (1e4, 1)):
-            x = (mean + deviation * (_inputs(*shape) - 1) / 3).float()
-            z, exact = _value(norm, x).double(), _value(exact_norm, x.double())
+            x = mean + deviation * (_inputs(*shape, dtype=torch.float32) - 1) / 3
+            z = _value(norm, x).double()
+            exact = _value(double, x.double())
             rows = f"rows {shape} of mean {mean:g} and deviation {deviation:g}"
             assert z.isfinite().all(), f"{rows} give a value that is not finite"
             # Rounding x - mean, which no float32 norm escapes, grows with max |x| / deviation.
-            bound = 1e-5 * (1 + x.abs().max() / deviation) * (1 + exact.abs().max())
-            assert (z - exact).abs().max() <= bound, f"{rows} lose their digits"
+            conditioning = 1 + x.abs().max() / deviation
+            size = 1 + exact.abs().max()
+            assert (z - exact).abs().max() <= 1e-5 * conditioning * size, f"{rows} lose digits"
 
 
 def rows_are_independent(make_norm: MakeNorm) -> None:
-    """A row alone has the same result as among others, and padding changes nothing, unless declared."""
+    """A row alone has the result that it has among others; padding changes nothing."""
     norm = make_norm(H, site="check").double()
     for is_training in (True, False):
         norm.train(is_training)
@@ -244,7 +272,7 @@ def _ignores_padding(norm: Norm) -> None:
 
 
 def _is_a_function_of_its_row(norm: Norm) -> None:
-    """Compare rows with themselves alone; of a norm over positions, examples with themselves alone."""
+    """Compare rows, or of a norm over positions examples, with themselves alone."""
     problem = MIXED_EXAMPLES if norm.depends_on_positions else MIXED
     tolerance, is_noisy = _tolerance(norm), _draws_noise(norm)
     for shape in SHAPES[norm.needs_positions :]:

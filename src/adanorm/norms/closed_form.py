@@ -1,4 +1,4 @@
-"""The paper's family of norms over rows (..., H): its definition, and the choice of faster kernels."""
+"""The paper's family of norms over rows (..., H): its definition, and faster kernels."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Numerics = Literal["paper", "released"]
 
 
 class Member(NamedTuple):
-    """A member of the family: closed_form's settings, in the order in which the kernels unpack them."""
+    """A member of the family: closed_form's settings, in the order that the kernels unpack."""
 
     k: float = 0.0
     C: float = 1.0
@@ -64,14 +64,19 @@ def definition(x: Tensor, member: Member) -> Tensor:
         mean = wide.mean(-1, keepdim=True)
         variance = (wide - mean).square().mean(-1, keepdim=True)
         std = deviation(variance, wide.shape[-1], member)
-        y = (wide - (mean.detach() if detach_mean else mean)) / (
-            std.detach() if detach_variance else std
-        )
-    return (y if k == 0 and C == 1 else C * (1 - k * y).detach() * y).to(x.dtype)
+        if detach_mean:
+            mean = mean.detach()
+        if detach_variance:
+            std = std.detach()
+        y = (wide - mean) / std
+    if k == 0 and C == 1:
+        return y.to(x.dtype)
+    phi = C * (1 - k * y).detach()
+    return (phi * y).to(x.dtype)
 
 
 def deviation(variance: Tensor, features: int, member: Member) -> Tensor:
-    """Return the divisor of rows from their biased variance, in its shape; NaN for an infinite variance."""
+    """Return the divisor of rows from their biased variance; NaN for an infinite variance."""
     variance = variance.masked_fill(variance == math.inf, math.nan)
     if member.numerics == "paper":
         return (variance + member.eps).sqrt()
@@ -116,7 +121,7 @@ _apply: Callable[[Tensor, Member], Tensor] = super(torch.autograd.Function, _Fus
 
 
 def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
-    """Return dl/dx by differentiable PyTorch operations; x is None if dl/dx is a multiple of dl/dz."""
+    """Return dl/dx by differentiable operations; x is None if it is a multiple of dl/dz."""
     if x is None:
         std = deviation(variance.unsqueeze(-1), grad.shape[-1], member)
         return (member.C / std * grad).to(grad.dtype)

@@ -59,7 +59,11 @@ class LayerNorm(nn.LayerNorm, GainAndBias):
         numerics: Numerics = "paper",
     ) -> None:
         check_positive(eps=eps)
-        super().__init__(dim if isinstance(dim, int) else list(dim), eps=eps, bias=bias)
+        super().__init__(
+            dim if isinstance(dim, int) else list(dim),
+            eps=eps,
+            bias=bias,
+        )
         self.member = _checked_member(Member(eps=eps, numerics=numerics), self.normalized_shape)
         self.gain_less_one = (
             gain_less_one(*self.normalized_shape, gain=gain) if zero_centered else None
@@ -110,14 +114,16 @@ class TopK(nn.LayerNorm, Norm):
     def _clip_and_normalize(self, x: Tensor) -> Tensor:
         high = x.topk(self.k).values[..., -1:]
         low = x.topk(self.k, largest=False).values[..., -1:]
-        clipped = torch.where(
-            x > high, high, torch.where(x < low, low, x)
-        )  # equal extremes keep gradients
+        raised = torch.where(x < low, low, x)  # equal extremes keep gradients, unlike in a clamp
+        clipped = torch.where(x > high, high, raised)
         return F.layer_norm(clipped, self.normalized_shape, self.weight, self.bias, self._eps)
 
 
 class ClosedFormNorm(Norm):
-    """A member of the family (see closed_form); `dim` may be the sizes of several last axes of one row."""
+    """A member of the family; closed_form says what tells members apart.
+
+    `dim` may be the sizes of several last axes, like torch's `normalized_shape`: they are one row.
+    """
 
     has_kernels = True
     takes_axes = True
@@ -168,7 +174,7 @@ class ClosedFormNorm(Norm):
 
 
 def _checked_member(member: Member, shape: Sequence[int]) -> Member:
-    """Return the member itself; raises ValueError for numerics that rows of this shape cannot have."""
+    """Return the member; raises ValueError for numerics that rows of this shape cannot have."""
     check_choice("numerics", member.numerics, *get_args(Numerics))
     if member.numerics == "released" and math.prod(shape) < 2:
         raise ValueError(f"released numerics divide by H - 1: H={math.prod(shape)} is too small")
@@ -176,7 +182,10 @@ def _checked_member(member: Member, shape: Sequence[int]) -> Member:
 
 
 def _by_row(norm: Any, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return function(rows) in x's shape, several axes being one row; ValueError for other last axes."""
+    """Return function(rows) in x's shape; several axes are one row.
+
+    Raises ValueError if the last axes of x are others than the norm's.
+    """
     shape: tuple[int, ...] = norm.normalized_shape
     last = x.shape[-len(shape) :]
     if last != shape:
@@ -194,7 +203,7 @@ def _sizes(norm: Any) -> str:
 
 
 class LayerNormSimple(ClosedFormNorm):
-    """Return y, which is x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
+    """Return y, x standardized over H: LayerNorm without gain and bias (paper, section 3.1)."""
 
 
 class DetachNorm(ClosedFormNorm):
@@ -217,7 +226,10 @@ class DetachVariance(ClosedFormNorm):
 
 
 class GradNorm(ClosedFormNorm):
-    """Return x + y with the gradient of y alone: `gradnorm` of the released code, DetachNorm's converse."""
+    """Return x + y with the gradient of y alone: `gradnorm` of the released code.
+
+    The value keeps the whole of x, and the gradient is LayerNorm's: the converse of DetachNorm.
+    """
 
     def _output(self, x: Tensor, y: Tensor) -> Tensor:
         return x.detach() + y
@@ -237,13 +249,13 @@ class GradMean(GradOnly):
 
 
 class GradVariance(GradOnly):
-    """Return x itself with dl/dx = (1/std) * (g - y * mean(g * y)): GradOnly without its mean term."""
+    """Return x itself with dl/dx = (1/std) * (g - y * mean(g * y)): GradOnly without the mean."""
 
     detach_mean = True
 
 
 class GradScale(GradOnly):
-    """Return x itself with dl/dx = (1/std) * g: the division alone, which is DetachNorm's gradient too."""
+    """Return x itself with dl/dx = (1/std) * g: the division alone, as DetachNorm's gradient."""
 
     detach_mean = True
     detach_variance = True
@@ -273,20 +285,24 @@ class AdaNorm(ClosedFormNorm):
         if not 0 <= k < 1:
             raise ValueError(f"k={k}: must be at least 0 and below 1")
         check_positive(C=C)
-        super().__init__(dim, eps=eps, numerics=numerics, backend=backend)
+        super().__init__(
+            dim,
+            eps=eps,
+            numerics=numerics,
+            backend=backend,
+        )
         self._set(self.member._replace(k=k, C=C))
         self.phi_gradient = phi_gradient
         self.C = nn.Parameter(torch.tensor(float(C))) if learn_C else None
         if phi_gradient or learn_C:
-            self.computed = self.member._replace(
-                k=0.0, C=1.0
-            )  # its z is y; `_output` applies the factor
+            # Its z is y; `_output` applies the factor.
+            self.computed = self.member._replace(k=0.0, C=1.0)
             self.row_function = None
 
     def _output(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return y if the computed member applied the factor, else factor * y as the options define it."""
+        """Return y if the computed member applied the factor, else factor * y by the options."""
         if not self.phi_gradient and self.C is None:
             return y
-        member = self.member
-        factor = 1 - member.k * (y if self.phi_gradient else y.detach())
-        return ((member.C if self.C is None else self.C) * factor * y).to(x.dtype)
+        factor = 1 - self.member.k * (y if self.phi_gradient else y.detach())
+        scale = self.member.C if self.C is None else self.C
+        return (scale * factor * y).to(x.dtype)

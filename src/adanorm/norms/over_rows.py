@@ -1,4 +1,4 @@
-"""Norms whose statistics are taken over several rows: over a batch, or over the positions of an example.
+"""Norms whose statistics are over several rows: a batch, or the positions of an example.
 
 x and the result are (B, ..., H). For padded sequences the caller passes a mask of the rows that
 count.
@@ -23,24 +23,35 @@ def masked_moments(
     `synchronized` takes statistics over all processes of the run, with their gradients. Mean and
     variance are 0 if no row counts.
     """
-    mask = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
-    mask, dims = mask.expand_as(x), list(dims)
-    count = over_processes(mask.sum(dims, keepdim=True).to(x.dtype), synchronized)
-    total = over_processes(x.masked_fill(~mask, 0).sum(dims, keepdim=True), synchronized)
-    mean = total / count.clamp(min=1)
-    squares = (x - mean).masked_fill(~mask, 0).square().sum(dims, keepdim=True)
-    return mean, over_processes(squares, synchronized) / count.clamp(min=1), count
+    mask = _column(rows, x).expand_as(x)
+
+    def total(values: Tensor) -> Tensor:
+        share = values.sum(list(dims), keepdim=True)
+        return over_processes(share.to(x.dtype), synchronized)
+
+    count = total(mask)
+    divisor = count.clamp(min=1)
+    mean = total(x.masked_fill(~mask, 0)) / divisor
+    centred = (x - mean).masked_fill(~mask, 0)
+    return mean, total(centred.square()) / divisor, count
+
+
+def _column(rows: Tensor | None, x: Tensor) -> Tensor:
+    """Return the mask of rows that count as (B, ..., 1)."""
+    if rows is None:
+        return torch.ones_like(x[..., :1], dtype=torch.bool)
+    return rows.unsqueeze(-1)
 
 
 def over_processes(total: Tensor, synchronized: bool | None) -> Tensor:
-    """Return the sum of `total` over the run's processes, with gradients; without `synchronized`, `total`."""
+    """Return the sum of `total` over the run's processes, or `total` without `synchronized`."""
     if not (synchronized and distributed.is_initialized()):
         return total
     return joint.all_reduce(total)  # type: ignore[no-untyped-call]
 
 
 class BatchNorm(Affine):
-    """Return gain * (x - mean)/sqrt(variance + eps) + bias with each feature's statistics over the batch.
+    """Return gain * (x - mean)/sqrt(variance + eps) + bias; statistics are over the batch.
 
     Ioffe & Szegedy 2015, algorithm 1: the biased variance normalizes. Running values replace the
     batch's in evaluation and in a batch of fewer than two rows, which can be the last of an epoch.
@@ -74,7 +85,12 @@ class BatchNorm(Affine):
         over: str = "rows",
         positions: int = 256,
     ) -> None:
-        super().__init__(dim, gain=gain, bias=bias, eps=eps)
+        super().__init__(
+            dim,
+            gain=gain,
+            bias=bias,
+            eps=eps,
+        )
         check_choice("over", over, "rows", "examples")
         check_choice("convention", convention, "new", "old")
         check_choice("running_variance", running_variance, "unbiased", "biased")
@@ -94,14 +110,15 @@ class BatchNorm(Affine):
         self.register_buffer("running_var", torch.ones(shape))
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
+        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that count."""
         if not self.needs_positions:
             flat = x.reshape(-1, self.dim)
             if not self.training or (len(flat) < 2 and not self.synchronized):
-                affine, running = (self.weight, self.bias), (self.running_mean, self.running_var)
-                return nn.functional.batch_norm(flat, *running, *affine, eps=self._eps).view(
-                    x.shape
+                mean, variance = self.running_mean, self.running_var
+                z = nn.functional.batch_norm(
+                    flat, mean, variance, self.weight, self.bias, eps=self._eps
                 )
+                return z.view(x.shape)
             if rows is None and not self.synchronized:
                 return self._by_torch(flat).view(x.shape)
         return self.affine(self._by_moments(x, rows), x)
@@ -111,34 +128,36 @@ class BatchNorm(Affine):
         z, mean, inverse_std = torch.native_batch_norm(
             flat, self.weight, self.bias, None, None, training=True, momentum=0.0, eps=self._eps
         )
-        variance = inverse_std.detach().pow(-2) - self._eps
-        self._move(mean, variance.clamp(min=0), len(flat) / (len(flat) - 1), None)
+        count = len(flat)
+        variance = (inverse_std.detach().pow(-2) - self._eps).clamp(min=0)
+        self._move(mean, variance, count / (count - 1), None)
         return z
 
     def _by_moments(self, x: Tensor, rows: Tensor | None) -> Tensor:
-        """Return y (B, ..., H) in float32 at least, by running values where fewer than two rows count.
+        """Return y (B, ..., H) in float32 at least; running values serve for fewer than two rows.
 
         Only the device knows how many rows count, and nothing here waits for it.
         """
-        wide, mask, dims = upcast(x), rows, range(x.dim() - 1)
+        wide = upcast(x)
+        dims = range(x.dim() - 1)
         mean, variance = self.running_mean, self.running_var
         if self.needs_positions:
-            wide, mask, dims = (
-                wide.flatten(1, -2),
-                None if rows is None else rows.flatten(1),
-                range(1),
-            )
+            wide = wide.flatten(1, -2)
+            dims = range(1)
+            rows = None if rows is None else rows.flatten(1)
             sources = self._last_seen(wide.shape[1])
             mean, variance = mean[sources], variance[sources]
         mean, variance = mean.to(wide), variance.to(wide)
         if self.training and (len(x) or self.synchronized):
-            moments = masked_moments(wide, dims, mask, synchronized=self.synchronized)
+            moments = masked_moments(wide, dims, rows, synchronized=self.synchronized)
             batch_mean, batch_variance, count = (moment.reshape(mean.shape) for moment in moments)
             enough = count >= 2
             mean = torch.where(enough, batch_mean, mean)
             variance = torch.where(enough, batch_variance, variance)
-            self._move(batch_mean, batch_variance, count / (count - 1).clamp(min=1), enough)
-        return ((wide - mean) * (variance + self._eps).rsqrt()).view(x.shape)
+            factor = count / (count - 1).clamp(min=1)
+            self._move(batch_mean, batch_variance, factor, enough)
+        y = (wide - mean) * (variance + self._eps).rsqrt()
+        return y.view(x.shape)
 
     @torch.no_grad()
     def _move(
@@ -152,7 +171,8 @@ class BatchNorm(Affine):
         if self.unbiased:
             variance = variance * factor
         for buffer, batch in ((self.running_mean, mean), (self.running_var, variance)):
-            running, new = buffer[: len(batch)], batch[: len(buffer)].to(buffer.dtype)
+            running = buffer[: len(batch)]
+            new = batch[: len(buffer)].to(buffer.dtype)
             if enough is not None:
                 new = torch.where(enough[: len(buffer)], new, running)
             running.lerp_(new, self.new_share)
@@ -161,13 +181,13 @@ class BatchNorm(Affine):
 
     def _last_seen(self, positions: int) -> Tensor:
         """Return for each position the index of the last one seen up to it, or 0: (positions,)."""
-        indices = torch.arange(len(self.seen), device=self.seen.device)
-        last = torch.where(self.seen, indices, 0).cummax(0).values
-        return last[torch.arange(positions, device=indices.device).clamp(max=len(indices) - 1)]
+        count, device = len(self.seen), self.seen.device
+        last = torch.where(self.seen, torch.arange(count, device=device), 0).cummax(0).values
+        return last[torch.arange(positions, device=device).clamp(max=count - 1)]
 
 
 class NoisyBatchNorm(BatchNorm):
-    """Return BatchNorm's z, scaled and shifted in training by noise that is drawn anew at each step.
+    """Return BatchNorm's z, scaled and shifted in training by noise drawn anew at each step.
 
     Santurkar et al. 2018, section 2.2. Each feature draws a mean mu ~ U(-mean_range, mean_range)
     and a spread sigma ~ U(1, largest_spread). Each element of z then draws s ~ N(sigma, jitter) and
@@ -186,7 +206,11 @@ class NoisyBatchNorm(BatchNorm):
         eps: float = 1e-5,
         momentum: float = 0.1,
     ) -> None:
-        super().__init__(dim, eps=eps, momentum=momentum)
+        super().__init__(
+            dim,
+            eps=eps,
+            momentum=momentum,
+        )
         self.synchronized = None  # each process would draw noise of its own
         limits = (
             ("mean_range", mean_range, 0),
@@ -204,16 +228,16 @@ class NoisyBatchNorm(BatchNorm):
         if not self.training:
             return z
         # In float32 for every type of x: another type would draw other numbers.
-        feature = torch.rand(2, self.dim, device=x.device)
-        mean = (2 * feature[0] - 1) * self.mean_range
-        spread = 1 + feature[1] * (self.largest_spread - 1)
+        drawn_mean, drawn_spread = torch.rand(2, self.dim, device=x.device)
+        mean = (2 * drawn_mean - 1) * self.mean_range
+        spread = 1 + drawn_spread * (self.largest_spread - 1)
         scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
         shift = mean + self.jitter * (2 * torch.rand(x.shape, device=x.device) - 1)
         return z * scale.to(z.dtype) + shift.to(z.dtype)
 
 
 class PowerNorm(Affine):
-    """Return gain * x/psi + bias; psi is a running root mean square of each feature; no mean is subtracted.
+    """Return gain * x/psi + bias; psi is a running root mean square of each feature.
 
     Shen et al. 2020, algorithm 2: psi is the running value in training too, and a running value
     also approximates the gradient's term through psi. During the first `warmup` batches psi is the
@@ -231,7 +255,12 @@ class PowerNorm(Affine):
     def __init__(
         self, dim: int, *, alpha: float = 0.9, warmup: int = 100, eps: float = 1e-5
     ) -> None:
-        super().__init__(dim, gain=True, bias=True, eps=eps)
+        super().__init__(
+            dim,
+            gain=True,
+            bias=True,
+            eps=eps,
+        )
         if not 0 < alpha < 1:
             raise ValueError(f"alpha={alpha}: must be above 0 and below 1")
         if warmup < 0 or warmup != int(warmup):
@@ -242,14 +271,14 @@ class PowerNorm(Affine):
         self.register_buffer("batches", torch.zeros((), dtype=torch.long))
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
+        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that count."""
         wide = upcast(x)
         # rsqrt, because torch takes sqrt from MKL, which rounds differently on processors of
         # another maker.
         inverse = (self.running_square + self._eps).rsqrt().to(wide.dtype)
         if not self.training or (x.numel() == 0 and not self.synchronized):
             return self.affine(wide * inverse, x)
-        mask = torch.ones_like(x[..., :1], dtype=torch.bool) if rows is None else rows.unsqueeze(-1)
+        mask = _column(rows, x)
         square = self.mean(wide.square(), mask)
         if self.warmup and self.batches < self.warmup:  # reading `batches` waits for a GPU
             y = wide * (square + self._eps).rsqrt()
@@ -261,7 +290,7 @@ class PowerNorm(Affine):
         return self.affine(y, x)
 
     def mean(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return each feature's mean (H,) over the rows where mask (B, ..., 1) is true; 0 if none is."""
+        """Return each feature's mean (H,) over the rows where mask (B, ..., 1) is true, or 0."""
         total = over_processes((x * mask).sum(tuple(range(x.dim() - 1))), self.synchronized)
         return total / over_processes(mask.sum(), self.synchronized).clamp(min=1)
 
@@ -282,13 +311,15 @@ class _Scale(torch.autograd.Function):
         norm, nu = ctx.norm, ctx.norm.projection
         dx = (grad - nu.to(y.dtype, copy=True) * y) * inverse
         with torch.no_grad():
-            square, product = (norm.mean(one, mask).to(nu.dtype) for one in (y * y, grad * y))
-            nu.mul_(1 - (1 - norm.alpha) * square).add_((1 - norm.alpha) * product)
+            share = 1 - norm.alpha
+            square = norm.mean(y * y, mask).to(nu.dtype)
+            product = norm.mean(grad * y, mask).to(nu.dtype)
+            nu.mul_(1 - share * square).add_(share * product)
         return dx, None, None, None
 
 
 class GroupNorm(Affine):
-    """Return gain * (x - mean)/sqrt(variance + eps) + bias, with statistics over a group of features.
+    """Return gain * (x - mean)/sqrt(variance + eps) + bias; statistics are over a group.
 
     Wu & He 2018, equation 2. Statistics are those of one example over its positions, or of each
     position alone if `over_positions` is false. Raises ValueError unless `groups` divides H.
@@ -306,7 +337,12 @@ class GroupNorm(Affine):
         gain: bool = True,
         bias: bool = True,
     ) -> None:
-        super().__init__(dim, gain=gain, bias=bias, eps=eps)
+        super().__init__(
+            dim,
+            gain=gain,
+            bias=bias,
+            eps=eps,
+        )
         if groups < 1 or groups != int(groups) or dim % groups:
             raise ValueError(
                 f"groups={groups}: must be a whole number that divides the {dim} features"
@@ -314,7 +350,7 @@ class GroupNorm(Affine):
         self.groups, self.depends_on_positions = int(groups), over_positions
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that statistics are taken over."""
+        """Return z (B, ..., H); `rows` (B, ...) is true at the rows that count."""
         wide = upcast(x)
         if not self.depends_on_positions:
             y = self._by_torch(wide.reshape(-1, self.dim)).view(x.shape)
@@ -334,17 +370,18 @@ class GroupNorm(Affine):
         return torch.group_norm(x, self.groups, eps=self._eps) if x.numel() else x
 
     def _masked(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Return y (B, positions ..., H) of x in the same shape, with statistics over the rows that count."""
-        grouped = x.reshape(*x.shape[:-1], self.groups, -1)
+        """Return y (B, positions ..., H) with statistics over the rows that count."""
+        grouped = x.unflatten(-1, (self.groups, -1))
         mask = rows.unsqueeze(-1).expand(grouped.shape[:-1])  # (B, ..., groups)
-        dims = (*range(1, x.dim() - 1), x.dim())
-        mean, variance, _ = masked_moments(grouped, dims, mask)
+        last = x.dim()
+        positions = range(1, last - 1)
+        mean, variance, _ = masked_moments(grouped, (*positions, last), mask)
         y: Tensor = (grouped - mean) * (variance + self._eps).rsqrt()
         return y.flatten(-2)
 
 
 class InstanceNorm(GroupNorm):
-    """Return (x - mean)/sqrt(variance + eps), with each feature's statistics over an example's positions.
+    """Return (x - mean)/sqrt(variance + eps); statistics are over an example's positions.
 
     Ulyanov et al. 2016; `gain` and `bias` add one each. Raises ValueError for x (B, H), without
     positions.
@@ -355,14 +392,26 @@ class InstanceNorm(GroupNorm):
     def __init__(
         self, dim: int, *, eps: float = 1e-5, gain: bool = False, bias: bool = False
     ) -> None:
-        super().__init__(dim, groups=dim, eps=eps, gain=gain, bias=bias)
+        super().__init__(
+            dim,
+            groups=dim,
+            eps=eps,
+            gain=gain,
+            bias=bias,
+        )
 
 
 def synchronize(model: nn.Module) -> None:
-    """Let norms over the batch take statistics over all processes; raises ValueError for one that cannot."""
+    """Let every norm over the batch take its statistics over all processes of a run.
+
+    Raises ValueError for one that cannot: on its share of a batch it would be another norm.
+    """
     for name, module in model.named_modules():
-        if getattr(module, "depends_on_batch", False):
-            if getattr(module, "synchronized", None) is None:
-                problem = f"{name}: {type(module).__name__} is over the batch, and not over"
-                raise ValueError(f"{problem} several processes' shares of it; train in one process")
-            module.synchronized = True
+        if not getattr(module, "depends_on_batch", False):
+            continue
+        if getattr(module, "synchronized", None) is None:
+            raise ValueError(
+                f"{name}: {type(module).__name__} is over the batch, and not over several"
+                " processes' shares of it; train in one process"
+            )
+        module.synchronized = True

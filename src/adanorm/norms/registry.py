@@ -62,14 +62,14 @@ TRIAL_WIDTH = 48  # features of a norm that is built as a trial before any model
 
 
 class NormFactory(NamedTuple):
-    """A MakeNorm whose settings have been checked; `trial` is a small norm that shows its declarations."""
+    """A MakeNorm with checked settings; `trial` is a small norm with its declarations."""
 
     cls: type[Norm]
     settings: Mapping[str, Any]
     trial: Norm
 
     def __call__(self, dim: int | tuple[int, ...], *, site: str) -> Norm:
-        """Return the norm for the named site; several sizes are for norms that declare `takes_axes`."""
+        """Return the norm for the named site; only one that `takes_axes` takes several sizes."""
         return self.cls(dim, **self.settings)
 
 

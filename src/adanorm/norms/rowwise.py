@@ -1,4 +1,4 @@
-"""Norms of a row from other papers, and bounded functions that replace a norm: (..., H) to (..., H)."""
+"""Norms of a row from other papers, and bounded functions that replace a norm."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,13 @@ class RmsNorm(Affine):
         gain: bool = True,
         zero_centered: bool = False,
     ) -> None:
-        super().__init__(dim, gain=gain, bias=False, zero_centered=zero_centered, eps=eps)
+        super().__init__(
+            dim,
+            gain=gain,
+            bias=False,
+            zero_centered=zero_centered,
+            eps=eps,
+        )
         check_choice("eps_at", eps_at, "root", "outside")
         self.eps_at, self.part_size = eps_at, dim
 
@@ -39,12 +45,18 @@ class RmsNorm(Affine):
             gain = self.learned_gain
             # torch's kernel sums in float32 itself; copies there and back take thrice its time.
             source = x if gain is None or gain.dtype == x.dtype else wide
-            return F.rms_norm(source, (self.dim,), gain, self._eps).to(self.type_with(x))
+            z = F.rms_norm(source, (self.dim,), gain, self._eps)
+            return z.to(self.type_with(x))
         part = wide[..., : self.part_size]
         if self.eps_at == "root":
-            size = (part.square().mean(-1, keepdim=True) + self._eps).sqrt()
+            mean_square = part.square().mean(-1, keepdim=True)
+            size = (mean_square + self._eps).sqrt()
         else:  # vector_norm has gradient 0 at 0, where a root's is not finite
-            length = torch.linalg.vector_norm(part, dim=-1, keepdim=True)
+            length = torch.linalg.vector_norm(
+                part,
+                dim=-1,
+                keepdim=True,
+            )
             size = length / math.sqrt(self.part_size) + self._eps
         return self.affine(wide / size, x)
 
@@ -64,21 +76,30 @@ class PartialRmsNorm(RmsNorm):
         eps_at: str = "root",
         gain: bool = True,
     ) -> None:
-        super().__init__(dim, eps=eps, eps_at=eps_at, gain=gain)
+        super().__init__(
+            dim,
+            eps=eps,
+            eps_at=eps_at,
+            gain=gain,
+        )
         if not 0 < p <= 1:
             raise ValueError(f"p={p}: must be above 0 and at most 1")
         self.part_size = math.ceil(p * dim)
 
 
 class SimpleRmsNorm(RmsNorm):
-    """Return x/sqrt(mean(x^2) + eps), which is RMSNorm without a gain, like x-transformers' SimpleRMSNorm.
+    """Return x/sqrt(mean(x^2) + eps): RMSNorm without a gain, x-transformers' SimpleRMSNorm.
 
     With `size` length it is x/max(||x||, eps) instead: rows of length 1 by L2 normalization, like
     nGPT's (Loshchilov et al. 2024). Raises ValueError for another size.
     """
 
     def __init__(self, dim: int, *, size: str = "rms", eps: float = 1e-5) -> None:
-        super().__init__(dim, eps=eps, gain=False)
+        super().__init__(
+            dim,
+            eps=eps,
+            gain=False,
+        )
         check_choice("size", size, "rms", "length")
         self.size = size
 
@@ -86,13 +107,18 @@ class SimpleRmsNorm(RmsNorm):
         """Return z (..., H)."""
         if self.size == "rms":
             return super().forward(x)
-        return F.normalize(upcast(x), dim=-1, eps=self._eps).to(x.dtype)
+        return F.normalize(
+            upcast(x),
+            dim=-1,
+            eps=self._eps,
+        ).to(x.dtype)
 
 
 class PreAffineRmsNorm(RmsNorm):
-    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x; scale and gain (H,) are learned from 1.
+    """Return gain * u/sqrt(mean(u^2) + eps) with u = scale * x.
 
-    Qiu et al. 2026, arXiv 2601.22966.
+    Scale and gain (H,) are learned from 1. Qiu et al. 2026, arXiv 2601.22966: what outliers among
+    the features do can be learned in the scale.
     """
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
@@ -105,20 +131,36 @@ class PreAffineRmsNorm(RmsNorm):
 
 
 class ScaleNorm(Affine):
-    """Return g * x/max(||x||, eps); one gain g, learned from sqrt(H) (Nguyen & Salazar 2019, equation 5)."""
+    """Return g * x/max(||x||, eps) with one gain g for all features, learned from sqrt(H).
+
+    Nguyen & Salazar 2019, equation 5.
+    """
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
-        super().__init__(dim, gain=False, bias=False, eps=eps)
+        super().__init__(
+            dim,
+            gain=False,
+            bias=False,
+            eps=eps,
+        )
         self.gain = nn.Parameter(torch.tensor(math.sqrt(dim)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
-        return (self.gain * F.normalize(upcast(x), dim=-1, eps=self._eps)).to(x.dtype)
+        return (
+            self.gain
+            * F.normalize(
+                upcast(x),
+                dim=-1,
+                eps=self._eps,
+            )
+        ).to(x.dtype)
 
 
 class SeeDNorm(Affine):
-    """Return (tanh(x . beta) * alpha + gain) * x/sqrt(mean(x^2) + eps) (Cai et al. 2025, arXiv 2510.22777).
+    """Return (tanh(x . beta) * alpha + gain) * x/sqrt(mean(x^2) + eps).
 
+    Cai et al. 2025, arXiv 2510.22777.
     alpha, beta and gain (H,) are learned from 1, 0 and 1, like the authors' in language models;
     with beta = 0 it is RMSNorm. `alpha` is alpha's first value; eps is assumed. There is one dot
     product, without the heads and the dropout that the authors have for images. Raises ValueError
@@ -126,7 +168,12 @@ class SeeDNorm(Affine):
     """
 
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
-        super().__init__(dim, gain=True, bias=False, eps=eps)
+        super().__init__(
+            dim,
+            gain=True,
+            bias=False,
+            eps=eps,
+        )
         check_positive(alpha=alpha)
         self.alpha, self.beta = (
             nn.Parameter(torch.full((dim,), float(alpha))),
@@ -168,14 +215,21 @@ class GatedNorm(RmsNorm):
 
 
 def _draw_weights(*shapes: tuple[int, int]) -> list[nn.Parameter]:
-    """Return weights of deviation .02 that follow from torch's seed but leave its generator as it was.
+    """Return weights of deviation .02 that follow from torch's seed, but leave its generator.
 
     A model's other layers then start with the same weights under every norm. The weights are drawn
     on the CPU and lie on the default device.
     """
     with torch.random.fork_rng(devices=[]):
         random = torch.Generator("cpu").manual_seed(int(torch.randint(1 << 62, (), device="cpu")))
-    normals = [torch.randn(shape, generator=random, device="cpu") for shape in shapes]
+    normals = [
+        torch.randn(
+            shape,
+            generator=random,
+            device="cpu",
+        )
+        for shape in shapes
+    ]
     return [nn.Parameter(torch.empty(normal.shape).copy_(0.02 * normal)) for normal in normals]
 
 
@@ -193,14 +247,19 @@ class Pointwise(Affine):
     """Return gain * f(a x + s) + bias with one learned a, one learned s, and gain and bias (H,).
 
     f is a `function` of arXiv 2512.10938 (Chen et al. 2025): tanh, erf, arctan (times 2/pi), isru
-    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha` (the authors take 0.5), s at
-    0. Without `shift` there is no s. Raises ValueError for another function or an alpha not above 0.
+    (u/sqrt(u^2 + 1)) or expsign (sign(u) (1 - exp(-|u|))). a starts at `alpha` (the authors take
+    0.5), s at 0. Without `shift` there is no s. Raises ValueError for another function or an alpha
+    not above 0.
     """
 
     def __init__(
         self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True
     ) -> None:
-        super().__init__(dim, gain=True, bias=True)
+        super().__init__(
+            dim,
+            gain=True,
+            bias=True,
+        )
         check_choice("function", function, *FUNCTIONS)
         check_positive(alpha=alpha)
         self.alpha = nn.Parameter(torch.tensor(float(alpha)))
@@ -215,28 +274,37 @@ class Pointwise(Affine):
 
 
 class DynamicTanh(Pointwise):
-    """Return gain * tanh(a x) + bias with one learned a: no statistics at all (DyT, Zhu et al. 2025).
+    """Return gain * tanh(a x) + bias with one learned a: no statistics (DyT, Zhu et al. 2025).
 
     a starts at `alpha`; 0.5 is the authors' value outside large language models. Raises ValueError
     unless it is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
-        super().__init__(dim, function="tanh", alpha=alpha, shift=False)
+        super().__init__(
+            dim,
+            function="tanh",
+            alpha=alpha,
+            shift=False,
+        )
 
 
 class Derf(Pointwise):
-    """Return gain * erf(a x + s) + bias with a learned from `alpha` and s from 0 (Chen et al. 2025).
+    """Return gain * erf(a x + s) + bias with one learned a and s (Chen et al. 2025).
 
-    arXiv 2512.10938. Raises ValueError unless alpha is above 0.
+    arXiv 2512.10938: a starts at `alpha`, s at 0. Raises ValueError unless alpha is above 0.
     """
 
     def __init__(self, dim: int, *, alpha: float = 0.5) -> None:
-        super().__init__(dim, function="erf", alpha=alpha)
+        super().__init__(
+            dim,
+            function="erf",
+            alpha=alpha,
+        )
 
 
 class WeightNorm(nn.Identity, Norm):
-    """Return x itself; the norm is in the layer before, whose weights of each unit have a learned length g.
+    """Return x; the norm is in the layer before: the weights of a unit have a learned length g.
 
     Salimans & Kingma 2016, equation 2: w = g v/||v||. g and v are learned, and w starts as it was
     drawn.
@@ -248,5 +316,5 @@ class WeightNorm(nn.Identity, Norm):
         super().__init__()
 
     def attach(self, layer: nn.Module) -> None:
-        """Reparametrize the weights of the layer whose output reaches this norm, one row per unit."""
+        """Reparametrize the weights of the layer whose output reaches this norm, row by row."""
         nn.utils.parametrizations.weight_norm(layer, dim=0)

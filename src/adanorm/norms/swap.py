@@ -32,7 +32,7 @@ OVER_BATCH = (
 
 
 class Swapped(NamedTuple):
-    """The sites that have another norm now, why others were left, and what to know of the new norm."""
+    """The sites that have another norm now, why others were left, and notes on the new norm."""
 
     sites: tuple[str, ...]
     left: Mapping[str, str]  # the reason, by the name of the module
@@ -40,7 +40,7 @@ class Swapped(NamedTuple):
 
 
 class WithAffine(Norm):
-    """A norm, then the gain and the bias (H,) of the norm that it replaced; the gain is `added` + weight."""
+    """A norm, then gain (`added` + weight) and bias (H,) of the norm that it replaced."""
 
     def __init__(
         self, norm: Norm, weight: nn.Parameter | None, bias: nn.Parameter | None, added: int
@@ -99,7 +99,14 @@ def swap(
     for name in sites:
         module = chosen[name]
         if id(module) not in replacements:
-            replacement = _replacement(module, make, model, name, keep=keep, tied=tied)
+            replacement = _replacement(
+                module,
+                make,
+                model,
+                name,
+                keep=keep,
+                tied=tied,
+            )
             replacements[id(module)] = replacement
     for (
         name
@@ -141,7 +148,7 @@ def _notes(norm: Norm) -> Iterator[str]:
 def restore(model: nn.Module) -> tuple[str, ...]:
     """Put back the norms that `swap` replaced in a model, and return their sites.
 
-    They have followed the model's moves and casts since then. Raises ValueError if none was swapped.
+    They have followed the model's moves and casts since. Raises ValueError if none was swapped.
     """
     modules = model.named_modules(remove_duplicate=False)
     sites = {name: module for name, module in modules if ORIGINAL in module.__dict__}
@@ -248,7 +255,7 @@ def _share_hooks(source: nn.Module, target: nn.Module) -> None:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Return whether a module looks like a LayerNorm or RMSNorm of any library and is no swapped norm."""
+    """Return whether a module looks like a LayerNorm or RMSNorm of any library, not swapped yet."""
     if ORIGINAL in module.__dict__:
         return False
     class_name = type(module).__name__.lower().replace("_", "")
@@ -257,12 +264,15 @@ def is_norm(module: nn.Module) -> bool:
 
 
 def _obstacle(site: str, module: nn.Module, *, axes: bool) -> str | None:
-    """Return why a module named like a norm cannot be swapped, or None; `axes`: several axes are allowed."""
+    """Return why a module named like a norm cannot be swapped, or None.
+
+    With `axes`, it may be over several axes.
+    """
     name, shape = type(module).__name__, shape_of(module)
     if not site:
         return "the model itself is a norm: put another in its place"
-    _, _, *others = inspect.signature(type(module).forward).parameters.values()
-    extra = [entry.name for entry in others if entry.kind is entry.POSITIONAL_OR_KEYWORD]
+    _, _, *more = inspect.signature(type(module).forward).parameters.values()
+    extra = [entry.name for entry in more if entry.kind is entry.POSITIONAL_OR_KEYWORD]
     if extra:
         return f"{name} also takes {', '.join(extra)}"
     if not set(NAMES).issuperset(module.state_dict()):
@@ -278,7 +288,7 @@ def _obstacle(site: str, module: nn.Module, *, axes: bool) -> str | None:
 
 
 def shape_of(module: nn.Module) -> tuple[int, ...] | None:
-    """Return the sizes of the last axes that a module normalizes over; None if it does not hold them."""
+    """Return the sizes of the last axes that a module normalizes over; None if it has none."""
     shape = getattr(module, "normalized_shape", None)
     weight = module._parameters.get("weight")
     if shape is None and weight is not None:
@@ -290,7 +300,7 @@ def shape_of(module: nn.Module) -> tuple[int, ...] | None:
 
 @torch.no_grad()
 def _added_to_gain(module: nn.Module) -> int | None:
-    """Return what a norm adds to its `weight`: 0, or 1 as in Gemma, whose weight is a gain less one.
+    """Return what a norm adds to its `weight`: 0, or 1 where that is a gain less one (Gemma).
 
     Returns None if the module neither standardizes rows nor divides them by their root mean square,
     in training and in evaluation. Raises what the module raises. A copy is tried with a random gain
@@ -319,7 +329,7 @@ def _added_to_gain(module: nn.Module) -> int | None:
 
 
 def _possible_gains(norm: nn.Module, x: Tensor) -> set[int]:
-    """Return which numbers, added to a norm's weight, make the gain that explains its z of x (..., H)."""
+    """Return which numbers, added to a norm's weight, give a gain that explains its z (..., H)."""
     gain, bias = (norm._parameters.get(name) for name in NAMES)
     tolerance = CLOSE if x.dtype in (torch.float32, torch.float64) else 0.02
     x = 3 * x + 1

@@ -18,15 +18,28 @@ def shares(norm: nn.Module, x: torch.Tensor) -> dict[str, list[float]]:
 def test_a_feature_counts_where_phi_is_not_positive() -> None:
     torch.manual_seed(0)
     x = torch.randn(7, 50) ** 3 + 4
-    y = (x - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
+    centred = x - x.mean(1, keepdim=True)
+    y = centred / x.std(
+        1,
+        correction=0,
+        keepdim=True,
+    )
+    size = y.abs()
     for k in (0.3, 0.5):
-        statistics = shares(AdaNorm(50, k=k, C=2.0), x)
+        statistics = shares(
+            AdaNorm(
+                50,
+                k=k,
+                C=2.0,
+            ),
+            x,
+        )
         phi = 2.0 * (1 - k * y)
         assert statistics["above"] == pytest.approx((phi <= 0).float().mean(1).tolist())
-        assert statistics["outside"] == pytest.approx((y.abs() >= 1 / k).float().mean(1).tolist())
+        assert statistics["outside"] == pytest.approx((size >= 1 / k).float().mean(1).tolist())
         assert statistics["bound"] == pytest.approx([k**2] * 7)
         assert all(share <= k**2 for share in statistics["outside"])
-        assert statistics["largest"] == pytest.approx(y.abs().amax(1).tolist(), rel=1e-5)
+        assert statistics["largest"] == pytest.approx(size.amax(1).tolist(), rel=1e-5)
         assert max(statistics["above"]) > 0
 
 
@@ -61,12 +74,12 @@ def test_the_means_are_those_from_which_adanorm_is_derived() -> None:
 
 
 def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None:
-    one = record(
+    entry = record(
         "activations", "task=rt", "norm=adanorm", "norm.params.k=0.6", settings={"every": "3"}
     )
-    rows = observed(one, activations.observe)
+    rows = observed(entry, activations.observe)
     assert len(rows) == 2
     for row in rows:
-        assert list(row["values"]) == begin(one)[1]
+        assert list(row["values"]) == begin(entry)[1]
         for site in row["values"].values():
             assert 0 < site["above"] <= site["outside"] <= site["bound"] == pytest.approx(0.36)

@@ -11,13 +11,15 @@ from tests.analyses.conftest import Records, count_passes, first_step, flat, fun
 
 CASES = [  # overrides, and the modules with parameters in the order of the forward pass
     (("task=gaussian", "norm=none"), ["linears.0", "linears.1", "linears.2", "linears.3"]),
-    (("task=gaussian", "norm=layernorm", "model.layers=3"),
-     ["linears.0", "norms.0", "linears.1", "norms.1", "linears.2"]),
+    (
+        ("task=gaussian", "norm=layernorm", "model.layers=3"),
+        ["linears.0", "norms.0", "linears.1", "norms.1", "linears.2"],
+    ),
     (("task=mnist", "norm=layernorm"), ["convs.0", "norms.0", "convs.1", "norms.1", "output"]),
     (("task=mnist", "norm=adanorm", "training.clip_norm=1e-3"), ["convs.0", "convs.1", "output"]),
     (("task=mnist", "norm=batchnorm"), ["convs.0", "norms.0", "convs.1", "norms.1", "output"]),
     (("task=cifar10", "norm=layernorm"), ["convs.0", "norms.0", "convs.1", "norms.1", "output"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("overrides", "order"), CASES)
@@ -50,8 +52,10 @@ def test_the_shift_is_that_of_its_written_out_definition(
 def test_without_a_step_nothing_shifts(task: str, record: Records) -> None:
     """Dropout and memory are the same in every pass; weights that hardly move give the same gradient."""
     dropout = {"de-en": ["model.dropout=0.3"], "rt": ["model.dropout=0.3"]}.get(task, [])
-    one = record("covariate-shift", f"task={task}", "norm=layernorm", "training.lr=1e-12", *dropout)
-    shifts = observe(first_step(one))
+    entry = record(
+        "covariate-shift", f"task={task}", "norm=layernorm", "training.lr=1e-12", *dropout
+    )
+    shifts = observe(first_step(entry))
     assert len(shifts) >= 1
     assert all(values["relative"] < 1e-3 for values in shifts.values()), shifts
     assert all(values["cosine"] > 0.99999 for values in shifts.values())

@@ -29,7 +29,11 @@ INVARIANT = {norm: row for row, norms in ROWS.items() for norm in norms.split()}
 
 def measured(name: str, *overrides: str, **options: float) -> dict[str, float]:
     norm = compose_experiment([f"norm={name}", *overrides]).norm
-    return differences(norm, seed=1, options={**OPTIONS, **options})
+    return differences(
+        norm,
+        seed=1,
+        options={**OPTIONS, **options},
+    )
 
 
 @pytest.mark.parametrize("name", sorted(NORMS))

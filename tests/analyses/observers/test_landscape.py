@@ -38,10 +38,15 @@ def test_on_a_quadratic_every_number_follows_from_the_hessian(record: Records) -
     losses = [(start - eta * g.square().sum() + eta**2 / 2 * curvature).item() for eta in etas]
     low, high = (etas[0] * bend).item(), (etas[-1] * bend).item()
     expected = {
-        "loss_low": min(losses), "loss_high": max(losses), "loss": max(losses) - min(losses),
-        "gradient_low": low, "gradient_high": high, "gradient": high - low,
-        "smoothness": (bend / g.norm()).item(), "magnitude": g.norm().item(),
-    }  # fmt: skip
+        "loss_low": min(losses),
+        "loss_high": max(losses),
+        "loss": max(losses) - min(losses),
+        "gradient_low": low,
+        "gradient_high": high,
+        "gradient": high - low,
+        "smoothness": (bend / g.norm()).item(),
+        "magnitude": g.norm().item(),
+    }
     assert statistics == pytest.approx(expected, rel=1e-3)
     eigenvalues = torch.linalg.eigvalsh(H)
     assert eigenvalues[0] < statistics["smoothness"] < eigenvalues[-1]
@@ -53,10 +58,10 @@ def test_the_landscape_agrees_with_functional_gradients(
     norm: str, clip: str, record: Records
 ) -> None:
     """The observed gradient is that of the loss, even where training clips it."""
-    one = record(
+    entry = record(
         "landscape", "task=mnist", f"norm={norm}", f"training.clip_norm={clip}", settings=FEW
     )
-    step = first_step(one)
+    step = first_step(entry)
     loss = functional_loss(step)
     x = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     g = grad(loss)(x)
@@ -67,10 +72,15 @@ def test_the_landscape_agrees_with_functional_gradients(
         changes.append((flat(grad(loss)(there)) - flat(g)).norm().item())
         slopes.append(changes[-1] / (eta * flat(g).norm().item()))
     expected = {
-        "loss": max(losses) - min(losses), "loss_low": min(losses), "loss_high": max(losses),
-        "gradient": max(changes) - min(changes), "gradient_low": min(changes), "gradient_high": max(changes),
-        "smoothness": max(slopes), "magnitude": flat(g).norm().item(),
-    }  # fmt: skip
+        "loss": max(losses) - min(losses),
+        "loss_low": min(losses),
+        "loss_high": max(losses),
+        "gradient": max(changes) - min(changes),
+        "gradient_low": min(changes),
+        "gradient_high": max(changes),
+        "smoothness": max(slopes),
+        "magnitude": flat(g).norm().item(),
+    }
     assert observe(step, **PROBES)[""] == pytest.approx(expected, rel=2e-3)
 
 

@@ -24,11 +24,11 @@ def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(
     # With norms behind the sum only the norm reads its input: the gradient of that input is the
     # norm's.
     overrides = ("task=rt", f"norm={norm}", "model.pre_norm=false", "model.layers=3")
-    one = record("layer-gradients", *overrides)
-    ((span, sizes),) = layer_gradients.observe(first_step(one)).items()
+    entry = record("layer-gradients", *overrides)
+    ((span, sizes),) = layer_gradients.observe(first_step(entry)).items()
     assert span == "layers.0.attention_norm to layers.2.ffn_norm"
 
-    step = first_step(one)
+    step = first_step(entry)
     gradients: list[Tensor] = []
     for name in reversed(span.split(" to ")):
         step.model.get_submodule(name).register_full_backward_hook(
@@ -43,11 +43,13 @@ def test_sizes_are_gradients_of_the_mean_loss_at_the_first_and_last_norm(
 
 
 def test_a_network_with_a_single_norm_is_refused(record: Records) -> None:
-    one = record("layer-gradients", "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]")
+    entry = record(
+        "layer-gradients", "task=rt", "norm=adanorm", "norm.placement=[layers.0.ffn_norm]"
+    )
     with pytest.raises(
         ValueError, match="layer-gradients: a gradient reaches 1 norms of this model"
     ):
-        layer_gradients.observe(first_step(one))
+        layer_gradients.observe(first_step(entry))
 
 
 def test_settings_of_one_task_apply_to_its_runs_alone_and_a_user_changes_them() -> None:

@@ -15,10 +15,10 @@ def test_features_are_summed_up_by_their_means_and_variances() -> None:
 def test_noise_spreads_the_means_that_batchnorm_keeps_equal(record: Records) -> None:
     spread = {}
     for norm in ("batchnorm", "batchnorm-noisy"):
-        one = record(
+        entry = record(
             "noisy-batchnorm", "task=mnist", f"norm={norm}", settings={"steps": "1", "every": "1"}
         )
-        (row,) = observed(one, noisy_batchnorm.observe)
+        (row,) = observed(entry, noisy_batchnorm.observe)
         spread[norm] = [distribution["mean_spread"] for distribution in row["values"].values()]
     assert max(spread["batchnorm"]) < 1e-5
     assert min(spread["batchnorm-noisy"]) > 0.05

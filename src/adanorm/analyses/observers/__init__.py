@@ -1,1 +1,1 @@
-"""One file per analysis says what it observes. These files need torch; showing the records does not."""
+"""One file per analysis says what it observes; these files need torch, and records do not."""

@@ -1,4 +1,4 @@
-"""How often AdaNorm's phi is negative while a run trains, beside Chebyshev's bound; AdaNorm's constraints.
+"""How often AdaNorm's phi is negative while a run trains, beside Chebyshev's bound.
 
 Xu et al. 2019, section 4: phi(y) = C (1 - k y) is above 0 where y < 1/k, and at most k^2 of the
 features have |y| >= 1/k, whatever their distribution. y is x standardized over the H features.
@@ -16,7 +16,7 @@ from adanorm.norms import AdaNorm
 
 
 def observe(step: Step, *, threshold: float) -> Values:
-    """Return for each site the shares of features beyond 1/k, or beyond `threshold` for other norms.
+    """Return each site's shares of features beyond 1/k, or `threshold` for norms without k.
 
     `above`: y >= 1/k, where phi is not positive; `outside`: |y| >= 1/k; `bound`: Chebyshev's k^2;
     `largest`: a row's largest |y|, at most sqrt(H - 1); `output_mean`: the mean of z over features;

@@ -6,6 +6,7 @@ gradient on the same batch after the layers before i are updated, but not layer 
 after it.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -17,7 +18,7 @@ from adanorm.analyses.step import Step, Values, difference, l2_norm
 
 
 def observe(step: Step) -> Values:
-    """Return |G - G'| (`shift`), |G - G'| / |G| (`relative`) and cos(G, G') (`cosine`) of each layer.
+    """Return |G - G'| (shift), |G - G'| / |G| (relative) and cos(G, G') (cosine) of each layer.
 
     A layer is a module with parameters of its own, in the order of the forward pass. The first is
     left out: nothing before it can shift. Norms are updated in this order too, but are not
@@ -34,34 +35,34 @@ def observe(step: Step) -> Values:
         for layer, names in layers(step.model, called).items():
             reached = [name for name in names if name in gradient]
             if has_shifted and reached and layer not in step.sites:
-                _, shifted_gradient = step.loss_and_gradient(names=reached)
-                values[layer] = compared(
-                    {name: gradient[name] for name in reached}, shifted_gradient
-                )
+                _, shifted = step.loss_and_gradient(names=reached)
+                values[layer] = change({name: gradient[name] for name in reached}, shifted)
             step.set_parameters({name: after[name] for name in names})
-            has_shifted = has_shifted or any(
-                not torch.equal(before[name], after[name]) for name in names
-            )
+            for name in names:
+                has_shifted |= not torch.equal(before[name], after[name])
     return values
 
 
-def compared(gradient: Mapping[str, Tensor], shifted: Mapping[str, Tensor]) -> dict[str, float]:
+def change(gradient: Mapping[str, Tensor], shifted: Mapping[str, Tensor]) -> dict[str, float]:
     """Return |G - G'|, its ratio to |G|, and the cosine of G and G'; NaN where a divisor is 0."""
-    shift, own, other = l2_norm(difference(gradient, shifted)), l2_norm(gradient), l2_norm(shifted)
-    product = sum(
-        (gradient[name].double() * shifted[name].double()).sum().item() for name in gradient
-    )
+    shift = l2_norm(difference(gradient, shifted))
+    size, shifted_size = l2_norm(gradient), l2_norm(shifted)
+    product = 0.0
+    for name, tensor in gradient.items():
+        product += (tensor.double() * shifted[name].double()).sum().item()
+    sizes = size * shifted_size
     return {
         "shift": shift,
-        "relative": shift / own if own else float("nan"),
-        "cosine": product / (own * other) if own and other else float("nan"),
+        "relative": shift / size if size else math.nan,
+        "cosine": product / sizes if sizes else math.nan,
     }
 
 
 @contextmanager
 def calls(model: nn.Module) -> Iterator[Iterable[str]]:
-    """Collect the names of the modules that are called in a block, in the order of their first calls."""
-    names, called = {module: name for name, module in model.named_modules()}, dict[str, None]()
+    """Collect the names of the modules called in a block, in the order of their first calls."""
+    names = {module: name for name, module in model.named_modules()}
+    called: dict[str, None] = {}
 
     def on_call(module: nn.Module, _: object) -> None:
         if module in names:
@@ -77,11 +78,10 @@ def layers(model: nn.Module, called: Iterable[str]) -> dict[str, list[str]]:
     Parameters of a module that is never called, as in torch's attention, belong to the module
     around it.
     """
-    order = {name: index for index, name in enumerate(called)}
-    names: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {name: [] for name in ("", *called)}
     for name, _ in model.named_parameters():
         owner = name.rpartition(".")[0]
-        while owner and owner not in order:
+        while owner not in names:
             owner = owner.rpartition(".")[0]
-        names.setdefault(owner, []).append(name)
-    return {layer: names[layer] for layer in sorted(names, key=lambda layer: order.get(layer, -1))}
+        names[owner].append(name)
+    return {layer: parameters for layer, parameters in names.items() if parameters}

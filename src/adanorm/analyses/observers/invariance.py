@@ -1,4 +1,4 @@
-"""Which changes of weights and data leave a norm's output as it is: table 1 of Ba et al. 2016, for any norm.
+"""Which changes of weights and data leave a norm's output as it is (Ba et al. 2016, table 1).
 
 A layer x -> W x without bias is followed by the norm: x (B, T, D), W (H, D), z (B, T, H), in
 float64. Learned parameters are moved away from their initial values, at which SeeDNorm, for one, is
@@ -46,8 +46,16 @@ def make(record: AnalysisRecord) -> None:
     with RunFolder(record.folder()).recording(record.identity, setup, run.norm.code) as recording:
         if recording.is_complete:
             return
-        numbers = differences(run.norm, seed=run.seed, options=record.analysis.options)
-        recording.result = record.result(status="done", summary=numbers, places={"": numbers})
+        numbers = differences(
+            run.norm,
+            seed=run.seed,
+            options=record.analysis.options,
+        )
+        recording.result = record.result(
+            status="done",
+            summary=numbers,
+            places={"": numbers},
+        )
 
 
 def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) -> dict[str, float]:
@@ -76,7 +84,12 @@ def _output(
     """Return z (B, T, H); `first` are the layer's weights before the change."""
     torch.manual_seed(seed)  # the norm's parameters are the same draws in each case
     module = make_norm(H, site="here").double()
-    layer = nn.Linear(D, H, bias=False, dtype=torch.float64)
+    layer = nn.Linear(
+        D,
+        H,
+        bias=False,
+        dtype=torch.float64,
+    )
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=learned)

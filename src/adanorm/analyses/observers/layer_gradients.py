@@ -12,7 +12,7 @@ from adanorm.analyses.step import Call, Step, Values, row_means, row_moments
 
 
 def observe(step: Step) -> Values:
-    """Return the gradient's size at the last and the first norm, in the order in which the model has them.
+    """Return the gradient's size at the last norm of the model and at the first.
 
     `enters`: the size of dl/dz at the last norm; `leaves`: of dl/dx at the first; `passed`: leaves
     / enters. A size is the root of the variance over H, averaged over the rows that a gradient
@@ -26,11 +26,12 @@ def observe(step: Step) -> Values:
 
     units, means = row_means(step, variances)
     sites = [site for site in step.sites if site in means]
-    if (count := len(sites)) < 2:
+    if len(sites) < 2:
         raise ValueError(
-            f"layer-gradients: a gradient reaches {count} norms of this model, two are needed"
+            f"layer-gradients: a gradient reaches {len(sites)} norms of this model, two are needed"
         )
-    first, last = means[sites[0]], means[sites[-1]]
-    leaves, enters = math.sqrt(first["before"]) / units, math.sqrt(last["after"]) / units
+    first, last = sites[0], sites[-1]
+    leaves = math.sqrt(means[first]["before"]) / units
+    enters = math.sqrt(means[last]["after"]) / units
     passed = leaves / enters if enters else math.nan
-    return {f"{sites[0]} to {sites[-1]}": {"passed": passed, "enters": enters, "leaves": leaves}}
+    return {f"{first} to {last}": {"passed": passed, "enters": enters, "leaves": leaves}}

@@ -11,7 +11,7 @@ from adanorm.analyses.step import Call, Step, Values, record_norm_calls
 
 
 def observe(step: Step) -> Values:
-    """Return for each site the features' means and variances over the batch, summarized over features.
+    """Return each site's means and variances of features over the batch, summarized.
 
     They are over all examples and positions that the norm itself counts; leaving out others, such
     as rows without a gradient, would shift the means.
@@ -30,11 +30,10 @@ def observe(step: Step) -> Values:
 
 
 def feature_distribution(z: Tensor) -> dict[str, float]:
-    """Return mean and spread of the features' means over rows z (N, H), and the mean of their variances."""
+    """Return mean and spread of the means of features in rows z (N, H), and the mean variance."""
     variance, mean = torch.var_mean(z, 0, correction=0)
-    summary = {
-        "mean": mean.mean(),
-        "mean_spread": mean.std(correction=0),
-        "variance": variance.mean(),
+    return {
+        "mean": mean.mean().item(),
+        "mean_spread": mean.std(correction=0).item(),
+        "variance": variance.mean().item(),
     }
-    return {name: number.item() for name, number in summary.items()}

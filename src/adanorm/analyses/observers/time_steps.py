@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from adanorm.analyses.step import Call, Step, Values, record_norm_calls
 from adanorm.data.byte_streams import SegmentBatch
-from adanorm.models.recurrent import Recurrent
 
 
 def observe(step: Step, *, back: int) -> Values:
@@ -20,25 +19,30 @@ def observe(step: Step, *, back: int) -> Values:
     `factor`: its growth with each step back, (far / near)^(1 / back). Raises ValueError for a model
     without time steps, and for segments of `back` or fewer time steps.
     """
-    batch, model = step.micro_batches[0].to(step.trainer.context.device), step.model
-    if not (isinstance(model, Recurrent) and isinstance(batch, SegmentBatch)):
+    batch = step.micro_batches[0].to(step.trainer.context.device)
+    carries = getattr(step.model, "carries", None)
+    if not isinstance(batch, SegmentBatch) or carries != "state":
         raise ValueError("time-steps: the model of this task carries no state through time")
-    if (steps := batch.segment.shape[1]) <= back:
+    steps = batch.segment.shape[1]
+    if steps <= back:
         raise ValueError(f"back={back}: a segment has {steps} time steps")
     sizes: dict[str, list[float]] = {}
 
     def on_call(site: str, call: Call) -> None:
         assert call.dx is not None, "recorded with gradients"
-        sizes.setdefault(site, []).append(
-            call.dx.float().norm(dim=-1).mean().item()
-        )  # last step first
+        size = call.dx.float().norm(dim=-1).mean().item()
+        sizes.setdefault(site, []).append(size)  # of the last step first
 
+    memory = [] if batch.first else step.trainer.carried
     with step.preserved_state(), record_norm_calls(step.sites, on_call, gradients=True):
         with step.trainer.context.autocast():
-            logits, _ = model(batch.segment, [] if batch.first else step.trainer.carried)
-        torch.autograd.backward(
-            F.cross_entropy(logits[:, -1].float(), batch.target[:, -1], reduction="sum")
-        )
+            logits, _ = step.model(batch.segment, memory)
+        last = logits[:, -1].float()
+        loss = F.cross_entropy(last, batch.target[:, -1], reduction="sum")
+        torch.autograd.backward(loss)
     step.update()
-    ends = {site: (by_step[0], by_step[back]) for site, by_step in sizes.items()}
-    return {s: {"near": a, "far": b, "factor": (b / a) ** (1 / back)} for s, (a, b) in ends.items()}
+    values: Values = {}
+    for site, by_step in sizes.items():
+        near, far = by_step[0], by_step[back]
+        values[site] = {"near": near, "far": far, "factor": (far / near) ** (1 / back)}
+    return values

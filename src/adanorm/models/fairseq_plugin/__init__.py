@@ -1,4 +1,4 @@
-"""The suite's norms under plain fairseq: `fairseq-train --user-dir src/adanorm/models/fairseq_plugin`.
+"""The suite's norms under plain fairseq: `fairseq-train --user-dir .../models/fairseq_plugin`.
 
 Each architecture NAME of its Transformer is also there as `adanorm_NAME`, with the options of
 `add_args`.
@@ -38,7 +38,11 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
         add("--norm", default="layernorm", help="a norm of the suite, or package.module:Class")
         add("--norm-params", default="{}", help="as JSON, such as '{\"k\": 0.1}'")
         add("--norm-placement", default="all", help="all, final or globs over the sites")
-        add("--norm-numerics", default="paper", choices=["paper", "released"])
+        add(
+            "--norm-numerics",
+            default="paper",
+            choices=["paper", "released"],
+        )
         add(
             "--norm-init",
             default="fairseq",

@@ -22,14 +22,18 @@ UNWRAPPED: Any = {
 # Inlining makes freshly compiled code round in the same way as code that comes from the cache
 # later.
 compiled: Callable[[F], F] = njit(
-    forceinline=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}, **UNWRAPPED
-)  # fmt: skip
+    forceinline=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+    **UNWRAPPED,
+)
 SOURCES = Path(__file__).parents[2]
 
 
 @cache
 def entry(function: Kernel) -> Kernel:
-    """Return a kernel as a C function of one address: arrays made per call cost as much as a small norm."""
+    """Return a kernel as a C function of one address; arrays per call cost as a small norm does."""
     # Numba's cache checks only the file of the function itself, but inlined code stands in other
     # files.
     function.__qualname__ = f"{function.__name__}_{_sources()}"

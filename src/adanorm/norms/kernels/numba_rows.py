@@ -40,7 +40,7 @@ PROCESS = os.getpid()
 
 
 class Job(ctypes.Structure):
-    """The arguments of a kernel: blocks of rows, sizes, the addresses of arrays, and a member's fields."""
+    """The arguments of a kernel: blocks of rows, sizes, addresses of arrays, a member's fields."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("taken", "blocks", "rows", "features", "across")),
@@ -56,7 +56,7 @@ inline: Any = intrinsic  # a call has the result of the code that the function r
 
 @inline
 def _next_block(_: Any, job: Any) -> Any:
-    """Return the number of a job's next block that no thread has taken, so a late thread takes fewer."""
+    """Return the number of the next block that no thread has taken; a late thread takes fewer."""
 
     def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         integer = ir.IntType(64)
@@ -97,24 +97,35 @@ def _scales(variance: Number, features: int, eps: Number, released: bool) -> tup
     """
     if variance == np.inf:
         variance -= variance  # NaN, like torch's LayerNorm, instead of the zeros of 1/inf
-    one, unbiased = type(variance)(1), type(variance)(features) / type(variance)(features - 1)
+    unit = type(variance)(1)
     if not released:
-        return one / np.sqrt(variance + eps), one
+        return unit / np.sqrt(variance + eps), unit
+    unbiased = type(variance)(features) / type(variance)(features - 1)
     std = np.sqrt(variance * unbiased)
     # A constant row has y = 0 and no variance term; its 0/0 must not reach the gradient.
     variance_factor = type(variance)(0) if std == 0 else unbiased * (std + eps) / std
-    return one / (std + eps), variance_factor
+    return unit / (std + eps), variance_factor
 
 
 @compiled
 def _forward_rows(
-    first: int, last: int, x: Rows, across: int, z: Rows, variance: Row,
-    k: Number, C: Number, eps: Number, released: bool,
-) -> None:  # fmt: skip
+    first: int,
+    last: int,
+    x: Rows,
+    across: int,
+    z: Rows,
+    variance: Row,
+    k: Number,
+    C: Number,
+    eps: Number,
+    released: bool,
+) -> None:
     features = x.shape[1]
     for r in range(first, last):
-        row, out = x[_row_index(r, x.shape[0], across)], z[r]
-        mean, total = _mean(row), x.dtype.type(0)
+        row = x[_row_index(r, x.shape[0], across)]
+        out = z[r]
+        mean = _mean(row)
+        total = x.dtype.type(0)
         for i in range(features):
             total += (row[i] - mean) * (row[i] - mean)
         variance[r] = total / x.dtype.type(features)
@@ -126,15 +137,29 @@ def _forward_rows(
 
 @compiled
 def _backward_rows(
-    first: int, last: int, dz: Rows, x: Rows, across: int, variance: Row, dx: Rows,
-    k: Number, C: Number, detach_mean: bool, detach_variance: bool, eps: Number, released: bool,
-) -> None:  # fmt: skip
+    first: int,
+    last: int,
+    dz: Rows,
+    x: Rows,
+    across: int,
+    variance: Row,
+    dx: Rows,
+    k: Number,
+    C: Number,
+    detach_mean: bool,
+    detach_variance: bool,
+    eps: Number,
+    released: bool,
+) -> None:
     features = x.shape[1]
     for r in range(first, last):
-        row, grad, out = x[_row_index(r, x.shape[0], across)], dz[r], dx[r]
+        row = x[_row_index(r, x.shape[0], across)]
+        grad = dz[r]
+        out = dx[r]
         mean = _mean(row)  # computing it again is cheaper than saving a second statistic
         inverse_std, variance_factor = _scales(variance[r], features, eps, released)
-        sum_g, sum_gy = x.dtype.type(0), x.dtype.type(0)
+        sum_g = x.dtype.type(0)
+        sum_gy = x.dtype.type(0)
         for i in range(features):
             y = (row[i] - mean) * inverse_std
             g = (C - C * k * y) * grad[i]
@@ -164,7 +189,7 @@ def _scale_rows(
 
 
 def _work(address: Address) -> None:
-    """Compute blocks of a job: the forward pass if it has no grad, else the backward pass (x may be 0)."""
+    """Compute blocks of a job: the forward pass if it has no grad, else the backward pass."""
     job = carray(address, 1, JOB)[0]
     rows, shape, across = job.rows, (job.rows, job.features), job.across
     x, dz = (
@@ -175,7 +200,8 @@ def _work(address: Address) -> None:
     variance = carray(_pointer(job.variance), rows, np.float32)
     block = _next_block(address)
     while block < job.blocks:
-        first, last = block * rows // job.blocks, (block + 1) * rows // job.blocks
+        first = block * rows // job.blocks
+        last = (block + 1) * rows // job.blocks
         if job.grad == 0:
             _forward_rows(
                 first, last, x, across, out, variance, job.k, job.C, job.eps, job.released
@@ -184,9 +210,20 @@ def _work(address: Address) -> None:
             _scale_rows(first, last, dz, variance, out, job.C, job.eps, job.released)
         else:
             _backward_rows(
-                first, last, dz, x, across, variance, out,
-                job.k, job.C, job.detach_mean, job.detach_variance, job.eps, job.released,
-            )  # fmt: skip
+                first,
+                last,
+                dz,
+                x,
+                across,
+                variance,
+                out,
+                job.k,
+                job.C,
+                job.detach_mean,
+                job.detach_variance,
+                job.eps,
+                job.released,
+            )
         block = _next_block(address)
 
 
@@ -194,34 +231,57 @@ def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
     """Return z (..., H) in x's type and the biased variance (...) in float32."""
     rows, across = in_memory_order(x)
     z, variance = rows.new_empty(x.shape), rows.new_empty(x.shape[:-1])
-    _run(member, z, variance, x=rows.data_ptr(), across=across)
+    _run(
+        member,
+        z,
+        variance,
+        x=rows.data_ptr(),
+        across=across,
+    )
     return z.to(x.dtype), variance
 
 
 def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
-    """Return dl/dx (..., H) in the type of grad = dl/dz; x is None if dl/dx is a multiple of dl/dz."""
+    """Return dl/dx (..., H) in the type of grad = dl/dz; x is None if it is a multiple of that."""
     dz = grad.float().contiguous()
     dx = torch.empty_like(dz)
     rows, across = (None, 0) if x is None else in_memory_order(x)
     address = 0 if rows is None else rows.data_ptr()
-    _run(member, dx, variance.contiguous(), grad=dz.data_ptr(), x=address, across=across)
+    _run(
+        member,
+        dx,
+        variance.contiguous(),
+        grad=dz.data_ptr(),
+        x=address,
+        across=across,
+    )
     return dx.to(grad.dtype)
 
 
 def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
-    """Run a job over all rows of tensors (..., H): on all of torch's threads, or on one for few elements."""
+    """Run a job over all rows of tensors (..., H), on all of torch's threads or, if few, on one."""
     elements, features = out.numel(), out.shape[-1]
     rows = elements // max(features, 1)
     k, C, detach_mean, detach_variance, eps, numerics = member
     work = ctypes.byref(
         Job(
-            rows=rows, blocks=min(BLOCKS, rows), features=features,
-            out=out.data_ptr(), variance=variance.data_ptr(), **job,
-            k=k, C=C, eps=eps, detach_mean=detach_mean, detach_variance=detach_variance,
+            rows=rows,
+            blocks=min(BLOCKS, rows),
+            features=features,
+            out=out.data_ptr(),
+            variance=variance.data_ptr(),
+            **job,
+            k=k,
+            C=C,
+            eps=eps,
+            detach_mean=detach_mean,
+            detach_variance=detach_variance,
             released=numerics == "released",
         )
-    )  # fmt: skip
-    code, threads, team = entry(_work), torch.get_num_threads(), _team()
+    )
+    code = entry(_work)
+    threads = torch.get_num_threads()
+    team = _team()
     # A forked child has none of its parent's threads, and OpenMP would wait for them. OpenMP would
     # end the threads left out of a smaller team, so either all of torch's threads do the work or
     # this one alone.
@@ -233,7 +293,7 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
 
 @cache
 def _team() -> Callable[..., None] | None:
-    """Return OpenMP's function that calls another on every thread, as torch itself uses it, or None."""
+    """Return OpenMP's function that calls another on every thread, as torch uses it, or None."""
     function = (
         getattr(ctypes.CDLL(None), "GOMP_parallel", None) if sys.platform == "linux" else None
     )
@@ -244,7 +304,7 @@ def _team() -> Callable[..., None] | None:
 
 
 def in_memory_order(x: Tensor) -> tuple[Tensor, int]:
-    """Return x in float32 with contiguous rows, transposed rather than copied if it can be, and `across`."""
+    """Return x in float32 with contiguous rows, transposed rather than copied, and `across`."""
     rows = x.float()
     if rows.dim() == 3 and not rows.is_contiguous():
         batch_first = rows.transpose(0, 1)

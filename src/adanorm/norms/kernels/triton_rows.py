@@ -21,7 +21,7 @@ ELEMENTS_A_WARP = 512  # 16 per thread: two loads of 16 bytes in half precision
 
 @triton.jit
 def _offsets(rows, features, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """Return this program's rows (ROWS,), a mask of existing elements and their offsets (ROWS, BLOCK)."""
+    """Return this program's rows (ROWS,), a mask of what exists and offsets (ROWS, BLOCK)."""
     r = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     i = tl.arange(0, BLOCK)
     return r, (r < rows)[:, None] & (i < features)[None, :], r[:, None] * features + i[None, :]
@@ -29,14 +29,18 @@ def _offsets(rows, features, ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def _shifted(x, offsets, inside, features):
-    """Return x - mean, 0 where no element exists; its squares give the variance without cancellation."""
-    row = tl.load(x + offsets, mask=inside, other=0.0).to(tl.float32)
+    """Return x - mean, 0 where no element exists; its squares give the variance uncancelled."""
+    row = tl.load(
+        x + offsets,
+        mask=inside,
+        other=0.0,
+    ).to(tl.float32)
     return tl.where(inside, row - (tl.sum(row, 1) / features)[:, None], 0.0)
 
 
 @triton.jit
 def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
-    """Return 1/std and the factor of the variance's term in the gradient; numba_rows explains both."""
+    """Return 1/std and the factor of the variance's term in the gradient, as in numba_rows."""
     variance = tl.where(variance == float("inf"), float("nan"), variance)  # as in numba_rows
     variance_factor = tl.full(variance.shape, 1.0, variance.dtype)
     std = tl.sqrt(variance + eps)
@@ -52,10 +56,18 @@ def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
 
 @triton.jit
 def _forward(
-    x, z, variance, rows, features,
-    k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    x,
+    z,
+    variance,
+    rows,
+    features,
+    k: tl.constexpr,
+    C: tl.constexpr,
+    eps: tl.constexpr,
+    unbiased: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     r, inside, offsets = _offsets(rows, features, ROWS, BLOCK)
     shifted = _shifted(x, offsets, inside, features)
     row_variance = tl.sum(shifted * shifted, 1) / features
@@ -67,14 +79,33 @@ def _forward(
 
 @triton.jit
 def _backward(
-    dz, x, variance, dx, rows, features,
-    k: tl.constexpr, C: tl.constexpr, eps: tl.constexpr, unbiased: tl.constexpr,
-    detach_mean: tl.constexpr, detach_variance: tl.constexpr, needs_x: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    dz,
+    x,
+    variance,
+    dx,
+    rows,
+    features,
+    k: tl.constexpr,
+    C: tl.constexpr,
+    eps: tl.constexpr,
+    unbiased: tl.constexpr,
+    detach_mean: tl.constexpr,
+    detach_variance: tl.constexpr,
+    needs_x: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     r, inside, offsets = _offsets(rows, features, ROWS, BLOCK)
-    g = C * tl.load(dz + offsets, mask=inside, other=0.0).to(tl.float32)
-    row_variance = tl.load(variance + r, mask=r < rows, other=1.0)
+    g = C * tl.load(
+        dz + offsets,
+        mask=inside,
+        other=0.0,
+    ).to(tl.float32)
+    row_variance = tl.load(
+        variance + r,
+        mask=r < rows,
+        other=1.0,
+    )
     inverse_std, variance_factor = _scales(row_variance, eps, unbiased)
     if needs_x:
         y = _shifted(x, offsets, inside, features) * inverse_std[:, None]
@@ -97,12 +128,18 @@ def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:
 
 
 def backward(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
-    """Return dl/dx (..., H) in the type of grad = dl/dz; x is None if dl/dx is a multiple of dl/dz."""
+    """Return dl/dx (..., H) in the type of grad = dl/dz; x is None if it is a multiple of that."""
     dz = grad.contiguous()
     dx = torch.empty_like(dz)
     tensors = (dz, dz if x is None else x.contiguous(), variance, dx)
     detached = {"detach_mean": member.detach_mean, "detach_variance": member.detach_variance}
-    _launch(_backward, tensors, member, needs_x=x is not None, **detached)
+    _launch(
+        _backward,
+        tensors,
+        member,
+        needs_x=x is not None,
+        **detached,
+    )
     return dx
 
 
@@ -124,6 +161,13 @@ def _launch(kernel: Any, tensors: tuple[Tensor, ...], member: Member, **settings
     )  # 0: the paper's variance
     with torch.cuda.device_of(like):  # type: ignore[no-untyped-call]
         kernel[(triton.cdiv(rows, together),)](
-            *tensors, rows, features,
-            k=member.k, C=member.C, eps=member.eps, unbiased=unbiased, **settings, **shape,
-        )  # fmt: skip
+            *tensors,
+            rows,
+            features,
+            k=member.k,
+            C=member.C,
+            eps=member.eps,
+            unbiased=unbiased,
+            **settings,
+            **shape,
+        )
