@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from adanorm.config import sections
 from adanorm.config.compose import cached_experiment
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import editions_of
 from adanorm.files import write_files
-from adanorm.runs import duration
 from adanorm.runs.auto_scale import resolve_auto
 
 
@@ -39,7 +39,7 @@ def test_an_archive_in_a_mirror_is_used_where_the_parts_are_not_there(
     assert resolve_auto(overrides)[2:] == ["scale=mini"], (
         "the edition is of the paper's scale alone"
     )
-    monkeypatch.setattr(duration, "LONGEST_CPU_HOURS", 1e9)
+    monkeypatch.setattr(sections, "LONGEST_CPU_HOURS", 1e9)
     assert resolve_auto(overrides)[2:] == ["scale=paper", "preset=wmt16-archive"]
     assert "preset=wmt16-archive: that edition of the data lies here" in capsys.readouterr().out
     swept = ["-m", "task=en-de", "norm=adanorm,layernorm", "seed=1,2,3", "scale=auto"]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.verdicts.cell import cell, cell_of, departures_from_paper, level, top3
+from adanorm.config.paper import departures_from_paper
+from adanorm.verdicts.cell import cell, cell_of, level, top3
 from adanorm.verdicts.pair import published_score
 from tests.reporting.records import record, run_in
 

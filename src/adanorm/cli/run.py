@@ -10,29 +10,26 @@ import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, NoReturn, get_args
 from unittest.mock import patch
 
 import yaml
 
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
-from adanorm.config.compose import (
-    compose_experiment,
-    compose_values,
-    papers_sources,
-    parse_experiment,
-)
+from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_each_once, differences, parse_override, prepare_overrides
+from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
+from adanorm.metrics.table import METRICS, mean_text
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, location, path_text
 from adanorm.records.published import published
 from adanorm.records.result import outcome
 from adanorm.runs.devices import check_devices
-from adanorm.runs.duration import needs_gpu
 
 USAGE = Usage(
     keys={"gpus": Key("processes of torchrun: each has one GPU, or one core with device=cpu", "1")},
@@ -46,16 +43,18 @@ USAGE = Usage(
     ),
 )
 GROUPS = ("task", "norm", "scale", "preset", "logger")
+HEADS = " or ".join(get_args(Heads))
 SITE_SETTINGS = {
     "model.norm_position": f"{', '.join(POSITIONS)}; null: the task's own (sandwich is Peri-LN)",
-    "model.qk_norm": f"{' or '.join(get_args(Heads))}: normalize queries and keys over these; null: do not",
-    "norm.placement": "all, final, or a list of globs: the sites with this norm; others have LayerNorm",
+    "model.qk_norm": f"{HEADS}: normalize queries and keys over these; null: do not",
+    "norm.placement": "all, final, or a list of globs: the sites with this norm; "
+    "others have LayerNorm",
 }
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command line; Hydra's own flags (-m, --cfg, --help) work as they do elsewhere."""
-    if {"-h", "--help"} & {*arguments}:
+    if "-h" in arguments or "--help" in arguments:
         print(_help([argument for argument in arguments if "=" in argument]))
         return
     check_each_once(arguments)
@@ -69,7 +68,8 @@ def main(arguments: Sequence[str]) -> None:
 
         arguments = resolve_auto(arguments)
     overrides = [argument for argument in arguments if not argument.startswith("-")]
-    sweep = _sweep(overrides) if {"-m", "--multirun"} & {*arguments} else {}
+    is_sweep = "-m" in arguments or "--multirun" in arguments
+    sweep = _sweep(overrides) if is_sweep else {}
     single = compose_experiment(overrides) if overrides == [*arguments] else None
     if single and _show_if_completed(single):
         return
@@ -80,11 +80,17 @@ def main(arguments: Sequence[str]) -> None:
         return
     _run_by_hydra(arguments, sweep)
     if sweep and is_first_process():
-        width = max(map(len, sweep))
-        print()
-        for words, run in sweep.items():
-            result = reader.result(run.folder())
-            print(f"{words:<{width}}  {outcome(run.task, result) if result else 'not completed'}")
+        _show_sweep(sweep)
+
+
+def _show_sweep(sweep: Mapping[str, Experiment]) -> None:
+    """Print a line per run of a sweep: what sets it apart, and its outcome."""
+    width = max(map(len, sweep))
+    print()
+    for words, run in sweep.items():
+        result = reader.result(run.folder())
+        text = outcome(run.task, result) if result else "not completed"
+        print(f"{words:<{width}}  {text}")
 
 
 def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> None:
@@ -98,7 +104,8 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     def job(config: DictConfig) -> None:
         values: Any = OmegaConf.to_container(config, resolve=True)
         experiment = parse_experiment(values)
-        if is_first_process() and (words := apart.get(experiment.folder())):
+        words = apart.get(experiment.folder())
+        if words and is_first_process():
             print(f"\n{words}", flush=True)
         if not _show_if_completed(experiment):
             _run(experiment)
@@ -107,9 +114,8 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
         raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
 
     sys.argv = ["adanorm run", *arguments]
-    with patch.object(
-        argparse.ArgumentParser, "error", refuse
-    ):  # argparse would print Hydra's usage
+    # argparse would print Hydra's usage.
+    with patch.object(argparse.ArgumentParser, "error", refuse):
         job()
 
 
@@ -136,9 +142,12 @@ def _swept(override: str) -> list[str]:
 
 
 def _help(overrides: Sequence[str]) -> str:
+    """Return the help of the command, with every key and its value under the overrides."""
     lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
     for group in GROUPS:
-        names = [*choices(group), *(["auto"] if group == "scale" else [])]
+        names = choices(group)
+        if group == "scale":
+            names.append("auto")
         lines += hanging(f"  {group:<7} ", ", ".join(names))
     lines += ["", "Where norms sit (docs/placements.md)"]
     for key, about in SITE_SETTINGS.items():
@@ -153,66 +162,63 @@ def _show_if_completed(experiment: Experiment) -> bool:
     if not reader.is_complete(folder):
         return False
     if is_first_process():
-        print(
-            f"already completed: {location(folder)}\n  (another runs=FOLDER repeats it in that folder)"
-        )
+        print(f"already completed: {location(folder)}")
+        print("  (another runs=FOLDER repeats it in that folder)")
         print(run_summary(experiment), flush=True)
     return True
 
 
 def run_summary(experiment: Experiment) -> str:
-    """Return a run's outcome, the mean over its series' seeds on record, and the paper's number, in lines.
+    """Return a run's outcome, its series' mean score on record, and the paper's number, in lines.
 
     For a dry run, return its updates, memory and seconds. Raises ValueError for a record that is
     not counted.
     """
-    from adanorm.verdicts.cell import cell, departures_from_paper, evidence  # imports numpy
-
-    name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
-    result = reader.result(experiment.folder(), dry_run=experiment.updates is not None)
+    folder = experiment.folder()
+    result = reader.result(folder, dry_run=experiment.updates is not None)
     if result is None:
-        raise ValueError(
-            f"{location(experiment.folder())}: the run has ended, but its record is not counted"
-        )
+        raise ValueError(f"{location(folder)}: the run has ended, but its record is not counted")
+    task = experiment.task
+    name = f"{task.name} {experiment.norm.name} {experiment.scale}"
     if result.dry_run is not None:
-        return (
-            f"{name}: dry run of {result.steps} updates, {result.parameters:,} parameters, peak memory"
-            f" {result.dry_run['peak_memory'] / 1e9:.1f} GB, {result.seconds:.0f} s; no table reads it"
-            f"\nrecord: {path_text(experiment.folder())}"
-        )
-    runs = [
-        run for run in reader.runs_on_record(experiment) if reader.result(run.folder()) is not None
-    ]
-    seeds, summary = ", ".join(str(run.seed) for run in runs), cell(runs)
-    lines = [f"{name} seed {experiment.seed}: {outcome(experiment.task, result)}"]
-    mean = f"over seeds {seeds}: {summary.text} (test {summary.metric})"
-    lines += textwrap.wrap(mean, WIDTH, subsequent_indent="  ")
-    if not experiment.own_data and experiment.data.source not in papers_sources(
-        experiment.task.name
-    ):
+        memory = result.dry_run["peak_memory"] / 1e9
+        text = f"{result.parameters:,} parameters, peak memory {memory:.1f} GB"
+        text = f"{name}: dry run of {result.steps} updates, {text}, {result.seconds:.0f} s"
+        return f"{text}; no table reads it\nrecord: {path_text(folder)}"
+    lines = [f"{name} seed {experiment.seed}: {outcome(task, result)}"]
+    lines += _mean_on_record(experiment)
+    if not experiment.own_data and experiment.data.source not in papers_sources(task.name):
         lines.append(f"data: {experiment.data.source}, not the paper's")
-    if summary.paper is not None:
-        records = evidence(experiment.task.name, experiment.scale, runs=experiment.runs)
-        lines.append(
-            f"the paper has {summary.paper.text}: {summary.verdict(records.variance.within)}"
-        )
-    elif not experiment.own_data and published(experiment.task.name, experiment.norm.name):
-        lines.append(f"not compared with the paper's number: {departures_from_paper(experiment)}")
-    return "\n".join([*lines, f"record: {location(experiment.folder())}"])
+    number = published(task.name, experiment.norm.name)
+    if number is not None and not experiment.own_data:
+        departures = departures_from_paper(experiment)
+        if departures:
+            lines.append(f"not compared with the paper's number: {departures}")
+        else:
+            lines.append(f"the paper has {number.text}")
+    return "\n".join([*lines, f"record: {location(folder)}"])
+
+
+def _mean_on_record(experiment: Experiment) -> list[str]:
+    """Return the mean test score of a run's series in lines; none if a single seed has a score."""
+    metric = experiment.task.metric
+    scores = {}
+    for run in reader.runs_on_record(experiment):
+        result = reader.result(run.folder())
+        if result is not None and result.status == "done":
+            scores[str(run.seed)] = result.test_score(metric)
+    if len(scores) < 2:
+        return []
+    digits = METRICS[metric].decimals(fmean(scores.values()))
+    mean = mean_text([*scores.values()], digits)
+    text = f"over seeds {', '.join(scores)}: {mean} (test {metric})"
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 
 def _run(experiment: Experiment) -> None:
+    """Make a run in this process, and print its summary."""
     if is_first_process():
-        name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale} seed {experiment.seed}"
-        if OF_A_STUDY not in os.environ:  # a study has said what it runs
-            print(f"{name}: loading PyTorch and the data", flush=True)
-        if experiment.updates is None and needs_gpu(
-            experiment
-        ):  # before days of work, print what they need
-            from adanorm.runs.plan import plan
-
-            for line in plan(experiment, None):
-                print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)
+        _announce(experiment)
     from adanorm.runs.execute import execute
 
     try:
@@ -224,3 +230,15 @@ def _run(experiment: Experiment) -> None:
         raise SystemExit(HELD_CODE) from None  # no mistake: the study waits for the other process
     if is_first_process():
         print(run_summary(experiment), flush=True)
+
+
+def _announce(experiment: Experiment) -> None:
+    """Print what is about to run and, before days of work, what it needs."""
+    if OF_A_STUDY not in os.environ:  # a study has said what it runs
+        name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
+        print(f"{name} seed {experiment.seed}: loading PyTorch and the data", flush=True)
+    if experiment.updates is None and experiment.cost.needs_gpu:
+        from adanorm.runs.plan import plan
+
+        for line in plan(experiment, None):
+            print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)

@@ -17,7 +17,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
-from adanorm.runs.duration import SecondsPerUnit, needs_gpu, seconds_left, seconds_per_unit
+from adanorm.runs.duration import SecondsPerUnit, seconds_left, seconds_per_unit
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
@@ -89,7 +89,7 @@ def _progress(grid: StudyGrid, unit_seconds: SecondsPerUnit) -> dict[Path, RunPr
     runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
     return {
         run.folder(): RunProgress(
-            run.task.name, now, seconds_left(run, now, unit_seconds), needs_gpu(run)
+            run.task.name, now, seconds_left(run, now, unit_seconds), run.cost.needs_gpu
         )
         for run, now in runs
     }

@@ -69,16 +69,6 @@ def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> E
 _composed_once = cache(compose_experiment)
 
 
-@cache
-def papers_sources(task: str) -> frozenset[str]:
-    """Return the data sources behind the paper's numbers for a task: its own and those of presets."""
-    source = cached_experiment([f"task={task}", "scale=paper"]).data.source
-    presets = [read_conf(f"preset/{name}") for name in choices("preset")]
-    return frozenset(
-        [source, *(preset.get("data", {}).get("source", source) for preset in presets)]
-    )
-
-
 def compose_values(overrides: Sequence[str]) -> Values:
     """Return the configuration of overrides, not yet checked; a mistake raises ValueError."""
     return _composed(prepare_overrides(overrides))

@@ -17,6 +17,7 @@ Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes a folder's name
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+LONGEST_CPU_HOURS = 8.0  # a longer run needs a GPU
 Scale = Literal["paper", "small", "mini", "smoke"]
 
 
@@ -218,3 +219,8 @@ class CostConfig(Config):
 
     cpu_hours: float
     cuda_hours: float
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether the run takes too long without a GPU for scale=auto to choose it."""
+        return self.cpu_hours > LONGEST_CPU_HOURS

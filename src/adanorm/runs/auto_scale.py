@@ -9,7 +9,7 @@ from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, missing_files
 from adanorm.records import reader
-from adanorm.runs.duration import needs_gpu, on_cuda
+from adanorm.runs.duration import on_cuda
 
 
 def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
@@ -46,7 +46,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     )
     first = [entry.partition(",")[0] if entry.startswith(swept) else entry for entry in settings]
     paper = compose_experiment([*first, "scale=paper"])
-    is_affordable = on_cuda(paper) or not needs_gpu(paper)
+    is_affordable = on_cuda(paper) or not paper.cost.needs_gpu
     if reader.is_complete(paper.folder()):
         print("scale paper: its record is here", flush=True)
         return [*others, "scale=paper"]

@@ -12,18 +12,12 @@ from adanorm.records.environment import processor
 from adanorm.records.result import Result
 from adanorm.runs.devices import usable_devices
 
-LONGEST_CPU_HOURS = 8.0  # a longer run needs a GPU
 SecondsPerUnit: TypeAlias = Callable[[Path, str], float | None]
 
 
 def on_cuda(run: Experiment) -> bool:
     """Return whether this machine would compute a run on a GPU."""
     return run.device != "cpu" and usable_devices() > 0
-
-
-def needs_gpu(run: Experiment) -> bool:
-    """Return whether a run takes too long without a GPU for scale=auto to choose it."""
-    return run.cost.cpu_hours > LONGEST_CPU_HOURS
 
 
 def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | None = None) -> float:
@@ -48,7 +42,7 @@ def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | Non
     unit = (unit_seconds or seconds_per_unit)(run.folder().parents[1], run.scale)
     if unit is not None:
         return unit * length
-    hours = run.cost.cuda_hours if needs_gpu(run) else run.cost.cpu_hours
+    hours = run.cost.cuda_hours if run.cost.needs_gpu else run.cost.cpu_hours
     return 3600 * hours
 
 

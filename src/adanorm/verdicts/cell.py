@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import choices
-from adanorm.config.yaml_file import dotted
+from adanorm.config.paper import departures_from_paper
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
@@ -217,40 +215,6 @@ def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
     """Return the mean test score of the three evaluations (validation, test) best by validation, or None."""
     best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
     return fmean(test for _, test in best) if best else None
-
-
-def departures_from_paper(run: Experiment) -> str | None:
-    """Return the settings in which a run differs from the paper (its nearest preset); None if comparable."""
-    if run.norm.path is not None:
-        return "a norm from outside"
-    if run.own_data:
-        return "own data"
-    if run.scale != "paper":
-        return f"{run.scale} scale"
-    own = _settings(run)
-    by_preset = (
-        sorted(key for key in {*own, *preset} if own.get(key) != preset.get(key))
-        for preset in _papers_settings(run.task.name, run.norm.name)
-    )
-    unlike = [f"{key}={own.get(key, 'null')}" for key in min(by_preset, key=len)]
-    return ", ".join([*unlike[:3], *(["..."] if len(unlike) > 3 else [])]) or None
-
-
-@cache
-def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
-    """Return a task's settings at scale paper, one entry per preset with its scoring, its own first."""
-    settings = []
-    for preset in sorted(choices("preset"), key=lambda name: name != "none"):
-        with suppress(ValueError):  # raised by a preset for another kind of task
-            run = cached_experiment(
-                [f"task={task}", f"norm={norm}", "scale=paper", f"preset={preset}"]
-            )
-            settings.append(_settings(run))
-    return [one for one in settings if one.get("data.scoring") == settings[0].get("data.scoring")]
-
-
-def _settings(run: Experiment) -> dict[str, Any]:
-    return {key: value for key, value in dotted(run.identity) if key != "seed" and value != {}}
 
 
 @dataclass(frozen=True)
