@@ -1,11 +1,13 @@
 """What a norm costs beside torch's LayerNorm: `python -m scripts.benchmarks.norms`.
 
-Five sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias,
-the eager backend where there is one, the authors' formulation of the paper's norms, and a copy.
+Six sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias,
+LayerNorm without them (`plain`: most of LayerNorm's time on a GPU is the gain's gradient), the eager
+backend where there is one, the authors' formulation of the paper's norms, and a copy.
 Norms over positions see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing
 at its site and is not measured. `teams`: CPU thread counts; a GPU is measured too (`devices=cuda`:
 alone); `norms=rmsnorm,adanorm` limits the norms. Ratios: seconds, ours : other's
-(`processor_to_layernorm`: of all threads); bandwidth, ours : copy's.
+(`processor_to_layernorm`: of all threads); bandwidth, ours : that of the copy, which a cache may
+serve, and that of a copy too large for any cache (`of_machine_bandwidth`).
 """
 
 import time
@@ -40,6 +42,7 @@ CASES = {  # shapes of the tasks: translation, RT, a wide encoder; long batches 
         (16384, 512, torch.float32),
     ],
 }
+LARGE = {"cpu": 2**28, "cuda": 2**32}  # bytes that no cache holds
 MEASURED = [name for name in NORMS if name not in ("none", "layernorm", "weightnorm")]
 DEVICES = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 PARAMS = {"powernorm": {"warmup": 0}}
@@ -107,6 +110,7 @@ def _compared(case: Case, rounds: int) -> Row:
     moved = 4 if name == "detachnorm" else 5
     pairs = zip(times.spent["copy", "both"], times.spent["ours", "both"], strict=True)
     bandwidths = [moved / 2 * copy / ours for copy, ours in pairs]
+    moved_bytes = moved * rows * features * dtype.itemsize
     saved = {
         side: kept_bytes(work) // rows for (side, part), work in works.items() if part == "forward"
     }
@@ -124,11 +128,12 @@ def _compared(case: Case, rounds: int) -> Row:
         "both_us": round(1e6 * both, 1),
         **{
             f"to_{side}": ratios[side]
-            for side in ("layernorm", "eager", "authors")
+            for side in ("layernorm", "plain", "eager", "authors")
             if side in ratios
         },
         "processor_to_layernorm": processor.ratio("ours", "layernorm"),
         "of_copy_bandwidth": Spread.of(bandwidths),
+        "of_machine_bandwidth": round(moved_bytes / both / _bandwidth(device), 3),
         **{f"{side}_saved_bytes_a_row": count for side, count in saved.items()},
     }
 
@@ -163,6 +168,16 @@ def _side(work: Work, device: torch.device) -> Callable[[], float]:
 
 
 @cache
+def _bandwidth(device: torch.device) -> float:
+    """Return the bytes per second, read and written, of a copy too large for any cache."""
+    source = torch.empty(LARGE[device.type], dtype=torch.int8, device=device)
+    target = torch.empty_like(source)
+    copy = _side(lambda: target.copy_(source), device)
+    seconds = min(copy() for _ in range(9))
+    return 2 * source.nbytes / seconds
+
+
+@cache
 def _flood(device: torch.device) -> Tensor:
     """Return a tensor larger than a GPU's caches: writing it leaves them cold."""
     return torch.empty(1 << 28, dtype=torch.int8, device=device)
@@ -180,6 +195,7 @@ def _works(
     sides: dict[str, Callable[[Tensor], Tensor]] = {
         "ours": ours,
         "layernorm": LayerNorm(features).to(x),
+        "plain": nn.LayerNorm(features, elementwise_affine=False),
     }
     if hasattr(ours, "backend"):
         sides["eager"] = _factory(name, backend="eager")(features, site="bench").to(x)
@@ -213,8 +229,9 @@ def as_line(row: Row) -> str:
         "{norm:<17}({rows}, {features}) {dtype:<9} threads {threads}",
         "{both_us:.0f} us ({forward_us:.0f} + {backward_us:.0f})",
         "to LayerNorm {to_layernorm}, of processor time {processor_to_layernorm.median:.2f}",
+        "to LayerNorm without gain and bias {to_plain.median:.2f}",
         *(f"to {side} {{to_{side}.median:.2f}}" for side in sides),
-        "of copy bandwidth {of_copy_bandwidth.median:.2f}",
+        "of copy bandwidth {of_copy_bandwidth.median:.2f}, of the machine's {of_machine_bandwidth:.2f}",
         "saved {ours_saved_bytes_a_row} B a row against {layernorm_saved_bytes_a_row}",
         "peak {ours_peak_mb} MB against {layernorm_peak_mb}",
     ]

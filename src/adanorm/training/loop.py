@@ -72,39 +72,43 @@ class Trainer:
         self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
         self._pending_units = 0
         self.checkpoints = RunCheckpoints(context)
-        self._divides = task.carries or ties_rows(
-            model
-        )  # whether processes take parts of each batch
+        # Whether processes take parts of each batch.
+        self._divides = task.carries or ties_rows(model)
         self._updates_per_epoch = 0  # until an epoch's batches are counted
 
     def make_graphs(self) -> Graphs | None:
-        """Return what replays this run's updates; None for norms of a batch: they read counts on the host."""
+        """Return what replays this run's updates; None for norms of a batch, which read on the host."""
         if ties_rows(self.model):
             return None
-        work = {"add_gradient": self._add_gradient, "step": self._step_scaled}
-        return Graphs(self.model, self.optimizer, self.context.device, **work)  # type: ignore[arg-type]
+        return Graphs(
+            self.model,
+            self.optimizer,
+            self.context.device,
+            add_gradient=self._add_gradient,
+            step=self._step_scaled,
+        )
 
     def train(
         self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None
     ) -> Outcome:
-        """Train to the end, with checkpoints at `path`; return the outcome, with a score of the best weights.
+        """Train to the end, with checkpoints at `path`; return the outcome, the best weights scored.
 
         On the first process, each evaluation calls `log` with a row and `log_test`, if any, with a
         test row.
         """
         self.model.train()
-        state, saved = self.state, time.monotonic()
-        started, busy = saved - state.seconds, time.process_time() - state.cpu_seconds
+        state = self.state
+        saved = time.monotonic()
+        started = saved - state.seconds
+        busy = time.process_time() - state.cpu_seconds
         with closing(self.batches()) as updates:
             while not self.finished():
                 self.update(next(updates))
                 if state.update % CHECK_EVERY == 0:
                     self._fetch_loss()
                 progress.show(state, self._updates_per_epoch)
-                state.seconds, state.cpu_seconds = (
-                    time.monotonic() - started,
-                    time.process_time() - busy,
-                )
+                state.seconds = time.monotonic() - started
+                state.cpu_seconds = time.process_time() - busy
                 due = self._evaluation_due()
                 if due:
                     self._evaluate(log, log_test, path.parent)
@@ -134,7 +138,7 @@ class Trainer:
             yield parts
 
     def update(self, micro_batches: list[Movable]) -> Loss:
-        """Do one update on the mean loss over all processes; return the sum of this process's losses."""
+        """Do one update on the mean loss over all processes; return this process's summed loss."""
         self.optimizer.zero_grad(set_to_none=self.graphs is None)
         loss = self.backward(micro_batches)
         self._pending_loss += loss.total
@@ -143,7 +147,10 @@ class Trainer:
         return loss
 
     def backward(self, micro_batches: list[Movable]) -> Loss:
-        """Add the gradient of these batches' summed loss to the parameters'; return the sum, detached."""
+        """Add the gradient of these batches' summed loss to the parameters'; return the sum.
+
+        The returned tensors are detached.
+        """
         context = self.context
         total = torch.zeros((), dtype=torch.float64, device=context.device)
         units = 0
@@ -162,7 +169,7 @@ class Trainer:
         return Loss(total, units)
 
     def _add_gradient(self, micro_batch: Movable, carried: Sequence[Tensor]) -> Loss:
-        """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss, detached."""
+        """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss."""
         with self.context.autocast():
             loss = self.task.loss(self.shared_model, micro_batch, carried)
         with self.context.autocast(enabled=False):
@@ -183,10 +190,13 @@ class Trainer:
             count = torch.full((), float(units), device=self.context.device)
             self._step_scaled(world.size / all_reduce(count, world), lr)
         if state.position == self._updates_per_epoch:
-            state.epoch, state.position = state.epoch + 1, 0
+            state.epoch += 1
+            state.position = 0
         if state.first_loss is None:
             self._fetch_loss()
-            state.first_loss = state.loss_sum / state.loss_units if state.diverged is None else 0.0
+            state.first_loss = 0.0
+            if state.diverged is None:
+                state.first_loss = state.loss_sum / state.loss_units
 
     def _step_scaled(self, scale: float | Tensor, lr: float | Tensor) -> None:
         """Step along the gradients times `scale`, clipped, with a learning rate."""
@@ -199,11 +209,10 @@ class Trainer:
         self.optimizer.step()
 
     def _fetch_loss(self) -> None:
-        """Fetch the sum of the losses since the last fetch; if it is not finite, the run has diverged."""
+        """Fetch the sum of the losses since the last fetch: the run has diverged if it is not finite."""
         state = self.state
-        pending = torch.stack(
-            [self._pending_loss, torch.full_like(self._pending_loss, self._pending_units)]
-        )
+        pending_units = torch.full_like(self._pending_loss, self._pending_units)
+        pending = torch.stack([self._pending_loss, pending_units])
         total, units = all_reduce(pending, self.context.world).tolist()
         self._pending_loss.zero_()
         self._pending_units = 0
@@ -214,10 +223,12 @@ class Trainer:
             state.diverged = f"loss not finite at update {state.update}"
 
     def _evaluation_due(self) -> bool:
-        every, state = self.settings.evaluate_every, self.state
-        return self.finished() or (
-            state.position == 0 if every is None else state.update % every == 0
-        )
+        every = self.settings.evaluate_every
+        if self.finished():
+            return True
+        if every is None:  # at the end of each epoch
+            return self.state.position == 0
+        return self.state.update % every == 0
 
     def _checkpoint_due(self, saved: float) -> bool:
         world = self.context.world
@@ -226,43 +237,58 @@ class Trainer:
         return broadcast(time.monotonic() - saved > self.context.checkpoint_seconds, world)
 
     def _evaluate(self, log: Log, log_test: Log | None, folder: Path) -> None:
+        """Validate, keep the best weights, and log; a loss that is not finite has diverged."""
         state, world = self.state, self.context.world
         self._fetch_loss()
         if state.diverged is not None:
             return
         train_loss = state.mean_loss(diverge_after=self.settings.diverge_after)
-        valid = broadcast(self.measure("valid").metrics if world.is_main else {}, world)
-        if not all(math.isfinite(value) for value in valid.values()):
+        scores = self.measure("valid").metrics if world.is_main else {}
+        scores = broadcast(scores, world)
+        if not all(map(math.isfinite, scores.values())):
             state.diverged = f"validation loss not finite at update {state.update}"
             return
-        score, sign = valid[self.metric], METRICS[self.metric].sign
+        self._keep_best(scores, folder)
+        if not world.is_main:
+            return
+        state.rows.append(self._row(train_loss, scores))
+        log(state.rows[-1])
+        if log_test is not None:
+            test_row: Row = {"update": state.update, "epoch": state.epoch}
+            for name, score in self.measure("test").metrics.items():
+                test_row[f"test_{name}"] = score
+            state.test_rows.append(test_row)
+            log_test(test_row)
+
+    def _keep_best(self, scores: dict[str, float], folder: Path) -> None:
+        """Keep the weights if their validation scores are the best, and those to average."""
+        state, average = self.state, self.settings.average
+        score, sign = scores[self.metric], METRICS[self.metric].sign
         if state.best_score is None or sign * score > sign * state.best_score:
-            state.best_score, state.best_update, state.valid = score, state.update, valid
-            self.best = {name: t.detach().clone() for name, t in self.model.state_dict().items()}
-        if average := self.settings.average:
-            state.kept.append((score, state.update))
-            if world.is_main:
-                keep_weights(self.model, state.update, folder)
-            if len(state.kept) > average.count:
-                worst = min(state.kept, key=lambda entry: (sign * entry[0], sign * entry[1]))
-                state.kept.remove(state.kept[0] if average.of == "last" else worst)
-        if world.is_main:
-            position: Row = {"update": state.update, "epoch": state.epoch}
-            row = position | {"train_loss": train_loss}
-            row |= {f"train_{name}": value for name, value in self.task.derived(train_loss).items()}
-            row |= {f"valid_{name}": value for name, value in valid.items()}
-            row |= {
-                "lr": learning_rate(self.settings, state.update),
-                "seconds": round(state.seconds, 1),
-            }
-            state.rows.append(row)
-            log(row)
-            if log_test is not None:
-                scores = self.measure("test").metrics
-                state.test_rows.append(
-                    position | {f"test_{name}": value for name, value in scores.items()}
-                )
-                log_test(state.test_rows[-1])
+            state.best_score, state.best_update, state.valid = score, state.update, scores
+            for name, tensor in self.model.state_dict().items():
+                self.best[name] = tensor.detach().clone()
+        if average is None:
+            return
+        state.kept.append((score, state.update))
+        if self.context.world.is_main:
+            keep_weights(self.model, state.update, folder)
+        if len(state.kept) > average.count:
+            oldest = state.kept[0]
+            worst = min(state.kept, key=lambda entry: (sign * entry[0], sign * entry[1]))
+            state.kept.remove(oldest if average.of == "last" else worst)
+
+    def _row(self, train_loss: float, scores: dict[str, float]) -> Row:
+        """Return the row of an evaluation."""
+        state = self.state
+        row: Row = {"update": state.update, "epoch": state.epoch, "train_loss": train_loss}
+        for name, value in self.task.derived(train_loss).items():
+            row[f"train_{name}"] = value
+        for name, value in scores.items():
+            row[f"valid_{name}"] = value
+        row["lr"] = learning_rate(self.settings, state.update)
+        row["seconds"] = round(state.seconds, 1)
+        return row
 
     def measure(self, split: str) -> Evaluation:
         """Return the evaluation of the model, with its present weights, on `valid` or `test`."""
@@ -277,27 +303,31 @@ class Trainer:
     def finished(self) -> bool:
         """Return whether the run has done its last update or has diverged."""
         state, settings = self.state, self.settings
-        epochs_done = settings.max_epochs is not None and state.epoch >= settings.max_epochs
-        updates_done = settings.max_updates is not None and state.update >= settings.max_updates
-        return state.diverged is not None or epochs_done or updates_done
+        if state.diverged is not None:
+            return True
+        if settings.max_epochs is not None and state.epoch >= settings.max_epochs:
+            return True
+        return settings.max_updates is not None and state.update >= settings.max_updates
 
     def _score(self, folder: Path) -> Outcome:
-        """Return the outcome, with the test score of the best weights, or of the average of the kept ones."""
-        if not self.best or self.state.diverged is not None or not self.context.world.is_main:
-            return Outcome(self.state, None, self.best)
-        if self.state.kept:
-            self.best = mean_weights(self.state.kept, folder, self.context.device)
+        """Return the outcome, with the test score of the best weights or of the kept ones' average."""
+        state, context = self.state, self.context
+        if not self.best or state.diverged is not None or not context.world.is_main:
+            return Outcome(state, None, self.best)
+        if state.kept:
+            self.best = mean_weights(state.kept, folder, context.device)
         self.model.load_state_dict(self.best)
-        if self.state.kept:
-            self.state.valid = self.measure("valid").metrics
-        return Outcome(self.state, self.measure("test"), self.best)
+        if state.kept:
+            state.valid = self.measure("valid").metrics
+        return Outcome(state, self.measure("test"), self.best)
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, from which `resume` goes on."""
         self._fetch_loss()
-        random_states = all_gather(rng_state(self.context.device), self.context.world)
-        carried = all_gather([rows.cpu() for rows in self.carried], self.context.world)
-        if self.context.world.is_main:
+        world = self.context.world
+        random_states = all_gather(rng_state(self.context.device), world)
+        carried = all_gather([rows.cpu() for rows in self.carried], world)
+        if world.is_main:
             saved = {
                 "state": asdict(self.state),
                 "model": self.model.state_dict(),
@@ -319,7 +349,8 @@ class Trainer:
         self.best = saved["best"]
         world, random_states = self.context.world, saved["random"]
         if len(random_states) == world.size:
-            set_rng_state([state.cpu() for state in random_states[world.rank]], self.context.device)
+            own_states = [state.cpu() for state in random_states[world.rank]]
+            set_rng_state(own_states, self.context.device)
         else:  # another number of processes: none repeats what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)
@@ -330,16 +361,14 @@ def compile_layers(model: nn.Module) -> None:
 
     Raises ValueError if the model has no stack of layers.
     """
-    stacks = [
-        module
-        for name, module in model.named_modules()
-        if isinstance(module, nn.ModuleList) and name.rpartition(".")[2] == "layers"
-    ]
-    if not stacks:
+    layers: list[nn.Module] = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and name.endswith("layers"):
+            layers.extend(module)
+    if not layers:
         raise ValueError("compile=layers: this model has no layers that could be compiled")
-    for stack in stacks:
-        for layer in stack:
-            layer.compile(dynamic=True)
+    for layer in layers:
+        layer.compile(dynamic=True)
 
 
 def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
@@ -352,7 +381,10 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
     thread = ThreadPoolExecutor(1, "batches-ahead")
     try:
         ready = deque(thread.submit(next, items, end) for _ in range(count))
-        while (item := ready.popleft().result()) is not end:
+        while True:
+            item = ready.popleft().result()
+            if item is end:
+                return
             ready.append(thread.submit(next, items, end))
             yield item
     finally:
@@ -360,9 +392,7 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
 
 
 def _pinned(batches: list[Movable]) -> list[Movable]:
-    """Return batches in pinned memory, from which a GPU copies while it computes; without a GPU, as is."""
-    return (
-        [batch.moved(Tensor.pin_memory) for batch in batches]
-        if torch.cuda.is_available()
-        else batches
-    )
+    """Return batches in pinned memory, from which a GPU copies while it computes; as is without one."""
+    if not torch.cuda.is_available():
+        return batches
+    return [batch.moved(Tensor.pin_memory) for batch in batches]

@@ -96,24 +96,26 @@ class Pairs:
 
     def batch(self, indices: Indices) -> PairBatch:
         """Return these pairs as a batch; for no indices, the shortest pair without any target."""
-        chosen = indices if len(indices) else [self.sizes.argmin()]
-        chosen = np.asarray(chosen)
+        chosen = indices if len(indices) else np.array([self.sizes.argmin()])
         sources, targets = self._sides
-        source = torch.from_numpy(sources.padded(chosen, self._padding, at="left"))
-        target = torch.from_numpy(targets.padded(chosen, self._padding, at="right"))
-        is_padding = source == self._padding
         # The order of fairseq's collater, which sorts with this very call; it is not stable.
-        order = (~is_padding).sum(1).sort(descending=True).indices
-        source, target = source[order], target[order]
-        lengths = torch.from_numpy(targets.sizes[chosen])[order]
-        previous = target.roll(1, 1)
+        lengths = torch.from_numpy(sources.sizes[chosen])
+        chosen = chosen[lengths.sort(descending=True).indices.numpy()]
+        source, is_source = sources.padded(chosen, self._padding, at="left")
+        target, is_target = targets.padded(chosen, self._padding, at="right")
+        previous = np.full_like(target, self._padding)
+        previous[:, 1:] = np.where(is_target[:, 1:], target[:, :-1], self._padding)
         previous[:, 0] = self.dataset.tgt_dict.eos()
-        previous[torch.arange(target.shape[1]) >= lengths[:, None]] = self._padding
-        positions = (target != self._padding).nonzero().t()
+        counted = np.stack(is_target.nonzero())
         if not len(indices):
-            positions = positions[:, :0]
-        has_padding = bool(is_padding.any())
-        return PairBatch(source, previous, target[tuple(positions)], positions, has_padding)
+            counted = counted[:, :0]
+        return PairBatch(
+            torch.from_numpy(source),
+            torch.from_numpy(previous),
+            torch.from_numpy(target[tuple(counted)]),
+            torch.from_numpy(counted),
+            has_padding=not is_source.all(),
+        )
 
     @cached_property
     def _sides(self) -> "tuple[_FlatSide, _FlatSide]":
@@ -145,15 +147,16 @@ class _FlatSide:
         else:
             self._ids = np.frombuffer(mapped, sentences._index.dtype)
 
-    def padded(self, indices: Indices, padding: int, *, at: str) -> np.ndarray[Any, Any]:
-        """Return the ids (B, T) of these sentences, padded `at` the left or the right."""
+    def padded(self, indices: Indices, padding: int, *, at: str) -> tuple[Any, Any]:
+        """Return the ids (B, T) of these sentences, padded `at` the left or the right, and where ids are."""
         sizes = self.sizes[indices][:, None]
         width = int(sizes.max())
-        positions = np.arange(width) - (width - sizes if at == "left" else 0)
-        is_id = (positions >= 0) & (positions < sizes)
+        columns = np.arange(width)
+        first = width - sizes if at == "left" else 0
+        is_id = columns >= first if at == "left" else columns < sizes
         rows = np.full(is_id.shape, padding, dtype=np.int64)
-        rows[is_id] = self._ids[(self._starts[indices][:, None] + positions)[is_id]]
-        return rows
+        rows[is_id] = self._ids[(self._starts[indices][:, None] - first + columns)[is_id]]
+        return rows, is_id
 
 
 Sides = tuple[list[str], list[str]]  # translations, references
