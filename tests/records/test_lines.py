@@ -204,7 +204,7 @@ def test_a_last_line_without_line_end_counts_and_survives_the_next(
 ) -> None:
     other, into = run.model_copy(update={"seed": 2}), kept.folder().parents[2]
     record(other, outputs=["1"], test={"accuracy": 70.0})
-    for file in (file_of(kept), lines.examples_of(file_of(kept))):
+    for file in (file_of(kept), file_of(kept).with_suffix(lines.EXAMPLES)):
         file.write_bytes(file.read_bytes().removesuffix(b"\n"))  # as some editors save it
     assert reader.is_complete(kept.folder())
     keep_run(other, into)
@@ -234,7 +234,7 @@ def test_a_line_of_other_types_is_named_and_hides_no_other(
 def test_lost_or_spoiled_outputs_are_an_error_that_names_them(
     kept: Experiment, content: bytes
 ) -> None:
-    lines.examples_of(file_of(kept)).write_bytes(content)
+    file_of(kept).with_suffix(lines.EXAMPLES).write_bytes(content)
     with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):
         reader.record(kept.folder()).outputs()
 
@@ -264,7 +264,7 @@ REFUSED: dict[str, Callable[[Path], object]] = {
     "it failed": lambda folder: edit(folder, status="failed"),
     "it is a dry run": lambda folder: edit(folder, dry_run={"peak_memory": 1}),
     "it has not ended, or is no record": lambda folder: (folder / lines.RECORD).unlink(),
-    "it is no record": lambda folder: (folder / lines.RECORD).write_bytes(b"{}\n[]\n"),
+    "its line 1 is no record": lambda folder: (folder / lines.RECORD).write_bytes(b"{}\n[]\n"),
     "is not of this run": lambda folder: (folder / lines.RECORD).write_bytes(b""),
     "metrics.jsonl ends at update None": lambda folder: put(folder, "metrics.jsonl", b"{}\n"),
 }

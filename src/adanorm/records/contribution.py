@@ -12,6 +12,7 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,8 @@ from adanorm.records.keep import evidence_of
 from adanorm.records.reader import MERGED, Record, contributed, record, siblings
 from adanorm.records.result import Result
 
-SCHEMA, MOST = 1, 100_000  # of the file's format; the most lines of a file
+SCHEMA = 1  # of the file's format
 NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # a norm's name becomes the name of a file
-CODE = re.compile(r"code/(?:\w+/)*\w+\.py", re.ASCII)
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 
@@ -74,8 +74,6 @@ def parse_contribution(
     """Return what `read_contribution` returns, from the bytes of a contribution."""
     is_packed = content.startswith(b"\x1f\x8b")
     text = integrity.unpacked(content, "gzip") if is_packed else content
-    if len(text) > integrity.LARGEST or text.count(b"\n") > MOST:
-        raise ValueError(f"has more than {integrity.LARGEST:,} bytes or {MOST:,} lines")
     first, _, body = text.partition(b"\n")
     head = integrity.json_object("line 1", first)
     schema = head.get("schema")
@@ -86,10 +84,10 @@ def parse_contribution(
         raise ValueError("its lines have been changed")
     records = _records_in(body, runs_folder(runs))
     _check_shown(head["environment"])
-    for losses in head["golden"].values():
-        if not all(type(loss) is float and math.isfinite(loss) for loss in losses):
-            raise ValueError("has golden losses that are not numbers")
-    if not set(head["golden"]) <= set(golden_pairs(records)):
+    losses = list(chain(*head["golden"].values()))
+    if not all(isinstance(loss, float) and math.isfinite(loss) for loss in losses):
+        raise ValueError("has golden losses that are not numbers")
+    if not head["golden"].keys() <= {*golden_pairs(records)}:
         raise ValueError("has golden losses of a norm without a run")
     return head, records
 
@@ -100,17 +98,15 @@ def _records_in(body: bytes, runs: Path) -> list[Record]:
     Raises ValueError if one must not be added.
     """
     records: dict[Path, Record] = {}
-    for number, line in enumerate(lines.parse(Path("record"), body, first=2), 1):
+    for number, line in enumerate(lines.parse(runs, body), 1):
         try:
             result = integrity.json_object("result.json", line.files["result.json"].encode())
             folder = runs / result["task"] / result["norm"] / line.run
-            if folder in records:
-                raise ValueError("it occurs twice")
             records[folder] = check_contributable(Record(folder, line))
         except ValueError as error:
             raise ValueError(f"run {number}: {one_line(error)}") from None
     if not records or _body(records.values()) != body:
-        raise ValueError("its lines are not those of ended runs")
+        raise ValueError("has lines that are not those of ended runs, or a run twice")
     return [*records.values()]
 
 
@@ -158,50 +154,44 @@ def check_contributable(run: Record) -> Record:
 def _check_files(run: Record) -> None:
     """Raise ValueError if a run has files of no run, or other code than its digest names."""
     contents = run.contents()
-    files = contents.keys() & {*integrity.FILES}
-    code = {
-        name: hashlib.sha256(content).hexdigest()
-        for name, content in contents.items()
-        if name not in files and name != "result.json"
-    }
-    in_digest = run.identity["norm"].get("code", {})
-    norm_code = {f"code/{name}": digest for name, digest in in_digest.items()}
-    if code != norm_code or not all(map(CODE.fullmatch, norm_code)):
-        message = "its files are not those of a run, or its code is not what its digest names"
-        raise ValueError(message)
-    if set(without_checksum(run.values)["files"]) != files:
-        raise ValueError("result.json lacks the checksum of a file")
+    del contents["result.json"]
+    digests = {name: integrity.text_digest(content) for name, content in contents.items()}
+    code = {f"code/{name}": sha for name, sha in run.identity["norm"].get("code", {}).items()}
+    if digests != without_checksum(run.values)["files"] | code:
+        raise ValueError("result.json or the digest lacks the checksum of a file")
     for token in yaml.scan(run.text("config.yaml")):
         if isinstance(token, yaml.AliasToken | yaml.TagToken):
             raise ValueError("config.yaml has aliases or tags")
 
 
 def _check_shown(environment: Mapping[str, Any], result: Mapping[str, Any] | None = None) -> None:
-    """Raise ValueError if an environment lacks one of SHOWN_KEYS, or a text is not printable."""
-    values = dotted({"environment": environment, "result": result or {}})
-    is_printable = all(f"{key} {value}".isprintable() for key, value in values)
-    if not environment.keys() >= SHOWN_KEYS or not is_printable:
-        keys = ", ".join(sorted(SHOWN_KEYS))
-        raise ValueError(f"its environment lacks {keys}, or a text cannot be shown")
+    """Raise ValueError if an environment lacks one of SHOWN_KEYS, or a text cannot be shown."""
+    if not environment.keys() >= SHOWN_KEYS:
+        raise ValueError(f"its environment lacks {', '.join(sorted(SHOWN_KEYS))}")
+    texts = dotted({"environment": environment, "result": result or {}})
+    if not all(f"{key} {value}".isprintable() for key, value in texts):
+        raise ValueError("a text of its environment or result cannot be shown")
     if len(str(environment["device"])) > 200:
         raise ValueError("the name of its device is too long")
 
 
 def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
-    """Add the records that are not here yet as one new folder.
-
-    Return it, or None if nothing is new.
-    """
+    """Add the records that are not here yet as one new folder; return it, or None if all are."""
     root = contributed_folder(runs_folder(runs))
     root.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(root.with_name(f"{root.name}.lock")):
-        new_records = [run for run in records if not is_here(run)]
-        if not new_records:
+        files: dict[str, bytes] = defaultdict(bytes)
+        for run in records:
+            if run.line is not None and not is_here(run):
+                task, norm, _ = run.folder.parts[-3:]
+                for path, content in run.line.kept_as(lines.file_of(Path(task, norm))).items():
+                    files[str(path)] += content
+        if not files:
             return None
         staging = root / "unfinished"
         shutil.rmtree(staging, ignore_errors=True)  # left by a process that was killed
         try:
-            write_files(staging, _files_of(new_records) | {"contribution.json": as_json(head)})
+            write_files(staging, files | {"contribution.json": as_json(head)})
             # Until the folder has its final name, nothing in it counts.
             numbers = [int(path.name.partition("-")[0]) for path in root.glob(MERGED)]
             number = 1 + max(numbers, default=0)
@@ -210,18 +200,8 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def _files_of(records: Iterable[Record]) -> dict[str, bytes]:
-    """Return the files of a contribution's folder by path: lines, outputs and counts."""
-    files: dict[str, bytes] = defaultdict(bytes)
-    for run in records:
-        assert run.line is not None, "it was read from its line"
-        file = lines.file_of(Path(*run.folder.parent.parts[-2:]))
-        for path, content in run.line.kept_as(file).items():
-            files[str(path)] += content
-    return files
-
-
 def is_here(run: Record) -> bool:
     """Return whether the same record is here already, byte for byte."""
+    contents = run.contents()
     here = (record(run.folder), *contributed(run.folder))
-    return any(other.contents() == run.contents() for other in here)
+    return any(entry.contents() == contents for entry in here)

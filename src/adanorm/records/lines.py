@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, TypeAlias, TypeVar
 
 from filelock import FileLock
 
-from adanorm.files import CHECKSUM, checksum_of, with_checksum, write_whole
+from adanorm.files import with_checksum, without_checksum, write_whole
 from adanorm.records.integrity import COUNTS, FILES, LARGEST, OUTPUTS, packed, text_digest, unpacked
 
 RECORD = "record.jsonl"  # the file of a run's folder with its line
@@ -28,10 +29,12 @@ SUFFIX, EXAMPLES = ".jsonl", ".examples"
 # The texts that have a line of their own, by their key in a record's line.
 TEXTS = {"outputs": OUTPUTS, "counts": COUNTS}
 NO_RECORD = (ValueError, RecursionError, KeyError, TypeError, AttributeError)
+# Of a file: its times of change and its size; None if it is not there.
+State: TypeAlias = tuple[int, int, int] | None
 Value = TypeVar("Value")
-State: TypeAlias = (
-    tuple[int, int, int] | None
-)  # of a file: times of change and size; None: not there
+Example: TypeAlias = tuple[
+    str, str, bytes
+]  # a run, `outputs` or `counts`, and their text or gzip file
 
 
 class Line:
@@ -48,8 +51,8 @@ class Line:
         self.files: Mapping[str, str] = values["files"]
         if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
             raise TypeError("its run or a file is not text")
-        named_texts = [name for key, name in TEXTS.items() if values.get(key) is not None]
-        self.names = [*self.files, *named_texts]  # of the record's files
+        # The names of the record's files.
+        self.names = [*self.files, *(name for key, name in TEXTS.items() if values.get(key))]
 
     @property
     def is_kept(self) -> bool:
@@ -59,55 +62,51 @@ class Line:
     @cached_property
     def is_whole(self) -> bool:
         """Whether the line fits its checksum: nothing in it has been changed."""
-        values = {key: value for key, value in self.values.items() if key != CHECKSUM}
-        return bool(self.values.get(CHECKSUM) == checksum_of(values))
+        try:
+            without_checksum(self.values)
+        except ValueError:
+            return False
+        return True
 
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None if it has no such file."""
         if name not in self.names:
             return None
-        if name == COUNTS:
-            return self.text("counts")
-        if name == OUTPUTS:
-            outputs = self.text("outputs")
-            return None if outputs is None else packed(outputs)
-        return _bytes(self.files[name])
+        if name in self.files:
+            return _bytes(self.files[name])
+        text = self.text("outputs" if name == OUTPUTS else "counts")
+        return packed(text) if text is not None and name == OUTPUTS else text
 
     def text(self, key: str) -> bytes | None:
-        """Return the outputs or the counts, by their key.
-
-        None if no text has the digest in the line.
-        """
+        """Return the outputs or the counts; None if no text has the digest in the line."""
         if self._texts is not None:
             return self._texts.get(key)
         digest = self.values.get(key)
         # The first records were counted after they had been kept: their lines name no counts.
         is_counted_later = key == "counts" and digest is None
-        for content in _kept_texts(self.file).get((self.run, key), ()):
+        for content in _examples_beside(self.file).get((self.run, key), ()):
+            is_packed = content.startswith(b"\x1f\x8b")  # gzip's first bytes; no text begins so
             with suppress(ValueError):
-                text = _unpacked_if_packed(content)
+                text = unpacked(content) if is_packed else content
                 if is_counted_later or text_digest(text) == digest:
                     return text
         return None
 
+    def texts(self) -> dict[str, bytes]:
+        """Return the outputs and counts that there are, by key."""
+        texts = {key: self.text(key) for key in TEXTS}
+        return {key: text for key, text in texts.items() if text is not None}
+
     def as_text(self) -> bytes:
         """Return the lines that a folder or a contribution has of it: outputs, counts, its own."""
-        lines = []
-        for key in TEXTS:
-            text = self.text(key)
-            if text is not None and self.values.get(key) is not None:
-                lines.append(_json({"run": self.run, key: _text(text)}))
-        return b"".join([*lines, _json(self.values)])
+        objects = [{"run": self.run, key: _text(text)} for key, text in self.texts().items()]
+        return b"".join(map(_json, [*objects, self.values]))
 
     def kept_as(self, file: Path) -> dict[Path, bytes]:
         """Return what is added to keep it: to the examples beside `file`, then to `file`."""
-        examples = b""
-        for key in TEXTS:
-            text = self.text(key)
-            if text is not None:
-                examples += _example(self.run, key, text)
-        contents = {examples_of(file): examples} if examples else {}
-        return contents | {file: _json(self.values)}
+        examples = [_example(self.run, key, text) for key, text in self.texts().items()]
+        contents = {file.with_suffix(EXAMPLES): b"".join(examples), file: _json(self.values)}
+        return {path: content for path, content in contents.items() if content}
 
 
 def line_of(run: str, contents: Mapping[str, bytes], file: Path) -> Line:
@@ -117,28 +116,24 @@ def line_of(run: str, contents: Mapping[str, bytes], file: Path) -> Line:
     """
     files = {name: _text(text) for name, text in contents.items() if name not in TEXTS.values()}
     values: dict[str, Any] = {"run": run, "files": files, "outputs": None}
-    texts = {}
-    for key, name in TEXTS.items():
-        if name in contents:
-            texts[key] = contents[name]
-            if name == OUTPUTS:
-                texts[key] = unpacked(contents[name])
-                if packed(texts[key]) != contents[name]:
-                    raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
-            values[key] = text_digest(texts[key])
+    texts = {key: contents[name] for key, name in TEXTS.items() if name in contents}
+    if "outputs" in texts:
+        texts["outputs"] = unpacked(contents[OUTPUTS])
+        if packed(texts["outputs"]) != contents[OUTPUTS]:
+            raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
+    values |= {key: text_digest(text) for key, text in texts.items()}
     return Line(file, with_checksum(values), texts)
 
 
-def parse(file: Path, content: bytes, *, first: int = 1) -> Iterator[Line]:
+def parse(file: Path, content: bytes) -> Iterator[Line]:
     """Yield the lines of a text in which each follows its outputs and counts (`Line.as_text`).
 
-    `first` is the number of the text's first line in its file. Raises ValueError naming a line that
-    is no record.
+    Raises ValueError naming a line that is no record.
     """
     texts: dict[str, bytes] = {}
-    for number, line in enumerate(content.splitlines(), first):
+    for number, line in enumerate(content.splitlines(), 1):
         try:
-            values = json.loads(_text(line))
+            values = _object(line)
             if "files" in values:
                 yield Line(file, values, texts)
                 texts = {}
@@ -146,7 +141,7 @@ def parse(file: Path, content: bytes, *, first: int = 1) -> Iterator[Line]:
                 (key,) = TEXTS.keys() & values.keys()
                 texts[key] = _bytes(values[key])
         except NO_RECORD:
-            raise ValueError(f"line {number}: it is no record") from None
+            raise ValueError(f"its line {number} is no record") from None
 
 
 def line_in(folder: Path) -> Line | None:
@@ -155,18 +150,18 @@ def line_in(folder: Path) -> Line | None:
     Older versions left the record's files in the folder: the line is made of them. Raises
     ValueError if what is there is no record.
     """
-    file = folder / RECORD
+    file, older_file = folder / RECORD, folder / "result.json"
     if file.is_file():
         lines = [*parse(file, _content(file))]
-        if len(lines) != 1 or lines[0].run != folder.name:
+        if [line.run for line in lines] != [folder.name]:
             raise ValueError(f"{RECORD} is not of this run")
         return lines[0]
-    if not (folder / "result.json").is_file():
+    if not older_file.is_file():
         return None
-    codes = (path.relative_to(folder).as_posix() for path in sorted(folder.glob("code/**/*")))
-    names = (*FILES, "result.json", *codes)
-    contents = {name: _content(folder / name) for name in names if (folder / name).is_file()}
-    return line_of(folder.name, contents, folder / "result.json")
+    paths = [*(folder / name for name in FILES), older_file, *sorted(folder.glob("code/**/*"))]
+    files = [path for path in paths if path.is_file()]
+    contents = {path.relative_to(folder).as_posix(): _content(path) for path in files}
+    return line_of(folder.name, contents, older_file)
 
 
 def has_ended(folder: Path) -> bool:
@@ -185,14 +180,12 @@ def file_of(parent: Path) -> Path:
     return parent.with_name(parent.name + SUFFIX)
 
 
-def examples_of(file: Path) -> Path:
-    """Return the file with the outputs and counts that are kept of the runs in a file of lines."""
-    return file.with_suffix(EXAMPLES)
-
-
-def _older_texts_of(file: Path) -> dict[str, Path]:
-    """Return by key the files with outputs and counts that older versions wrote."""
-    return {key: file.with_suffix(f".{key}{SUFFIX}") for key in TEXTS}
+def parents(root: Path) -> Iterator[Path]:
+    """Yield the folders below a root of whose runs lines are kept."""
+    for file in root.rglob(f"*{SUFFIX}"):
+        has_older_texts = file.with_suffix("").suffix[1:] in TEXTS
+        if file.name not in (*FILES, RECORD) and not has_older_texts:
+            yield file.with_name(file.name.removesuffix(SUFFIX))
 
 
 def kept_lines(file: Path) -> dict[str, Line]:
@@ -203,28 +196,37 @@ def kept_lines(file: Path) -> dict[str, Line]:
 @lru_cache(maxsize=4096)
 def _lines_in(file: Path, state: State) -> dict[str, Line]:
     lines: dict[str, Line] = {}
-    for line in _parsed(file, lambda text: Line(file, json.loads(_text(text)))):
+    for line in _parsed(file, lambda text: Line(file, _object(text))):
         # Two branches may have kept a run: its first whole line counts.
         if line.run not in lines or not lines[line.run].is_whole:
             lines[line.run] = line
     return lines
 
 
-def _kept_texts(file: Path) -> Mapping[tuple[str, str], list[bytes]]:
-    """Return the outputs and counts kept beside a file of lines, packed or not, by run and key."""
-    files = (examples_of(file), *_older_texts_of(file).values())
-    return _texts_in(file, tuple(map(state_of, files)))
+def _examples_beside(file: Path) -> Mapping[tuple[str, str], list[bytes]]:
+    """Return the outputs and counts kept beside a file of lines, by run and key."""
+    files = (file.with_suffix(EXAMPLES), *_older_files(file).values())
+    return _examples_in(file, tuple(map(state_of, files)))
 
 
 @lru_cache(maxsize=64)
-def _texts_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, str], list[bytes]]:
-    texts = defaultdict(list)  # several of a run if two branches have kept it
-    for run, key, content in _parsed(examples_of(file), _example_of):
-        texts[run, key].append(content)
-    for key, path in _older_texts_of(file).items():
-        for values in _parsed(path, lambda text: json.loads(_text(text))):
-            texts[values["run"], key].append(_bytes(values[key]))
-    return texts
+def _examples_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, str], list[bytes]]:
+    contents = defaultdict(list)  # several of a run if two branches have kept it
+    examples = _parsed(file.with_suffix(EXAMPLES), _example_of)
+    for run, key, content in chain(examples, _older_examples(file)):
+        contents[run, key].append(content)
+    return contents
+
+
+def _older_files(file: Path) -> dict[str, Path]:
+    """Return by key the files in which older versions kept outputs and counts, as texts."""
+    return {key: file.with_suffix(f".{key}{SUFFIX}") for key in TEXTS}
+
+
+def _older_examples(file: Path) -> Iterator[Example]:
+    for key, path in _older_files(file).items():
+        for values in _parsed(path, _object):
+            yield str(values.get("run")), key, _bytes(str(values.get(key)))
 
 
 def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]:
@@ -232,10 +234,10 @@ def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]
 
     Warn of a line that is no record.
     """
-    lines = file.read_bytes().split(b"\n") if state_of(file) else []
-    for number, line in enumerate(lines, 1):
-        if not line and number == len(lines):
-            return  # behind the last line's end
+    # Not splitlines: a gzip file has other bytes that end a line for Python.
+    content = file.read_bytes() if state_of(file) else b""
+    lines = content.removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines if content else (), 1):
         try:
             yield parse_line(line)
         except NO_RECORD:
@@ -245,37 +247,28 @@ def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]
 def _example(run: str, key: str, text: bytes) -> bytes:
     """Return the line of a file of examples with the outputs or counts of a run."""
     content = packed(text).replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
-    return b" ".join([run.encode(), key.encode(), content]) + b"\n"
+    return f"{run} {key} ".encode() + content + b"\n"
 
 
-def _example_of(line: bytes) -> tuple[str, str, bytes]:
-    """Return the run, the key and the gzip file in a line of a file of examples."""
+def _example_of(line: bytes) -> Example:
     run, key, content = line.split(b" ", 2)
     escaped = {b"\\\\": b"\\", b"\\n": b"\n", b"\\0": b"\0"}
-    return run.decode(), key.decode(), re.sub(rb"\\.", lambda match: escaped[match[0]], content)
-
-
-def _unpacked_if_packed(content: bytes) -> bytes:
-    is_packed = content.startswith(b"\x1f\x8b")  # gzip's first bytes; no text begins so
-    return unpacked(content) if is_packed else content
-
-
-def parents(root: Path) -> Iterator[Path]:
-    """Yield the folders below a root of whose runs lines are kept."""
-    for file in root.rglob(f"*{SUFFIX}"):
-        is_older_text = file.with_suffix("").suffix[1:] in TEXTS
-        if file.name not in (*FILES, RECORD) and not is_older_text:
-            yield file.with_name(file.name.removesuffix(SUFFIX))
+    content = re.sub(rb"\\.", lambda match: escaped[match[0]], content)
+    return run.decode(), key.decode(), content
 
 
 def append(file: Path, line: Line) -> bool:
     """Add a line, with its outputs and counts, to the lines that a file keeps.
 
-    Return whether it is new. Raises ValueError if another record of its name is kept.
+    Return whether it is new. Raises ValueError if another record of its name is kept. Texts that an
+    older version kept are packed.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f"{file.name}.lock")):
-        _pack_older_texts(file)
+        older = [_example(*example) for example in _older_examples(file)]
+        _add(file.with_suffix(EXAMPLES), b"".join(older))
+        for path in _older_files(file).values():
+            path.unlink(missing_ok=True)
         kept_line = kept_lines(file).get(line.run)
         if kept_line is not None and kept_line.is_whole:
             if kept_line.values != line.values:
@@ -286,33 +279,15 @@ def append(file: Path, line: Line) -> bool:
     return True
 
 
-def _pack_older_texts(file: Path) -> None:
-    """Move outputs and counts from files of older versions into the file of examples."""
-    paths = {key: path for key, path in _older_texts_of(file).items() if path.exists()}
-    examples = []
-    for key, path in paths.items():
-        for values in _parsed(path, lambda text: json.loads(_text(text))):
-            examples.append(_example(values["run"], key, _bytes(values[key])))
-    if examples:
-        _add(examples_of(file), b"".join(examples))
-    for path in paths.values():
-        path.unlink()
-
-
 def _add(file: Path, content: bytes) -> None:
     """Add the lines that a file lacks: an interrupted call may have written some."""
     before = file.read_bytes() if file.exists() else b""
     if before and not before.endswith(b"\n"):  # an editor removed the last line's end
         before += b"\n"
-    # Not splitlines: a gzip file has other bytes that end a line for Python.
     present = set(before.split(b"\n"))
-    new_lines = [line for line in content.split(b"\n") if line not in present]
+    new_lines = [line + b"\n" for line in content.split(b"\n") if line not in present]
     if new_lines:
-        write_whole(file, before + b"".join(line + b"\n" for line in new_lines))
-
-
-def _json(values: Mapping[str, Any]) -> bytes:
-    return _bytes(json.dumps(values, ensure_ascii=False) + "\n")
+        write_whole(file, before + b"".join(new_lines))
 
 
 # Bytes that are no UTF-8, such as a patch may have, survive the way to text and back.
@@ -322,6 +297,17 @@ def _text(content: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return _bytes(json.dumps(values, ensure_ascii=False) + "\n")
+
+
+def _object(line: bytes) -> Any:
+    values = json.loads(_text(line))
+    if not isinstance(values, dict):
+        raise TypeError("no JSON object")
+    return values
 
 
 def state_of(path: Path) -> State:
