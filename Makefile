@@ -68,10 +68,9 @@ endif
 
 # Passed on only if the user set it: a study has its own seeds and scale.
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
-quoted_task = $(call quoted,$(if $(filter command% environment%,$(origin TASK)),$(CHOSEN),$1))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report translate compare sample parse check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -88,7 +87,7 @@ help: ## Print this help
 	@echo "  AGAINST=layernorm,none BUDGET=10min (scorecard)"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
 	@echo "    (analyse; it has its own tasks and norms; SET=\"steps=100 every=10\")"
-	@echo "  INPUT=FILE OUTPUT=FILE (translate, parse)   NORMS=layernorm,adanorm (compare)"
+	@echo "  INPUT=FILE OUTPUT=FILE (predict)   NORMS=layernorm,adanorm (compare)"
 	@echo "  RUNS=FOLDER: records go there; runs that only results/ has are repeated"
 	@echo "  FILE=FILE (merge; make contribute writes it)"
 	@echo
@@ -125,17 +124,11 @@ figures: $(VENV)/installed ## Write results/figures from the records
 report: $(VENV)/installed ## Write results/report/index.html from the records
 	@$(ADANORM) report $(call given,RUNS,runs)
 
-translate: $(VENV)/installed ## Translate INPUT into OUTPUT with the weights of a run made here
-	@$(ADANORM) translate task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
+predict: $(VENV)/installed ## Translate, parse or continue INPUT with the weights of a run made here
+	@$(ADANORM) predict task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples
 	@$(ADANORM) compare task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORMS)) scale=$(call quoted,$(SCALE)) $(call given,SEEDS,seed) $(CHOICE)
-
-sample: $(VENV)/installed ## Print text from a language model made here
-	@$(ADANORM) sample task=$(call quoted_task,enwik8$(if $(MODEL),-$(MODEL))) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE)
-
-parse: $(VENV)/installed ## Parse INPUT (CoNLL-U) into OUTPUT with a run made here
-	@$(ADANORM) parse task=$(call quoted_task,ptb) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 check-norm: $(VENV)/installed ## Test whether NORM keeps the contract of a norm
 	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SETTINGS)

@@ -29,7 +29,7 @@ WRITES_RESULTS = (
     "baselines",
 )  # committed: they have tests of their own
 AT_SMOKE_SCALE = {
-    "run", "study", "status", "data", "plan", "compare", "translate", "parse", "sample", "analyze", "verify",
+    "run", "study", "status", "data", "plan", "compare", "predict", "analyze", "verify",
 }  # fmt: skip
 TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
@@ -188,7 +188,7 @@ def test_a_documented_command_runs(
         arguments.append(f"into={workplace / 'repeated'}")
     if "data.path=my/cifar-10-batches-bin" in arguments:
         arguments += ["data.valid_size=20", "data.train_images=null"]
-    if command in ("translate", "parse", "sample", "compare"):
+    if command in ("predict", "compare"):
         complete_what_is_needed(command, arguments)
     assert dispatch([command, *arguments]) == 0
     assert capsys.readouterr().out or any(entry.startswith("output=") for entry in arguments)

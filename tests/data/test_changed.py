@@ -70,7 +70,7 @@ def test_a_data_bin_that_changes_is_refused_too(tmp_path: Path, name: str, chang
 
 
 @pytest.mark.needs("fairseq")
-@pytest.mark.parametrize(("step", "is_refused"), [("_write_raw", True), ("learn_bpe", False)])
+@pytest.mark.parametrize(("step", "is_refused"), [("read_corpus", True), ("learn_bpe", False)])
 def test_a_corpus_that_changes_before_its_raw_lines_are_read_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_refused: bool
 ) -> None:

@@ -42,9 +42,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "tables": ("nosuch",),
     "figures": ("nosuch",),
     "report": ("runs={runs}", "nosuch=1"),
-    "translate": ("task=de-en", *RUN),
-    "parse": ("task=ptb", *RUN),
-    "sample": ("task=enwik8", *RUN, "length=3"),
+    "predict": ("task=enwik8", *RUN, "length=3"),
 }
 
 

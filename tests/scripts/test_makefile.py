@@ -96,8 +96,7 @@ def test_a_variable_that_a_target_would_drop_is_refused(
             {"runs=a b", "norm.placement=final"},
         ),
         (("reproduce", "TASK=rt", "SEEDS=1, 2"), {"-m", "seed=1, 2"}),
-        (("sample", "TASK=enwik8-lstm"), {"task=enwik8-lstm"}),
-        (("sample", "MODEL=gru"), {"task=enwik8-gru"}),
+        (("predict", "TASK=enwik8", "MODEL=gru"), {"task=enwik8-gru"}),
         (("reproduce", "TASK=rt", "CUDA_VISIBLE_DEVICES=1", "GPUS=2"), {"gpus=2", "task=rt"}),
     ],
 )
@@ -106,8 +105,8 @@ def test_a_target_passes_its_variables_on(arguments: tuple[str, ...], words: set
 
 
 TARGETS = (
-    "reproduce", "data", "plan", "compare", "translate", "verify", "analyse", "study", "status", "sample",
-    "parse", "scorecard", "check-norm", "report", "gpu-check",
+    "reproduce", "data", "plan", "compare", "predict", "verify", "analyse", "study", "status",
+    "scorecard", "check-norm", "report", "gpu-check",
 )  # fmt: skip
 
 

@@ -116,7 +116,7 @@ def test_the_source_is_scored_as_its_own_translation() -> None:
 
 def test_the_mean_of_training_is_the_baseline_of_regression() -> None:
     task = Regression(smoke("gaussian"))
-    errors = task.splits["test"].targets - task.splits["train"].targets.mean(0)
+    errors = task.examples["test"].targets - task.examples["train"].targets.mean(0)
     expected = errors.double().square().mean().item()
     assert task.baselines("test")["mean"]["loss"] == pytest.approx(expected, rel=1e-6)
 

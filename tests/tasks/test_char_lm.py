@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.cli.sample import continued
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS, ByteTextConfig
 from adanorm.data.byte_streams import IGNORED, Segments, load_streams
@@ -170,19 +169,18 @@ def test_the_mini_text_is_the_first_million_bytes(mirror: Path) -> None:
 def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command) -> None:
     base = ("task=enwik8", "scale=smoke", "norm=adanorm", f"runs={tmp_path}")
     assert command("run", *base).returncode == 0
-    drawn = [command("sample", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
+    drawn = [command("predict", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
     first, again, other = (done.stdout for done in drawn)
     assert first.startswith("The ")
     assert 4 + 40 // 4 < len(first) <= 4 + 40 + 1
     assert first == again != other
 
 
-def test_top_k_of_one_takes_the_likeliest_byte() -> None:
-    _, model = built()
-    settings: Any = {"temperature": 1.0, "top_k": 1, "generator": torch.Generator().manual_seed(0)}
-    sample = continued(model, b"the cat", length=5, reading={"remember": 32}, **settings)
+def test_a_low_temperature_takes_the_likeliest_byte() -> None:
+    task, model = built()
+    (line,) = task.predict(model, ["the cat"], length=5, temperature=0.001, draw=0)
     text = list(b"the cat")
     for _ in range(5):
         logits, _ = model(torch.tensor([text]), [], remember=32)
         text.append(int(logits[0, -1].argmax()))
-    assert list(sample) == text
+    assert line == bytes(text).decode("utf-8", "replace") + "\n"

@@ -16,7 +16,6 @@ import torch
 from conllu import parse_incr
 from torch.nn import functional as F
 
-from adanorm.cli.parse import fill, sentence_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS
 from adanorm.data.treebanks import conll
@@ -215,7 +214,7 @@ def test_a_parser_of_ones_own_treebank_writes_heads_and_labels(
     bare = UD.replace("\t4\tnsubj", "\t_\t_").replace("\t0\troot", "\t_\t_") + "\n# newdoc\n" + UD
     (tmp_path / "bare.conllu").write_text(bare)
     done = command(
-        "parse", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}"
+        "predict", *chosen, f"input={tmp_path / 'bare.conllu'}", f"output={tmp_path / 'out'}"
     )
     assert done.returncode == 0, done.stderr
     assert "4:advmod" in UD
@@ -242,10 +241,10 @@ def test_parse_changes_no_byte_outside_the_columns_that_it_fills(
     lines: tuple[str, ...], end: str
 ) -> None:
     text = end.join(lines)
-    of_lines = partial(sentence_of, tags="xpos")
+    of_lines = partial(conll.sentence_of, tags="xpos")
     sentences = list(conll.each_sentence(io.StringIO(text, newline="\n"), "a", of_lines))
-    fill(*built(), sentences)
-    ours = "".join(sentence.text() for sentence in sentences)
+    task, model = built()
+    ours = "".join(task.predict(model, sentences))
     filled = re.compile(r"(?m)^(\d+\t.*\t)(\d|_)\t(x|_|dep|root)\t(0:y|_)(\t[^\t]*)$")
     assert filled.sub(r"\1\5", ours) == filled.sub(r"\1\5", text)
     assert {match[4] for match in filled.finditer(ours)} == {"_"}
@@ -255,7 +254,7 @@ def test_parse_changes_no_byte_outside_the_columns_that_it_fills(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["task=rt", "input={}/empty"], "task=rt does not parse: choose from ptb"),
+        (["task=rt", "input={}/empty"], "task=rt predicts no text: choose a translation task, a"),
         (["task=ptb", "input={}/a"], "no tags in the column xpos, which the parser was trained on"),
         (["task=ptb", "input={}/empty"], "holds no weights.safetensors: make the run here first"),
     ],
@@ -266,6 +265,6 @@ def test_parse_says_what_is_wrong_in_one_line(
     (tmp_path / "a").write_text("1\tGo\t_\tVERB\t_\t_\t_\t_\t_\t_\n")
     (tmp_path / "empty").touch()
     settings = [argument.format(tmp_path) for argument in arguments]
-    done = command("parse", *settings, "norm=none", "scale=smoke", f"runs={tmp_path}")
+    done = command("predict", *settings, "norm=none", "scale=smoke", f"runs={tmp_path}")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr

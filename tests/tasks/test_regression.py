@@ -28,10 +28,10 @@ def test_the_targets_are_a_linear_map_of_the_inputs_and_noise_of_the_set_size(no
 def test_the_splits_share_one_map_and_no_example() -> None:
     task, _ = built("data.train_size=100", "data.valid_size=50", "data.test_size=30")
     assert task.sizes == {"train": 100, "valid": 50, "test": 30}
-    train, test = task.splits["train"], task.splits["test"]
+    train, test = task.examples["train"], task.examples["test"]
     solution = torch.linalg.lstsq(train.inputs, train.targets).solution
     torch.testing.assert_close(test.inputs @ solution, test.targets, atol=1e-4, rtol=1e-4)
-    rows = torch.cat([split.inputs for split in task.splits.values()])
+    rows = torch.cat([split.inputs for split in task.examples.values()])
     assert len({tuple(row) for row in rows.tolist()}) == 180
 
 
@@ -40,7 +40,7 @@ def test_the_network_is_the_product_of_its_matrices_with_a_norm_after_all_but_th
     norm: str, layers: int
 ) -> None:
     task, model = built(f"norm={norm}", f"model.layers={layers}")
-    x = inputs = task.splits["test"].inputs
+    x = inputs = task.examples["test"].inputs
     *weights, last = [linear.get_parameter("weight").T for linear in model.linears]
     for weight in weights:
         x = F.layer_norm(x @ weight, (8,)) if norm == "layernorm" else x @ weight
@@ -50,7 +50,7 @@ def test_the_network_is_the_product_of_its_matrices_with_a_norm_after_all_but_th
 
 def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None:
     task, model = built("norm=adanorm", "data.batch_size=24")
-    test = task.splits["test"]
+    test = task.examples["test"]
     expected = F.mse_loss(model(test.inputs), test.targets)
     batches = [test.batch(indices) for indices in test.order(None)]
     losses = [task.loss(model, batch) for batch in batches]
@@ -71,6 +71,6 @@ def test_the_initialization_keeps_the_variance_through_25_layers() -> None:
     for init in ("xavier", "default"):
         sizes = "model.layers=25", "model.dim=256", "data.inputs=256"
         task, model = built("norm=none", *sizes, f"model.init={init}")
-        spreads[init] = model(task.splits["test"].inputs).std().item()
+        spreads[init] = model(task.examples["test"].inputs).std().item()
     assert 0.1 < spreads["xavier"] < 10
     assert spreads["default"] < 1e-3

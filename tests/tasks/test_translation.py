@@ -126,7 +126,7 @@ def test_a_run_is_made_translated_and_compared_by_commands(
     odd = [" ".join(f"word{n % 9}" for n in range(500)), "x" * 1000, "  "]
     (tmp_path / "in.txt").write_text("\n".join(["word1 word2 word3", "", "word4 word5", *odd]))
     files = (f"input={tmp_path / 'in.txt'}", f"output={tmp_path / 'out.txt'}")
-    done = command("translate", *base, "norm=adanorm", *files)
+    done = command("predict", *base, "norm=adanorm", *files)
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "out.txt").read_text().splitlines()
     assert [bool(line) for line in lines] == [True, False, True, True, True, False]

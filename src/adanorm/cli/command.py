@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -35,9 +36,7 @@ COMMANDS = {
     "tables": "write results/tables from the records",
     "figures": "write results/figures from the records",
     "report": "write the report, one HTML page, from the records",
-    "translate": "translate a text with the weights of a run",
-    "parse": "parse sentences with the weights of a run",
-    "sample": "print text from a trained language model",
+    "predict": "translate, parse or continue a text with the weights of a run",
 }
 OTHER_NAMES = {"analyse": "analyze"}
 QUICK = ("run", "study", "status", "list", "keep", "trace")  # print within half a second
@@ -155,6 +154,12 @@ def folder_of(text: str) -> str | None:
         )
     path = os.path.abspath(text) if text else None
     return None if path is None or os.path.realpath(path) == os.path.realpath(RUNS) else path
+
+
+def check_output(output: str) -> None:
+    """Raise ValueError if no file can be written at `output`; an empty `output` names no file."""
+    if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+        raise ValueError(f"output={output}: no file can be written there")
 
 
 def true_or_false(key: str, text: str) -> bool:

@@ -8,9 +8,8 @@ that are no evidence for others, such as failed ones, are left out.
 import sys
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.command import Arguments, Key, Usage, check_output
 from adanorm.cli.record_arguments import NAMES, named_runs
-from adanorm.cli.text_arguments import check_output
 from adanorm.config.errors import one_line
 from adanorm.config.titles import counted
 from adanorm.files import write_whole

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.compose import cached_experiment, compose_experiment
+from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import choices
 from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, missing_files
@@ -12,21 +11,12 @@ from adanorm.records import reader
 from adanorm.runs.duration import on_cuda
 
 
-def experiment_of(settings: Sequence[str], *, kind: str = "", otherwise: str = "") -> Experiment:
+def experiment_of(settings: Sequence[str]) -> Experiment:
     """Return the one run that a command line names, with scale=auto resolved for this machine.
 
-    Raises ValueError for impossible settings, and for a task of another kind than `kind`. The
-    message then says `otherwise` about the task and lists the tasks of the kind.
+    Raises ValueError for impossible settings.
     """
-    experiment = compose_experiment(resolve_auto(settings))
-    if kind and experiment.task.kind != kind:
-        tasks = [
-            task
-            for task in choices("task")
-            if cached_experiment([f"task={task}"]).task.kind == kind
-        ]
-        raise ValueError(f"task={experiment.task.name} {otherwise}: choose from {', '.join(tasks)}")
-    return experiment
+    return compose_experiment(resolve_auto(settings))
 
 
 def resolve_auto(overrides: Sequence[str]) -> list[str]:

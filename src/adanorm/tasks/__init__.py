@@ -1,22 +1,17 @@
-"""The kinds of tasks, one class per kind."""
+"""The kinds of tasks, one class per kind, each imported when a run of its kind is built."""
 
 from collections import Counter
-from collections.abc import Callable
+from importlib import import_module
 
 from adanorm.config.experiment import Experiment
 from adanorm.tasks.base import TrainingTask
-from adanorm.tasks.char_lm import CharLm
-from adanorm.tasks.classification import Classification
-from adanorm.tasks.parsing import Parsing
-from adanorm.tasks.regression import Regression
-from adanorm.tasks.translation import Translation
 
-KINDS: dict[str, Callable[[Experiment], TrainingTask]] = {
-    "classification": Classification,
-    "translation": Translation,
-    "char_lm": CharLm,
-    "parsing": Parsing,
-    "regression": Regression,
+KINDS = {
+    "classification": "adanorm.tasks.classification:Classification",
+    "translation": "adanorm.tasks.translation:Translation",
+    "char_lm": "adanorm.tasks.char_lm:CharLm",
+    "parsing": "adanorm.tasks.parsing:Parsing",
+    "regression": "adanorm.tasks.regression:Regression",
 }
 
 
@@ -26,11 +21,14 @@ def build(experiment: Experiment) -> TrainingTask:
     Raises ValueError where data cannot be fetched or read, and where a file changed after its
     content had identified the experiment.
     """
-    task = KINDS[experiment.task.kind](experiment)
+    module, _, name = KINDS[experiment.task.kind].partition(":")
+    task: TrainingTask = getattr(import_module(module), name)(experiment)
     identified = experiment.identity["data"].get("files", {})
     missing = Counter(identified.values()) - Counter(task.checksums.values())
-    if changed := [role for role, checksum in identified.items() if checksum in missing]:
-        raise ValueError(
-            f"data: the file for {changed[0]} was changed after the run was named by its content; start again"
-        )
+    for role, checksum in identified.items():
+        if checksum in missing:
+            raise ValueError(
+                f"data: the file for {role} was changed after the run was named by its content;"
+                " start again"
+            )
     return task

@@ -92,6 +92,10 @@ class TrainingTask(ABC):
         `test`.
         """
 
+    def predict(self, model: nn.Module, entries: Sequence[Any], **options: Any) -> list[str]:
+        """Return a model's text for each entry of a text, where the task reads text of any origin."""
+        raise NotImplementedError
+
     def derived(self, train_loss: float) -> dict[str, float]:
         """Return the mean training loss (nats per unit) in the metrics' units, logged as `train_<name>`."""
         return {}

@@ -17,6 +17,7 @@ from adanorm.data.byte_streams import IGNORED, SegmentBatch, Segments, load_stre
 from adanorm.data.inspection import Inspection
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
+TOP = 40  # likeliest bytes, of which a text is drawn
 Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -66,10 +67,47 @@ class CharLm(TrainingTask):
         parts = {name: part.numpy().astype(np.int64) for name, part in self.corpus.splits.items()}
         before = np.concatenate([parts[name] for name in SPLITS[: SPLITS.index(split)]])
         metrics = {}
-        for name, context in (("unigram", 0), ("5-gram", 4)):
+        for name, context in {"unigram": 0, "5-gram": 4}.items():
             bits = bits_per_byte(parts["train"], parts[split], context=context, before=before)
             metrics[name] = {"bpc": bits, "loss": bits * math.log(2)}
         return metrics
+
+    def predict(
+        self,
+        model: nn.Module,
+        entries: Sequence[str],
+        *,
+        length: int,
+        temperature: float,
+        draw: int,
+    ) -> list[str]:
+        """Return each prompt with `length` bytes drawn after it, and a line feed.
+
+        The seed `draw` decides them; each byte is one of the `TOP` likeliest.
+        """
+        texts = []
+        for prompt in entries:
+            text = bytearray(prompt.encode("utf-8", "surrogateescape"))
+            generator = torch.Generator().manual_seed(draw)
+            unread, memory = bytes(text), list[Tensor]()
+            for _ in range(length):
+                logits, memory = self._next(model, unread, memory)
+                logits = logits / temperature
+                logits[logits < logits.topk(TOP).values[-1]] = -torch.inf
+                byte = int(torch.multinomial(logits.softmax(0), 1, generator=generator))
+                text.append(byte)
+                unread = bytes([byte])
+            texts.append(text.decode("utf-8", "replace") + "\n")
+        return texts
+
+    def _next(
+        self, model: nn.Module, unread: bytes, memory: Sequence[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the logits (256,) of the byte after `unread`, and the new memory."""
+        segment = torch.tensor([list(unread)], device=next(model.parameters()).device)
+        with torch.inference_mode():
+            logits, memory = model(segment, memory, **segment_options(self._segments.test))
+        return logits[0, -1].float().cpu(), list(memory)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return bits and nats per byte; every byte is scored once, each stream has its own memory."""

@@ -25,15 +25,16 @@ class Classification(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         data: Any = experiment.data
-        self.splits = load_sentences(data) if isinstance(data, TextConfig) else load_images(data)
-        self._truth = self.splits["train"].targets
+        splits = load_sentences(data) if isinstance(data, TextConfig) else load_images(data)
+        self._truth = splits["train"].targets
         if data.label_noise:
-            self.splits = with_label_noise(self.splits, data.label_noise, experiment.seed)
-        self._is_wrong = self.splits["train"].targets != self._truth
-        self.examples, self.inspection = self.splits.examples, self.splits.inspection
-        sizes = {"vocabulary": words} if (words := len(self.splits.vocabulary)) else {}
-        sizes["classes"] = len(self.splits.labels)
-        super().__init__(experiment, self.examples, self.splits.checksums, **sizes)
+            splits = with_label_noise(splits, data.label_noise, experiment.seed)
+        self._is_wrong = splits["train"].targets != self._truth
+        self.splits, self.examples, self.inspection = splits, splits.examples, splits.inspection
+        sizes = {"classes": len(splits.labels)}
+        if splits.vocabulary:
+            sizes["vocabulary"] = len(splits.vocabulary)
+        super().__init__(experiment, splits.examples, splits.checksums, **sizes)
         self._smoothing = experiment.training.label_smoothing or 0.0
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
@@ -46,30 +47,29 @@ class Classification(TrainingTask):
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return accuracy (%), loss (nats per example), and the predicted label of each example."""
-        examples = self.splits[split]
+        targets = self.splits[split].targets
         predicted, total = self._predictions(model, split)
-        metrics = {
-            "accuracy": _percent(predicted == examples.targets),
-            "loss": total / len(examples),
-        }
+        metrics = {"accuracy": _percent(predicted == targets), "loss": total / len(targets)}
         if split == "test" and self._is_wrong.any():
             predicted_train, _ = self._predictions(model, "train", self._is_wrong)
-            for name, labels in {
-                "memorized": self.splits["train"].targets,
-                "recovered": self._truth,
-            }.items():
-                metrics[name] = _percent((predicted_train == labels)[self._is_wrong])
+            predicted_train = predicted_train[self._is_wrong]
+            wrong = self.splits["train"].targets[self._is_wrong]
+            metrics["memorized"] = _percent(predicted_train == wrong)
+            metrics["recovered"] = _percent(predicted_train == self._truth[self._is_wrong])
         return Evaluation(metrics, [self.splits.labels[label] for label in predicted.tolist()])
 
     def _predictions(
         self, model: nn.Module, split: str, mask: Tensor | None = None
     ) -> tuple[Tensor, float]:
         """Return predicted labels (N,) of a split, undefined outside `mask` (N,), and their summed loss."""
-        examples, device = self.splits[split], next(model.parameters()).device
-        total, predicted = 0.0, torch.empty(len(examples), dtype=torch.long)
+        examples = self.splits[split]
+        device = next(model.parameters()).device
+        total = 0.0
+        predicted = torch.empty(len(examples), dtype=torch.long)
         with torch.inference_mode():
-            for in_batch in examples.order(None):
-                indices = in_batch if mask is None else in_batch[mask[in_batch].numpy()]
+            for indices in examples.order(None):
+                if mask is not None:
+                    indices = indices[mask[indices].numpy()]  # noqa: PLW2901
                 batch = examples.batch(indices).to(device)
                 logits = model(batch.inputs).float()
                 total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
@@ -82,12 +82,12 @@ class Classification(TrainingTask):
         return {"majority class": {"accuracy": 100 * float(is_majority.float().mean())}}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
-        """Return 1 for each test example whose label is right, 0 for the others."""
-        labels, targets = self.splits.labels, self.splits["test"].targets.tolist()
-        right = [
-            [int(labels[target] == output)] for target, output in zip(targets, outputs, strict=True)
-        ]
-        return {"accuracy": right}
+        """Return 1 for each test example whose label is right, 0 for the rest."""
+        targets = self.splits["test"].targets.tolist()
+        rows = []
+        for target, output in zip(targets, outputs, strict=True):
+            rows.append([int(self.splits.labels[target] == output)])
+        return {"accuracy": rows}
 
 
 def _percent(is_true: Tensor) -> float:

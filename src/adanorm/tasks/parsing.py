@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
 from adanorm.data.examples import ArrayExamples, Batch, Batches
 from adanorm.data.inspection import Inspection
-from adanorm.data.treebanks.conll import inspect_trees, load_treebank
+from adanorm.data.treebanks.conll import Sentence, inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
 from adanorm.data.treebanks.trees import Tree, attachment, is_projective, left_out, projectivized
 from adanorm.models import arc_standard
@@ -154,6 +155,15 @@ class Parsing(TrainingTask):
                 labels = [names[label] for label in states.labels[words].tolist()]
                 parsed.append(((states.heads[words] - 1).tolist(), labels))
         return parsed
+
+    def predict(self, model: nn.Module, entries: Sequence[Sentence], **options: Any) -> list[str]:
+        """Return the lines of each sentence with its heads and labels."""
+        parses = iter(self.parse(model, [sentence.tree for sentence in entries if sentence.rows]))
+        texts = []
+        for sentence in entries:
+            heads, labels = next(parses) if sentence.rows else ([], [])
+            texts.append(sentence.parsed(heads, labels))
+        return texts
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return attachment scores (%) of words under the left (or right) neighbor, an end under the root."""

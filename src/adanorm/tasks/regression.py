@@ -16,20 +16,23 @@ class Regression(TrainingTask):
     """A few numbers per example; loss and metric are the mean squared error per number."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, GaussianConfig), (
-            "the configuration pairs models and readers"
-        )
-        data, outputs = experiment.data, experiment.data.outputs
+        data = experiment.data
+        assert isinstance(data, GaussianConfig), "the configuration pairs models and readers"
         sizes = {"train": data.train_size, "valid": data.valid_size, "test": data.test_size}
-        total = sum(sizes.values())
-        arrays = synthetic.linear_map(total, inputs=data.inputs, outputs=outputs, noise=data.noise)
-        inputs, targets = (
-            torch.split(torch.from_numpy(values), [*sizes.values()]) for values in arrays
+        inputs, targets = synthetic.linear_map(
+            sum(sizes.values()),
+            inputs=data.inputs,
+            outputs=data.outputs,
+            noise=data.noise,
         )
-        parts = zip(sizes, inputs, targets, strict=True)
-        self.splits = {split: ArrayExamples(x, y, data.batch_size) for split, x, y in parts}
-        self.examples = self.splits
-        super().__init__(experiment, self.splits, {}, inputs=data.inputs, outputs=outputs)
+        self.examples: dict[str, ArrayExamples] = {}
+        start = 0
+        for split, size in sizes.items():
+            rows = slice(start, start + size)
+            x, y = torch.from_numpy(inputs[rows]), torch.from_numpy(targets[rows])
+            self.examples[split] = ArrayExamples(x, y, data.batch_size)
+            start += size
+        super().__init__(experiment, self.examples, {}, inputs=data.inputs, outputs=data.outputs)
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed squared error over the batch's targets, and the number of targets."""
@@ -38,27 +41,27 @@ class Regression(TrainingTask):
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return the mean squared error, and the predictions, one line per example."""
-        examples = self.splits[split]
+        examples = self.examples[split]
         device = next(model.parameters()).device
+        parts = []
         with torch.inference_mode():
-            batches = Batches(examples.batch, examples.order(None))
-            predictions = torch.cat(
-                [model(batch.to(device).inputs).float().cpu() for batch in batches]
-            )
+            for batch in Batches(examples.batch, examples.order(None)):
+                parts.append(model(batch.to(device).inputs).float().cpu())
+        predictions = torch.cat(parts)
         error = (predictions - examples.targets).double().square().mean().item()
-        return Evaluation(
-            {"loss": error}, [" ".join(map(repr, row)) for row in predictions.tolist()]
-        )
+        outputs = [" ".join(map(repr, row)) for row in predictions.tolist()]
+        return Evaluation({"loss": error}, outputs)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the mean squared error of always predicting the mean training target."""
-        mean = self.splits["train"].targets.mean(0)
-        return {
-            "mean": {"loss": (self.splits[split].targets - mean).double().square().mean().item()}
-        }
+        mean = self.examples["train"].targets.mean(0)
+        errors = (self.examples[split].targets - mean).double()
+        return {"mean": {"loss": errors.square().mean().item()}}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the mean squared error of each test example, given its predictions."""
-        predictions = torch.tensor([[float(number) for number in line.split()] for line in outputs])
-        errors = (predictions - self.splits["test"].targets).double().square().mean(1)
-        return {"loss": [[error] for error in errors.tolist()]}
+        rows = []
+        for line, target in zip(outputs, self.examples["test"].targets, strict=True):
+            predictions = torch.tensor(list(map(float, line.split())))
+            rows.append([(predictions - target).double().square().mean().item()])
+        return {"loss": rows}

@@ -1,8 +1,10 @@
 """Translation: fairseq's Transformer on a parallel corpus, scored by BLEU after beam search."""
 
 import math
+import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batches
+from adanorm.data.examples import Batches, batches_within
 from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
@@ -19,6 +21,8 @@ from adanorm.data.translation.tokenization import Bpe
 from adanorm.metrics.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 from adanorm.models.beam_search import beam_search
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length
 
 
 class Translation(TrainingTask):
@@ -71,13 +75,14 @@ class Translation(TrainingTask):
         penalties = self._decoding.length_penalties
         if penalties is None:
             return self.score(model, split, length_penalty=self._decoding.length_penalty)
-        best = max(
-            penalties, key=lambda p: self.score(model, "valid", length_penalty=p).metrics["bleu"]
-        )
+
+        def valid_bleu(penalty: float) -> float:
+            return self.score(model, "valid", length_penalty=penalty).metrics["bleu"]
+
+        best = max(penalties, key=valid_bleu)
         score = self.score(model, split, length_penalty=best)
-        return score._replace(
-            signatures={**(score.signatures or {}), "length_penalty": f"{best:g}"}
-        )
+        signatures = {**(score.signatures or {}), "length_penalty": f"{best:g}"}
+        return score._replace(signatures=signatures)
 
     def _losses(self, model: nn.Module) -> Evaluation:
         """Return the label-smoothed and the plain validation loss, in nats per target subword."""
@@ -101,44 +106,77 @@ class Translation(TrainingTask):
     def score(self, model: nn.Module, split: str, *, length_penalty: float) -> Evaluation:
         """Return a split's translations, as words, and their kinds of BLEU (%), chrF and length ratio."""
         pairs = self.corpus.splits[split]
-        outputs: list[str] = [""] * len(pairs)
+        outputs = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
-            translations = self.translate(
-                model, pairs.sources(indices), length_penalty=length_penalty
-            )
+            sources = pairs.sources(indices)
+            translations = self.translate(model, sources, length_penalty=length_penalty)
             for index, translation in zip(indices, translations, strict=True):
                 outputs[int(index)] = translation
         texts, lowercase = self._texts(split, outputs), self._data.lowercase
-        scored = {kind: bleu(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()}
-        scored["chrf"] = chrf(*texts["sacrebleu"], lowercase=lowercase)
-        metrics = {name: score for name, (score, _) in scored.items()}
-        signatures = {name: signature for name, (_, signature) in scored.items()}
-        return Evaluation(
-            {**metrics, "length_ratio": length_ratio(*texts["bleu"])}, outputs, signatures
-        )
+        metrics, signatures = {}, {}
+        for kind, lines in texts.items():
+            metrics[kind], signatures[kind] = bleu(kind, *lines, lowercase=lowercase)
+        metrics["chrf"], signatures["chrf"] = chrf(*texts["sacrebleu"], lowercase=lowercase)
+        metrics["length_ratio"] = length_ratio(*texts["bleu"])
+        return Evaluation(metrics, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the source sentences, copied as their own translations."""
         dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
-        copied = [Bpe.join(dictionary.string(source[i])) for i in range(len(source))]
-        texts, lowercase = self._texts(split, copied), self._data.lowercase
-        bleus = {kind: bleu(kind, *lines, lowercase=lowercase)[0] for kind, lines in texts.items()}
-        return {"copied source": bleus}
+        copied = [Bpe.join(dictionary.string(source[index])) for index in range(len(source))]
+        scores = {}
+        for kind, lines in self._texts(split, copied).items():
+            scores[kind], _ = bleu(kind, *lines, lowercase=self._data.lowercase)
+        return {"copied source": scores}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the n-gram counts of each test pair for each kind of BLEU."""
-        texts, lowercase = self._texts("test", list(outputs)), self._data.lowercase
-        return {
-            kind: ngram_counts(kind, *lines, lowercase=lowercase) for kind, lines in texts.items()
-        }
+        counts: dict[str, Sequence[Sequence[float]]] = {}
+        for kind, lines in self._texts("test", list(outputs)).items():
+            counts[kind] = ngram_counts(kind, *lines, lowercase=self._data.lowercase)
+        return counts
 
     def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
         """Return outputs and references by kind of BLEU; compound BLEU splits hyphens, for German alone."""
-        texts = self.corpus.beside_references(split, outputs)
+        words, text = self.corpus.beside_references(split, outputs)
         into_german = self._data.languages[1] == "de"
-        return {
-            kind: sides(kind, *texts) for kind in KINDS if kind != "compound_bleu" or into_german
-        }
+        kinds = [kind for kind in KINDS if kind != "compound_bleu" or into_german]
+        return {kind: sides(kind, words, text) for kind in kinds}
+
+    def predict(self, model: nn.Module, entries: Sequence[str], **options: Any) -> list[str]:
+        """Return each line's translation as running text, with a line feed.
+
+        Time and memory grow with the square of the length: a line that is longer than those of
+        training is translated in pieces.
+        """
+        pieces: list[Tensor] = []
+        counts = []
+        for line in entries:
+            line_pieces = self._pieces(line)
+            pieces += line_pieces
+            counts.append(len(line_pieces))
+        words = [""] * len(pieces)
+        lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
+        order = np.argsort(lengths, kind="stable")  # pieces of similar length make a batch
+        for batch in batches_within(order, lengths, self._decoding.batch_tokens):
+            translations = self.translate(model, [pieces[index] for index in batch])
+            for index, translation in zip(batch, translations, strict=True):
+                words[index] = translation
+        remaining = iter(words)
+        texts = []
+        for count in counts:
+            translation = " ".join(islice(remaining, count))
+            texts.append(self.corpus.words[1].join(translation) + "\n")
+        return texts
+
+    def _pieces(self, line: str) -> list[Tensor]:
+        """Return the source ids (S,) of a line, with their end, in pieces as long as in training."""
+        words = re.sub(rf"\S{{{LONGEST_WORD}}}(?=\S)", r"\g<0> ", line)
+        if not words.strip():
+            return []
+        ids = self.encode(words)
+        longest = min(self._data.longest, self._decoding.batch_tokens)
+        return [torch.cat([piece, ids[-1:]]) for piece in torch.split(ids[:-1], longest)]
 
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with the end-of-sentence id."""

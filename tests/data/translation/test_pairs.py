@@ -18,11 +18,11 @@ from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
 from adanorm.data.translation import preparation
-from adanorm.data.translation.corpora import corpus_files, read_corpus
+from adanorm.data.translation.corpora import ParallelText, Text, corpus_files, read_corpus
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.translation.preparation import (
     UNHASHED,
-    Shard,
+    Steps,
     clean,
     prepared_corpus,
     prepared_folder,
@@ -172,13 +172,10 @@ def test_a_corpus_with_a_corrupted_file_is_prepared_again(
         assert not capsys.readouterr().out
 
 
-def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
+def test_a_corpus_prepared_in_chunks_by_two_processes_is_that_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = (
-        "data.clean=subwords",
-        "data.longest=6",
-    )  # so that shards of one step differ in size
+    settings = ("data.clean=subwords", "data.longest=6")  # so that chunks of one step differ
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '1'}", *settings), processes=1)
     monkeypatch.setattr(preparation, "PAIRS", 100)
     parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
@@ -186,18 +183,22 @@ def test_a_corpus_prepared_in_shards_by_two_processes_is_that_of_one(
     assert json.loads((whole / "report.json").read_bytes())["dropped"]
 
 
-@pytest.mark.parametrize("moment", [3, 7, 11, 14, "ids"])
-def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
+STEPS = ["raw.train", "raw.valid", "raw.test", "words.train", "words.valid", "words.test", "codes"]
+STEPS += ["subwords.train", "subwords.valid", "subwords.test", "checksums"]
+
+
+@pytest.mark.parametrize("moment", [0, 4, 6, 8, 10, "ids"])
+def test_an_interrupted_preparation_goes_on_from_the_last_finished_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, moment: int | str
 ) -> None:
     monkeypatch.setattr(preparation, "PAIRS", 100)
     data = data_of(f"data.cache={tmp_path}", "data.bpe_merges=20")
-    names: list[str] = []
+    finished: list[str] = []
 
     def write(path: Path, content: bytes) -> None:
-        if len(names) == moment:
+        if len(finished) == moment:
             raise KeyboardInterrupt
-        names.append(path.name)
+        finished.append(path.name.removesuffix(".json"))
         write_whole(path, content)
 
     monkeypatch.setattr(preparation, "write_whole", write)
@@ -207,13 +208,12 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_shard(
         with pytest.raises(KeyboardInterrupt):
             prepared_corpus(data, processes=1)
     (part,) = tmp_path.rglob("*.part")
-    assert {*names} <= {path.name for path in part.rglob("*")}
+    assert {*finished} <= {path.name.removesuffix(".json") for path in part.rglob("*")}
     moment = -1
     folder, _ = prepared_corpus(data, processes=1)
     (line, *_) = capsys.readouterr().out.splitlines()
     assert line.endswith("goes on from what an interrupted preparation had finished")
-    steps = [name.partition(".")[0] for name in names if not name.startswith("raw")]
-    assert steps == ["words"] * 5 + ["codes"] + ["subwords"] * 5 + ["checksums"], "each shard once"
+    assert finished == STEPS, "each step once"
     assert not list(tmp_path.rglob("*.part"))
     monkeypatch.undo()
     whole, _ = prepared_corpus(data_of(f"data.cache={tmp_path / 'whole'}", "data.bpe_merges=20"))
@@ -511,20 +511,23 @@ def test_english_german_validates_on_2013_and_tests_on_2014(tmp_path: Path, sour
     assert corpora == (["train"] if source == "wmt16-en-de" else whole)
 
 
-def test_pairs_taken_out_for_validation_are_not_trained_on(tmp_path: Path) -> None:
-    data = section_of(ParallelConfig, "task=de-en")
-    assert data.valid_every == 23
-    lines: dict[str, list[str]] = {"train": [], "valid": []}
-    for number, (start, count) in enumerate(((0, range(1, 31)), (30, range(31, 47)))):
-        for split in lines:
-            shard = Shard(tmp_path, "words", split, number, start, data.valid_every)
-            shard.path.write_text(
-                json.dumps({"sides": [[f"{side}{n}" for n in count] for side in "st"]})
-            )
-            lines[split] += [line for side in shard.sides() for line in side]
-    assert lines["valid"] == ["s23", "t23", "s46", "t46"]
-    assert not {*lines["valid"]} & {*lines["train"]}
-    assert len(lines["train"]) == 88
+def test_pairs_taken_out_for_validation_are_not_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert section_of(ParallelConfig, "task=de-en").valid_every == 23
+    monkeypatch.setattr(preparation, "PAIRS", 30)
+    sides = [[f"{side}{number}" for number in range(1, 47)] for side in "st"]
+    pairs = ParallelText([(Text("s", sides[0].__iter__), Text("t", sides[1].__iter__))])
+    (tmp_path / "out").mkdir()
+    data = data_of(*PLAIN, "data.valid_every=23")
+    Steps(data, {"train": pairs, "test": pairs}, tmp_path).run(1)
+    valid, train = (
+        [line for end in LANGUAGES for line in (tmp_path / f"words.{split}.{end}").open()]
+        for split in ("valid", "train")
+    )
+    assert valid == ["s23\n", "s46\n", "t23\n", "t46\n"]
+    assert not {*valid} & {*train}
+    assert len(train) == 88
 
 
 @pytest.mark.parametrize(

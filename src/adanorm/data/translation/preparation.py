@@ -1,9 +1,9 @@
 """The preparation of a parallel corpus: words, cleaning, subwords, dictionaries, fairseq's binary files.
 
 A prepared corpus is a folder that `fairseq-train` can read (a data-bin). It also has the merges of
-the subwords, the references as words and as text, and a report of dropped pairs. It is prepared in
-shards, by one process per core, in a folder `<name>.part`, which keeps finished shards after an
-interruption.
+the subwords, the references as words and as text, and a report of dropped pairs. Each step maps
+chunks of pairs in processes, one per core, and writes whole text files in a folder `<name>.part`.
+After an interruption the steps that were finished are not repeated.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
-from itertools import accumulate, chain, compress
+from itertools import chain, compress, count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,23 +36,21 @@ from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
-from adanorm.files import naming, sha256, write_whole
+from adanorm.files import naming, sha256, write_whole, writing
 
 VERSION = 3  # of this preparation: another version gives another folder
 CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared corpus, by name
 WEEK = 7 * 24 * 3600  # seconds
-UNHASHED = {
-    "cache",
-    "mirror",
-    "mirrors",
-    "path",
-    *SPLITS,
-    "batch_tokens",
-}  # not in the folder's name
+# Settings that are not in the folder's name.
+UNHASHED = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
+PAIRS = 25_000  # of a chunk, at most: this bounds the memory of a process
 Info = dict[str, Any]
-Map = Callable[..., Iterator[Any]]
-Sides = list[list[str]]  # lines of both languages
-PAIRS = 25_000  # of a shard, at most: this bounds the memory of a process
+Map = Callable[[Callable[..., Any], Iterable[Any]], Iterator[Any]]
+Texts = Sequence[bytes]  # the lines of both languages, each with a line feed
+Lines = list[list[str]]  # of both languages
+Chunk = tuple[int, Texts]  # the number of pairs before it, and its lines
+# By what is said of pairs, how many there are, and what is said of the first.
+Remarks = dict[str, tuple[int, Any]]
 
 
 def cores() -> int:
@@ -66,7 +64,7 @@ def prepared_corpus(
     """Return the folder of a prepared corpus, which may be prepared now, and its input files' checksums.
 
     A folder with a changed file is prepared again; an interrupted preparation continues after its
-    finished shards. Raises ValueError where the corpus cannot be had or read.
+    finished steps. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
     checksums = _sha256(files)
@@ -145,295 +143,324 @@ def _broken_file(folder: Path) -> str | None:
         return CHECKSUMS
 
 
-class Shard(NamedTuple):
-    """A part of a split's pairs after a step, in a file `<step>.<split>.<number>.json` written whole."""
+class Part(NamedTuple):
+    """A chunk after a step, how many pairs the step had read and kept, and remarks on some."""
 
-    folder: Path
-    step: str
-    split: str
-    number: int
-    start: int  # number of pairs before it in the split of its file
-    # Set if validation pairs are taken from training: the files of training then hold both splits.
-    valid_every: int | None = None
-
-    @property
-    def path(self) -> Path:
-        """The file of the shard."""
-        split = "train" if self.valid_every else self.split
-        return self.folder / f"{self.step}.{split}.{self.number:05}.json"
-
-    def sides(self) -> Sides:
-        """Return the lines of both languages."""
-        sides: Sides = json.loads(self.path.read_bytes())["sides"]
-        if self.valid_every is None:
-            return sides
-        numbers = range(self.start + 1, self.start + len(sides[0]) + 1)
-        chosen = [(number % self.valid_every == 0) == (self.split == "valid") for number in numbers]
-        return [list(compress(side, chosen)) for side in sides]
-
-    def once(self, compute: Callable[[], Info]) -> Info:
-        """Return the counts of the shard, computed at its first use; its file also holds the lines."""
-        if not self.path.exists():
-            write_whole(self.path, json.dumps(compute(), ensure_ascii=False).encode())
-        info: Info = json.loads(self.path.read_bytes())
-        del info["sides"]
-        return info
+    texts: Texts
+    read: int
+    pairs: int
+    remarks: Remarks
 
 
-def _write_raw(raw: Splits, data: ParallelConfig, folder: Path) -> Info:
-    """Write raw lines as shards; return by split each shard's number of pairs, and lines on empty sides."""
-    if "valid" not in raw and data.valid_every is None:
-        raise ValueError(f"data.valid_every: {data.source} has no validation pairs of its own")
-    counts: Info = {"pairs": {}, "empty": []}
-    for split, texts in raw.items():
-        counts["pairs"][split] = sizes = list[int]()
-        empty: list[int] = []  # lines of pairs with an empty side
-        for number, sides in enumerate(
-            texts.parts(PAIRS, data.train_pairs if split == "train" else None)
-        ):
-            path = Shard(folder, "raw", split, number, 0).path
-            write_whole(path, json.dumps({"sides": sides}, ensure_ascii=False).encode())
-            pairs = enumerate(zip(*sides, strict=True), sum(sizes) + 1)
-            empty += [number for number, pair in pairs if not all(map(str.strip, pair))]
-            sizes.append(len(sides[0]))
-        if empty and split != "train":
-            if len(empty) == sum(sizes):
-                raise ValueError(
-                    f"{texts.name}: every pair has an empty side: there is nothing to score"
-                )
-            line = f"{len(empty)} pairs with an empty side, the first in line {empty[0]}"
-            counts["empty"].append(f"{texts.name}: {line}")
-    return counts
+def _lines(texts: Texts) -> Lines:
+    return [text.decode().split("\n")[:-1] for text in texts]
+
+
+def _texts(sides: Iterable[Sequence[str]]) -> Texts:
+    return ["".join([f"{line}\n" for line in side]).encode() for side in sides]
 
 
 class Steps:
-    """The steps of a preparation, which fill `out` in its folder."""
+    """The steps of a preparation, which fill `out` in its folder.
+
+    A step writes files `<step>.<split>.<language>` and then `<step>.<split>.json`, which has the
+    numbers of pairs and the remarks: where that is, the step is finished.
+    """
 
     _map: Map
 
     def __init__(self, data: ParallelConfig, raw: Splits, folder: Path) -> None:
-        self._data, self._texts, self._folder = data, raw, folder
-        self._raw: dict[str, list[Shard]] = {}
+        self._data, self._raw, self._folder = data, raw, folder
         self._out = folder / "out"
-        self._report: Info = {"dropped": []}
-        self._indices: list[dict[str, int]] = []  # ids by subword, for each language
+        self._report: Info = {"dropped": [], "empty": []}
 
     def run(self, processes: int) -> None:
-        """Take all steps in at most so many processes; results of an interrupted preparation are reused."""
-        index = self._folder / "raw.json"
-        if not index.exists():
-            write_whole(
-                index, json.dumps(_write_raw(self._texts, self._data, self._folder)).encode()
-            )
-        raw_counts = json.loads(index.read_bytes())
-        self._report["empty"] = raw_counts["empty"]
-        with _mapping(min(processes, max(map(len, raw_counts["pairs"].values())))) as self._map:
-            words = self.words(raw_counts["pairs"])
-            codes = self.codes(words["train"])
-            subwords = self.subwords(words, codes)
-            self.ids(subwords)
-        self.finish(subwords)
+        """Take all steps in at most so many processes."""
+        if "valid" not in self._raw and self._data.valid_every is None:
+            source = self._data.source
+            raise ValueError(f"data.valid_every: {source} has no validation pairs of its own")
+        chunks = max([self._write_raw(split) for split in self._raw]) / PAIRS
+        with _mapping(min(processes, int(np.ceil(chunks)))) as self._map:
+            self._write_words()
+            self._write_subwords(self._codes())
+            self._write_ids(self._indices())
+        self._write_references()
+        report = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
+        (self._out / "report.json").write_text(report, "utf-8")
 
-    def words(self, pairs: Mapping[str, Sequence[int]]) -> dict[str, list[Shard]]:
-        """Split the raw text into words and clean it; return the shards of each split."""
-        words = {}
-        for split, sizes in pairs.items():
-            shards = self._raw[split] = self._shards(
-                "raw", split, [{"pairs": size} for size in sizes]
-            )
-            infos = list(self._results(f"{split}: words", partial(split_words, self._data), shards))
-            words[split] = self._shards("words", split, infos)
-        if "valid" not in words:
-            every, shards = self._data.valid_every, words["train"]
-            for split in ("valid", "train"):
-                words[split] = [shard._replace(split=split, valid_every=every) for shard in shards]
-        return words
+    def _write_raw(self, split: str) -> int:
+        """Write a split's raw lines; return the number of pairs. Reports pairs with an empty side."""
+        texts = self._raw[split]
+        limit = self._data.train_pairs if split == "train" else None
+        info = self._step("raw", split, _raw_parts(texts.parts(PAIRS, limit)))
+        if "empty" in info["remarks"] and split != "train":
+            empty, first = info["remarks"]["empty"]
+            if empty == info["pairs"]:
+                raise ValueError(
+                    f"{texts.name}: every pair has an empty side: there is nothing to score"
+                )
+            line = f"{empty} pairs with an empty side, the first in line {first}"
+            self._report["empty"].append(f"{texts.name}: {line}")
+        return int(info["pairs"])
 
-    def codes(self, train: list[Shard]) -> str | None:
+    def _write_words(self) -> None:
+        """Split the raw text into words; take validation pairs from training if there are no others."""
+        is_whole = "valid" not in self._raw
+        for split in self._raw:
+            name = "whole" if split == "train" and is_whole else split
+            function = partial(split_words, self._data, self._cleans("words", split))
+            info = self._step(
+                "words", name, self._mapped(f"{split}: words", function, "raw", split)
+            )
+            if self._cleans("words", split):
+                self._report_dropped(info)
+        for split in ("valid", "train") if is_whole else ():
+            self._step("words", split, self._chosen(split))
+
+    def _chosen(self, split: str) -> Iterator[Part]:
+        """Yield the pairs of a split: every n-th pair of the whole is validation, the rest training."""
+        for start, texts in self._chunks("words", "whole"):
+            sides = _lines(texts)
+            numbers = range(start + 1, start + 1 + len(sides[0]))
+            is_valid = np.array(numbers) % self._data.valid_every == 0
+            is_chosen = is_valid if split == "valid" else ~is_valid
+            chosen = [list(compress(side, is_chosen)) for side in sides]
+            yield Part(_texts(chosen), len(numbers), len(chosen[0]), {})
+
+    def _codes(self) -> str | None:
         """Write and return the merges of subwords, learned from training words; None for whole words."""
         if self._data.bpe_merges is None:
             return None
         path = self._out / "codes"
         if not path.exists():
-            counts: list[Counter[str]] = [Counter(), Counter()]
-            for counters in self._results("vocabulary", vocabulary, train):
-                _add_counts(counts, counters)
+            counts = self._counted("vocabulary", "words", separator=" ")
             codes = learn_bpe(counts[0] + counts[1], self._data.bpe_merges)
             write_whole(path, codes.encode())
         return path.read_bytes().decode()
 
-    def subwords(self, words: dict[str, list[Shard]], codes: str | None) -> dict[str, list[Shard]]:
-        """Split words into subwords and write the dictionaries; return the shards of each split."""
+    def _counted(self, name: str, step: str, *, separator: str | None) -> list[Counter[str]]:
+        """Return how often each training word of a step occurs, for each language."""
         counts: list[Counter[str]] = [Counter(), Counter()]
-        subwords, keys, pairs = {}, {}, {}
+        for counters in self._mapped(name, partial(count_words, separator), step, "train"):
+            for total, counter in zip(counts, counters, strict=True):
+                total.update(counter)
+        return counts
+
+    def _write_subwords(self, codes: str | None) -> None:
+        """Split words into subwords; report numbers of pairs, and pairs in two splits or repeated."""
+        keys, pairs = {}, {}
         for split in SPLITS:
-            infos, digests = [], []
-            step = partial(split_subwords, self._data, codes)
-            for info in self._results(f"{split}: subwords", step, words[split]):
-                digests.append(np.array(info.pop("keys"), np.uint64))
-                _add_counts(counts, info.pop("counts"))
-                infos.append(info)
-            subwords[split] = self._shards("subwords", split, infos)
-            keys[split], pairs[split] = (
-                np.concatenate(digests),
-                sum(info["pairs"] for info in infos),
+            cleans = self._cleans("subwords", split)
+            function = partial(split_subwords, self._data, cleans, codes)
+            parts = self._mapped(f"{split}: subwords", function, "words", split)
+            info = self._step("subwords", split, parts)
+            if cleans:
+                self._report_dropped(info)
+            pairs[split] = info["pairs"]
+            keys[split] = np.concatenate(
+                [*self._mapped(f"{split}: overlaps", keys_of_pairs, "subwords", split)]
             )
         published, differences = _published(self._data, pairs)
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
             print(line)
         self._report |= {"pairs": pairs, **published, **count_key_overlaps(keys)}
+
+    def _indices(self) -> list[dict[str, int]]:
+        """Write the dictionaries; return the ids by subword, for each language."""
+        counts = self._counted("dictionaries", "subwords", separator=None)
         if self._data.joined_dictionary:
             counts = [counts[0] + counts[1]] * 2
-        for language, count in zip(self._data.languages, counts, strict=True):
+        indices = []
+        for language, counter in zip(self._data.languages, counts, strict=True):
             dictionary = fairseq().data.Dictionary()
-            for word, number in count.items():
+            for word, number in counter.items():
                 dictionary.add_symbol(word, n=number)
             dictionary.finalize(nwords=self._data.dictionary_size or -1, padding_factor=8)
             dictionary.save(str(self._out / f"dict.{language}.txt"))
-            self._indices.append(dictionary.indices)
-        return subwords
+            indices.append(dictionary.indices)
+        return indices
 
-    def ids(self, subwords: dict[str, list[Shard]]) -> None:
+    def _write_ids(self, indices: list[dict[str, int]]) -> None:
         """Write fairseq's files of token ids, and report the numbers of tokens and of unknown ones."""
-        indexed, pair = (
-            fairseq().data.indexed_dataset.MMapIndexedDataset,
-            "-".join(self._data.languages),
-        )
-        step = partial(ids, self._indices)
-        for split, shards in subwords.items():
+        indexed = fairseq().data.indexed_dataset.MMapIndexedDataset
+        pair = "-".join(self._data.languages)
+        for split in SPLITS:
             stems = [self._out / f"{split}.{pair}.{language}" for language in self._data.languages]
             sizes: list[list[int]] = [[], []]
             unknown = [0, 0]
             with ExitStack() as stack:
                 files = [stack.enter_context(Path(f"{stem}.bin").open("wb")) for stem in stems]
-                for sides in self._results(f"{split}: ids", step, shards):
+                function = partial(ids, indices)
+                for sides in self._mapped(f"{split}: ids", function, "subwords", split):
                     for side, (values, lengths, unknowns) in enumerate(sides):
                         files[side].write(values)
                         sizes[side] += lengths
                         unknown[side] += unknowns
             for side, stem in enumerate(stems):
-                with indexed.Index.writer(f"{stem}.idx", _id_type(self._indices[side])) as index:
+                with indexed.Index.writer(f"{stem}.idx", _id_type(indices[side])) as index:
                     index.write(sizes[side])
                 self._report[stem.name] = {"tokens": sum(sizes[side]), "unknown": unknown[side]}
 
-    def finish(self, subwords: dict[str, list[Shard]]) -> None:
-        """Write the references as words and as text (raw lines if they are text), and the report."""
+    def _write_references(self) -> None:
+        """Write the references as words and as text (raw lines if they are text)."""
         language = Tokenizer(self._data.languages[1], self._data)
-        contents = {"report.json": json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"}
         for split in ("valid", "test"):
-            words = [Bpe.join(line) for shard in subwords[split] for line in shard.sides()[1]]
-            raw = [line for shard in self._raw.get(split, ()) for line in shard.sides()[1]]
-            text = raw if raw and self._data.tokenize else [language.join(line) for line in words]
+            words = [Bpe.join(line) for line in self._targets("subwords", split)]
+            if split in self._raw and self._data.tokenize:
+                text = self._targets("raw", split)
+            else:
+                text = [language.join(line) for line in words]
             for kind, lines in (("words", words), ("text", text)):
-                contents[f"{split}.{kind}.{language.language}"] = "".join(
-                    f"{line}\n" for line in lines
-                )
-        for name, content in contents.items():
-            (self._out / name).write_text(content, "utf-8")
+                path = self._out / f"{split}.{kind}.{language.language}"
+                path.write_bytes(_texts([lines])[0])
 
-    def _results(
-        self, step: str, function: Callable[[Shard], Any], shards: Sequence[Shard]
+    def _targets(self, step: str, split: str) -> list[str]:
+        return _lines([self._files(step, split)[1].read_bytes()])[0]
+
+    def _cleans(self, step: str, split: str) -> bool:
+        return split == "train" and step == self._data.clean
+
+    def _files(self, step: str, split: str) -> list[Path]:
+        return [self._folder / f"{step}.{split}.{language}" for language in self._data.languages]
+
+    def _chunks(self, step: str, split: str) -> Iterator[Chunk]:
+        """Yield the pairs of a step in chunks."""
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("rb")) for path in self._files(step, split)]
+            for start in count(0, PAIRS):
+                texts = [b"".join(islice(file, PAIRS)) for file in files]
+                if not texts[0]:
+                    return
+                yield start, texts
+
+    def _mapped(
+        self, name: str, function: Callable[[Chunk], Any], step: str, split: str
     ) -> Iterator[Any]:
-        """Yield what a function returns for each shard, in order, with a progress bar."""
+        """Yield what a function returns for each chunk of a step, in order, with a progress bar."""
+        pairs = self._info(step, split)["pairs"]
         yield from tqdm(
-            self._map(function, shards), step, len(shards), unit=" shards", ncols=80, leave=False, delay=1.0,
+            self._map(function, self._chunks(step, split)),
+            name,
+            total=-(-pairs // PAIRS),
+            unit=" chunks",
+            ncols=80,
+            leave=False,
+            delay=1.0,
             mininterval=0.1 if sys.stderr.isatty() else 30.0,  # few lines in a log
-        )  # fmt: skip
+        )
 
-    def _shards(self, step: str, split: str, infos: Sequence[Info]) -> list[Shard]:
-        """Return the shards of a split, each with the number of pairs before it."""
-        if split == "train" and step == self._data.clean:
-            self._report_dropped(infos)
-        starts = accumulate((info["pairs"] for info in infos[:-1]), initial=0)
-        return [
-            Shard(self._folder, step, split, number, start) for number, start in enumerate(starts)
-        ]
+    def _info(self, step: str, split: str) -> Info:
+        info: Info = json.loads((self._folder / f"{step}.{split}.json").read_bytes())
+        return info
 
-    def _report_dropped(self, infos: Sequence[Info]) -> None:
+    def _step(self, step: str, split: str, parts: Iterable[Part]) -> Info:
+        """Write the files of a step, unless it is finished; return its numbers of pairs and remarks."""
+        path = self._folder / f"{step}.{split}.json"
+        if not path.exists():
+            read = pairs = 0
+            remarks: Remarks = {}
+            with ExitStack() as stack:
+                files = [stack.enter_context(writing(file)) for file in self._files(step, split)]
+                for part in parts:
+                    for file, text in zip(files, part.texts, strict=True):
+                        file.write(text)
+                    read += part.read
+                    pairs += part.pairs
+                    for remark, (number, first) in part.remarks.items():
+                        before, earlier = remarks.get(remark, (0, first))
+                        remarks[remark] = (before + number, earlier)
+            info = {"read": read, "pairs": pairs, "remarks": remarks}
+            write_whole(path, json.dumps(info).encode())
+        return self._info(step, split)
+
+    def _report_dropped(self, info: Info) -> None:
         """Report dropped training pairs, one line per reason; raises ValueError where no pair is left."""
-        total, dropped = sum(info["read"] for info in infos), dict[str, list[Any]]()
-        for reason, (count, first) in (
-            entry for info in infos for entry in info["dropped"].items()
-        ):
-            dropped.setdefault(reason, [0, first])[0] += count
-        name = self._texts["train"].name
-        lines = [
-            f"{name}: dropped {count:,} of {total:,} pairs, {reason} (the first: {first})"
-            for reason, (count, first) in dropped.items()
-        ]
-        if not sum(info["pairs"] for info in infos):
+        name = self._raw["train"].name
+        lines = []
+        for reason, (number, first) in info["remarks"].items():
+            dropped = f"{name}: dropped {number:,} of {info['read']:,} pairs"
+            lines.append(f"{dropped}, {reason} (the first: {first})")
+        if not info["pairs"]:
             raise ValueError(f"cleaning leaves no pair: {'; '.join(lines)}")
         self._report["dropped"] = lines
 
 
-def split_words(data: ParallelConfig, raw: Shard) -> Info:
-    """Split raw text into words and, in training, drop the pairs that fail cleaning; return counts."""
-    words = raw._replace(step="words")
-
-    def compute() -> Info:
-        pairs = zip(data.languages, raw.sides(), strict=True)
-        sides = [[*map(Tokenizer(language, data).split, side)] for language, side in pairs]
-        return _cleaned(sides, data, words)
-
-    return words.once(compute)
-
-
-def vocabulary(words: Shard) -> list[Counter[str]]:
-    """Return the count of each word, for each side."""
-    return [
-        Counter(word for line in side for word in line.split(" ") if word) for side in words.sides()
-    ]
+def _raw_parts(chunks: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[Part]:
+    """Yield raw pairs; the remark `empty` is on those with an empty side and has the first one's line."""
+    start = 0
+    for sides in chunks:
+        empty = []
+        for line, pair in enumerate(zip(*sides, strict=True), start + 1):
+            if not all(map(str.strip, pair)):
+                empty.append(line)
+        size = len(sides[0])
+        start += size
+        yield Part(_texts(sides), size, size, {"empty": (len(empty), empty[0])} if empty else {})
 
 
-def split_subwords(data: ParallelConfig, codes: str | None, words: Shard) -> Info:
-    """Split words into subwords and, in training, drop the pairs that fail cleaning; return counts."""
-    start = words.start
-    if words.valid_every:
-        valid_before = start // words.valid_every
-        start = valid_before if words.split == "valid" else start - valid_before
-    subwords = words._replace(step="subwords", start=start, valid_every=None)
-
-    def compute() -> Info:
-        encoding = _encoding(codes)
-        info = _cleaned(
-            [[encoding.split(line) for line in side] for side in words.sides()], data, subwords
-        )
-        examples = (
-            f"{source}\n{target}".encode() for source, target in zip(*info["sides"], strict=True)
-        )
-        info["keys"] = keys_of(examples).tolist()
-        train_sides = info["sides"] if words.split == "train" else []
-        info["counts"] = [
-            Counter(word for line in side for word in line.split()) for side in train_sides
-        ]
-        return info
-
-    return subwords.once(compute)
+def split_words(data: ParallelConfig, cleans: bool, chunk: Chunk) -> Part:
+    """Return raw lines as words separated by spaces, cleaned if asked for."""
+    start, texts = chunk
+    sides = []
+    for language, lines in zip(data.languages, _lines(texts), strict=True):
+        tokenizer = Tokenizer(language, data)
+        sides.append([tokenizer.split(line) for line in lines])
+    return _cleaned(sides, start, data if cleans else None)
 
 
-def ids(
-    indices: Sequence[Mapping[str, int]], subwords: Shard
-) -> list[tuple[bytes, list[int], int]]:
+_encoding = lru_cache(1)(Bpe)
+
+
+def split_subwords(
+    data: ParallelConfig,
+    cleans: bool,
+    codes: str | None,
+    chunk: Chunk,
+) -> Part:
+    """Return words as subwords separated by spaces, cleaned if asked for."""
+    start, texts = chunk
+    split = _encoding(codes).split
+    sides = [[*map(split, lines)] for lines in _lines(texts)]
+    return _cleaned(sides, start, data if cleans else None)
+
+
+def count_words(separator: str | None, chunk: Chunk) -> list[Counter[str]]:
+    """Return the count of each word, for each language; without a separator any white space parts them."""
+    counts = []
+    for lines in _lines(chunk[1]):
+        counter = Counter(" ".join(lines).split(separator))
+        del counter[""]
+        counts.append(counter)
+    return counts
+
+
+def keys_of_pairs(chunk: Chunk) -> Any:
+    """Return a digest per pair, (N,)."""
+    sources, targets = (text.split(b"\n")[:-1] for text in chunk[1])
+    return keys_of(map(b"\n".join, zip(sources, targets, strict=True)))
+
+
+def ids(indices: Sequence[Mapping[str, int]], chunk: Chunk) -> list[tuple[bytes, list[int], int]]:
     """Return by side the token ids in fairseq's bytes, the lengths of lines, and the number of unknowns."""
     sides = []
-    for index, side in zip(indices, subwords.sides(), strict=True):
+    for index, lines in zip(indices, _lines(chunk[1]), strict=True):
         end, unknown = index["</s>"], index["<unk>"]
-        lines = [[*(index.get(word, unknown) for word in line.split()), end] for line in side]
-        values = np.fromiter(chain.from_iterable(lines), _id_type(index))
-        sides.append(
-            (values.tobytes(), [len(line) for line in lines], int((values == unknown).sum()))
-        )
+        rows = []
+        for line in lines:
+            rows.append([*(index.get(word, unknown) for word in line.split()), end])
+        values = np.fromiter(chain.from_iterable(rows), _id_type(index))
+        lengths = [len(row) for row in rows]
+        sides.append((values.tobytes(), lengths, int((values == unknown).sum())))
     return sides
 
 
-def _cleaned(sides: Sides, data: ParallelConfig, shard: Shard) -> Info:
-    info: Info = {"read": len(sides[0]), "dropped": {}}
-    if data.clean == shard.step and shard.split == "train":
-        indices, info["dropped"] = clean(
-            *sides, longest=data.longest, ratio=data.ratio, start=shard.start
-        )
-        sides = [[side[index] for index in indices] for side in sides]
-    return {**info, "pairs": len(sides[0]), "sides": sides}
+def _cleaned(sides: Lines, start: int, data: ParallelConfig | None) -> Part:
+    """Return a chunk, without the pairs that fail cleaning if `data` has its rules."""
+    read, dropped = len(sides[0]), Remarks()
+    if data is not None:
+        kept, dropped = clean(*sides, longest=data.longest, ratio=data.ratio, start=start)
+        sides = [[side[index] for index in kept] for side in sides]
+    return Part(_texts(sides), read, len(sides[0]), dropped)
 
 
 def clean(
@@ -462,14 +489,6 @@ def clean(
         )
         dropped[reason] = (count + 1, first)
     return indices, dropped
-
-
-_encoding = lru_cache(1)(Bpe)
-
-
-def _add_counts(sums: list[Counter[str]], counts: Sequence[Mapping[str, int]]) -> None:
-    for total, count in zip(sums, counts, strict=False):
-        total.update(count)
 
 
 def _id_type(indices: Mapping[str, int]) -> type[np.generic]:
@@ -507,11 +526,21 @@ def _mapping(processes: int) -> Iterator[Map]:
         yield map
         return
     # Not forked: the child would lack the threads of torch and Numba.
-    with ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), _start_worker
-    ) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, _start_worker) as pool:
+
+        def mapped(function: Callable[[Any], Any], chunks: Iterable[Any]) -> Iterator[Any]:
+            """Compute a few chunks ahead, which bounds the memory."""
+            waiting: deque[Future[Any]] = deque()
+            for chunk in chunks:
+                waiting.append(pool.submit(function, chunk))
+                if len(waiting) > 2 * processes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
         try:
-            yield pool.map
+            yield mapped
         except BaseException as error:  # also Ctrl-C
             pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
@@ -519,8 +548,8 @@ def _mapping(processes: int) -> Iterator[Map]:
             if not isinstance(error, BrokenProcessPool):
                 raise
             raise OSError(
-                "a process of the preparation was killed, perhaps for lack of memory; the next start goes on"
-                " from the last finished shard"
+                "a process of the preparation was killed, perhaps for lack of memory; the next"
+                " start goes on from the last finished step"
             ) from None
 
 

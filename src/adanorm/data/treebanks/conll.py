@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig
 from adanorm.data import packed, synthetic
@@ -156,6 +156,39 @@ def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
         if row[ID] != str(number):
             raise ValueError(f"word {number} is numbered {row[ID]}")
     return words
+
+
+class Sentence(NamedTuple):
+    """A sentence to be parsed: its lines as read, the columns of those that have them, its words."""
+
+    lines: list[str]
+    rows: dict[int, list[str]]  # by the index of the line
+    tree: Tree  # the words and tags; every head is the root
+
+    def parsed(self, heads: Sequence[int], labels: Sequence[str]) -> str:
+        """Return the lines with a parse; enhanced dependencies go, which belong to another parse."""
+        for row in self.rows.values():
+            row[DEPS] = "_"
+        for row, head, label in zip(words_of(self.rows.values()), heads, labels, strict=True):
+            row[HEAD], row[LABEL] = str(head), label
+        lines = list(self.lines)
+        for index, row in self.rows.items():
+            end = lines[index][len(lines[index].rstrip("\r\n")) :]
+            lines[index] = "\t".join(row) + end
+        return "".join(lines)
+
+
+def sentence_of(lines: list[str], *, tags: str) -> Sentence:
+    """Return the sentence; ValueError if it lacks CoNLL's ten columns, words, or tags in column `tags`."""
+    rows = rows_of(lines)
+    words = words_of(rows.values())
+    if rows and not words:
+        raise ValueError("has no word")
+    word_tags = tuple(row[TAG_COLUMNS[tags]] for row in words)
+    if set(word_tags) == {"_"}:
+        raise ValueError(f"no tags in the column {tags}, which the parser was trained on")
+    forms, count = tuple(row[FORM] for row in words), len(words)
+    return Sentence(lines, rows, Tree(forms, word_tags, (0,) * count, None, (False,) * count))
 
 
 def _tree(lines: Sequence[str], tags: str) -> Tree:

@@ -1,4 +1,4 @@
-"""A command reads and writes text in parts, and line by line on a terminal."""
+"""`predict` reads and writes text in parts, and line by line on a terminal."""
 
 import os
 import pty
@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.cli.command import parse_arguments
-from adanorm.cli.text_arguments import TOGETHER, text_streams
-from adanorm.cli.translate import USAGE
+from adanorm.cli.predict import TOGETHER, input_of, lines_of, output_of, parts_of
+
+
+def copy(source: Path, output: Path, *, mark: bytes = b"") -> list[int]:
+    """Copy a text in parts, behind `mark` if it has a byte order mark; return how many lines each had."""
+    sizes = []
+    with input_of(str(source)) as file, output_of(str(output)) as target:
+        for part in parts_of(lines_of(file, source.name, lambda _: target.write(mark)), TOGETHER):
+            sizes.append(len(part))
+            target.write("".join(part).encode())
+            target.flush()
+    return sizes
 
 
 def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(
@@ -19,55 +28,40 @@ def test_a_line_on_a_terminal_is_answered_before_the_next_is_read(
     os.write(ours, b"one\n")
     with os.fdopen(theirs) as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", terminal)
-        with text_streams(parse_arguments("translate", USAGE, [])) as text:
-            parts = text.parts(text.lines)
+        with input_of("") as file:
+            parts = parts_of(lines_of(file, "input", print), 1)
             assert next(parts) == ["one\n"]
             os.write(ours, b"two\n\x04")
             assert list(parts) == [["two\n"]]
     os.close(ours)
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ValueError, match="input is closed: name a file with input=FILE"):
-        text_streams(parse_arguments("translate", USAGE, [])).__enter__()
+        input_of("").__enter__()
 
 
 def test_a_file_is_read_in_parts_and_written_whole_or_not_at_all(tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a\x0cb\r\n" * TOGETHER + b"last\n\xff\n")
-    arguments = parse_arguments("translate", USAGE, [f"input={source}", f"output={output}"])
-
-    def copy() -> list[int]:
-        sizes = []
-        with text_streams(arguments) as text:
-            for part in text.parts(text.lines):
-                sizes.append(len(part))
-                text.write("".join(part))
-        return sizes
-
     with pytest.raises(ValueError, match=f"in, line {TOGETHER + 2}: not UTF-8"):
-        copy()
+        copy(source, output)
     assert not output.exists()
     source.write_bytes(source.read_bytes()[:-2])
-    assert copy() == [TOGETHER, 1]
+    assert copy(source, output) == [TOGETHER, 1]
     assert output.read_bytes() == source.read_bytes()
 
 
 def test_writing_to_a_device_or_a_link_does_not_replace_it(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    device, link = Path(os.ttyname(theirs)), tmp_path / "link"
+    source, device, link = tmp_path / "in", Path(os.ttyname(theirs)), tmp_path / "link"
     link.symlink_to(tmp_path / "out")
-    (tmp_path / "in").write_bytes(b"\xef\xbb\xbfone\n")
-    for output in (device, link):
-        arguments = parse_arguments(
-            "translate", USAGE, [f"input={tmp_path / 'in'}", f"output={output}"]
-        )
-        with text_streams(arguments) as text:
-            text.write("".join(text.lines))
+    source.write_bytes(b"\xef\xbb\xbfone\n")
+    copy(source, device)
+    copy(source, link)
     assert device.is_char_device()
     assert os.read(ours, 9) == b"one\r\n"
     assert link.is_symlink()
     assert (tmp_path / "out").read_bytes() == b"one\n", "without its byte order mark"
-    with text_streams(arguments, keeps_mark=True) as text:
-        text.write("".join(text.lines))
-    assert (tmp_path / "out").read_bytes() == b"\xef\xbb\xbfone\n"
+    copy(source, link, mark=b"\xef\xbb\xbf")
+    assert (tmp_path / "out").read_bytes() == source.read_bytes()
     os.close(ours)
     os.close(theirs)
