@@ -66,7 +66,7 @@ def test_the_oracle_rebuilds_every_projective_tree(shapes: list[tuple[int, int]]
 
 
 def test_the_oracle_rebuilds_the_whole_sample(mirror: Path) -> None:
-    splits = read_sample(mirror / "ptb-sample" / "dependency_treebank.zip")
+    splits, _ = read_sample(mirror / "ptb-sample" / "dependency_treebank.zip")
     trees = [tree for split in splits.values() for tree in split]
     assert len(trees) == 3_914
     for tree, (heads, _) in zip(trees, followed(trees), strict=True):

@@ -40,7 +40,7 @@ class Segments:
     length: int  # bytes of a segment
 
     def __len__(self) -> int:
-        return math.ceil(self._segments_and_targets[0].shape[1] / self.length)
+        return math.ceil(self._inputs_and_targets[0].shape[1] / self.length)
 
     def __iter__(self) -> Iterator[SegmentBatch]:
         return map(self.part, range(len(self)))
@@ -48,20 +48,21 @@ class Segments:
     def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
         """Return segment `index` of streams rank, rank + world, ...: a process keeps the same streams."""
         columns = slice(index * self.length, (index + 1) * self.length)
+        inputs, targets = self._inputs_and_targets
         # Copies: pinning a view for a GPU would take the memory of its whole streams.
-        segment, target = (x[rank::world, columns].contiguous() for x in self._segments_and_targets)
+        segment = inputs[rank::world, columns].contiguous()
+        target = targets[rank::world, columns].contiguous()
         return SegmentBatch(segment, target, index == 0, int((target != IGNORED).sum()))
 
     @cached_property
-    def _segments_and_targets(self) -> tuple[Tensor, Tensor]:
-        """Input bytes and their next bytes, both (streams, longest)."""
+    def _inputs_and_targets(self) -> tuple[Tensor, Tensor]:
+        """Input bytes and their next bytes, both (streams, longest); the ends are padded."""
         longest = math.ceil(len(self.text) / self.streams)
-        padding = torch.full((self.streams * longest - len(self.text),), IGNORED)
-        target = torch.cat([self.text.long(), padding])
-        context = torch.cat([torch.tensor([self.before]), target[:-1]]).clamp(
-            min=0
-        )  # padding is read as 0
-        return context.view(self.streams, longest), target.view(self.streams, longest)
+        target = torch.full((self.streams * longest,), IGNORED)
+        target[: len(self.text)] = self.text
+        before = torch.tensor([self.before])
+        inputs = torch.cat([before, target[:-1]]).clamp(min=0)  # padding is read as 0
+        return inputs.view(self.streams, longest), target.view(self.streams, longest)
 
 
 @dataclass(frozen=True)
@@ -74,19 +75,16 @@ class Corpus:
     @cached_property
     def inspection(self) -> Inspection:
         """What is in two splits or repeated: lines of `LINE` bytes or more, and whole splits."""
-        parts = {split: text.numpy().tobytes() for split, text in self.splits.items()}
-        lines = {
-            name: [line for line in part.split(b"\n") if len(line) >= LINE]
-            for name, part in parts.items()
-        }
-        counts = {
-            **count_overlaps(lines),
-            "lines": {split: len(part) for split, part in lines.items()},
-        }
-        contained = [split for split in ("valid", "test") if parts[split] in parts["train"]]
-        warnings = [
-            f"{split}: the whole of it also stands in the training part" for split in contained
-        ]
+        texts, lines = {}, {}
+        for split, part in self.splits.items():
+            texts[split] = part.numpy().tobytes()
+            lines[split] = [line for line in texts[split].split(b"\n") if len(line) >= LINE]
+        counts = count_overlaps(lines)
+        counts["lines"] = {split: len(part) for split, part in lines.items()}
+        warnings = []
+        for split in ("valid", "test"):
+            if texts[split] in texts["train"]:
+                warnings.append(f"{split}: the whole of it also stands in the training part")
         return Inspection(counts, (*warnings, *overlap_warnings(counts, lines)))
 
     def before(self, split: str) -> int:
@@ -96,16 +94,16 @@ class Corpus:
 
 
 def load_streams(data: ByteTextConfig) -> Corpus:
-    """Return the text in splits; ValueError if it is missing, a split is empty, or train repeats one byte."""
-    digest = (
-        hashlib.sha256()
-    )  # of the user's file, perhaps packed; for a source, of the unpacked text
-    if own := data.own_files():
-        path = own["text"]
-        content, name = packed.content(path, digest.update), path.name
+    """Return the text in splits; ValueError if it is missing, a split is empty, or train repeats one byte.
+
+    The checksum is of the user's file, perhaps packed; for a source, of the unpacked text.
+    """
+    if files := data.own_files():
+        path = files["text"]
+        (content, checksum), name = packed.content(path), path.name
     else:
         content, name = _content(data)
-        digest.update(content)
+        checksum = hashlib.sha256(content).hexdigest()
     sizes = [int(len(content) * fraction) for fraction in data.fractions[:2]]
     text = torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
     parts = torch.split(text, [*sizes, len(content) - sum(sizes)])
@@ -115,14 +113,14 @@ def load_streams(data: ByteTextConfig) -> Corpus:
             raise ValueError(
                 f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} empty"
             )
-    if bool((splits["train"] == splits["train"][0]).all()):
-        raise ValueError(
-            f"{name}: the training part has one byte, {splits['train'][0]}: nothing to learn"
-        )
-    return Corpus(splits, {name: digest.hexdigest()})
+    first = splits["train"][0]
+    if bool((splits["train"] == first).all()):
+        raise ValueError(f"{name}: the training part has one byte, {first}: nothing to learn")
+    return Corpus(splits, {name: checksum})
 
 
 def _content(data: ByteTextConfig) -> tuple[bytes, str]:
+    """Return the text of a source, and what it is called."""
     if data.source == "synthetic":
         return synthetic.text(), data.source
     if data.source == FULL_SIZE:  # enough full segments for the updates of a dry run
@@ -135,13 +133,15 @@ def _content(data: ByteTextConfig) -> tuple[bytes, str]:
 
 
 def _enwik8(data: ByteTextConfig) -> bytes:
-    return packed.zip_members(fetch("enwik8", data)["enwik8.zip"], ["enwik8"])["enwik8"]
+    members, _ = packed.zip_members(fetch("enwik8", data)["enwik8.zip"], ["enwik8"])
+    return members["enwik8"]
 
 
 def _first_million(data: ByteTextConfig) -> bytes:
     """Return enwik8's first million bytes, from a mirror's file of just these or from all of enwik8."""
     try:
-        return packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
+        content, _ = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
+        return content
     except ValueError as missing:
         try:
             return _enwik8(data)[:1_000_000]

@@ -196,7 +196,8 @@ def _downloaded(address: str, folder: Path, file: File) -> Path:
         url, _, member = address.partition("#")
         if member:
             archive = _downloaded(url, folder, File(Path(url).name, None, None, ()))
-            part.write_bytes(packed.tar_members(archive, [member])[member])
+            members, _ = packed.tar_members(archive, [member])
+            part.write_bytes(members[member])
         else:
             download(url, part, file.size)
         try:

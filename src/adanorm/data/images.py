@@ -1,6 +1,5 @@
 """Images with labels: MNIST and IDX files of its shape, 5,000 of its digits, CIFAR-10's binary form."""
 
-import hashlib
 import io
 import math
 import struct
@@ -38,11 +37,8 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     """
     if isinstance(data, ImagesConfig):
         (images, labels, *test), checksums = _grey_arrays(data)
-        names, valid, train = (
-            np.unique(labels),
-            slice(data.valid_size),
-            slice(data.valid_size, None),
-        )
+        names = np.unique(labels)
+        valid, train = slice(data.valid_size), slice(data.valid_size, None)
     else:
         (images, labels, *test), checksums = _color_arrays(data)
         images, labels = images[: data.train_images], labels[: data.train_images]
@@ -57,45 +53,42 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     }
     inspection = inspect_labeled(
         {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
-        {split: labels.tolist() for split, (_, labels) in splits.items()},
+        {split: targets.tolist() for split, (_, targets) in splits.items()},
         kind="images",
-        others=batch_warnings(len(images[train]), "data.batch_size", data.batch_size),
+        remarks=batch_warnings(len(images[train]), "data.batch_size", data.batch_size),
     )
-    mean, std = (torch.tensor(moment).reshape(-1, 1, 1) for moment in (data.mean, data.std))
-
-    def examples(pixels: Pixels, labels: Pixels) -> ArrayExamples:
-        planes = torch.from_numpy(pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy())
-        targets = torch.from_numpy(np.searchsorted(names, labels))
-        return ArrayExamples(planes, targets, data.batch_size, (mean, std))
-
-    by_split: dict[str, LabelledExamples] = {
-        split: examples(*labeled) for split, labeled in splits.items()
-    }
-    return Splits(by_split, tuple(map(str, names.tolist())), checksums, inspection)
+    mean = torch.tensor(data.mean).reshape(-1, 1, 1)
+    std = torch.tensor(data.std).reshape(-1, 1, 1)
+    examples: dict[str, LabelledExamples] = {}
+    for split, (pixels, targets) in splits.items():
+        planes = pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy()
+        classes = np.searchsorted(names, targets)
+        examples[split] = ArrayExamples(
+            torch.from_numpy(planes), torch.from_numpy(classes), data.batch_size, (mean, std)
+        )
+    return Splits(examples, tuple(map(str, names.tolist())), checksums, inspection)
 
 
 def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     """Return images and labels, and the checksums of their files by name."""
-    own = data.own_files()
-    if not own and data.source == "synthetic":
-        return synthetic.images(train=256 + data.valid_size, test=128, shape=(SIDE, SIDE)), {}
-    if not own and data.source not in ("mnist", "mnist-5k"):
-        raise ValueError(
-            f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic"
-        )
-    contents, checksums = _read_files(own or fetch(data.source, data))
-    if not own and data.source == "mnist-5k":
+    files = data.own_files()
+    if not files:
+        if data.source == "synthetic":
+            shape = (SIDE, SIDE)
+            return synthetic.images(train=256 + data.valid_size, test=128, shape=shape), {}
+        if data.source not in ("mnist", "mnist-5k"):
+            raise ValueError(
+                f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic"
+            )
+        files = fetch(data.source, data)
+    contents, checksums = _read_files(files)
+    if len(contents) == 1:
         (content,) = contents.values()
         return read_digits(content, data.valid_size), checksums
-    train, labels, test, test_labels = (
-        read_idx(content, path) for path, content in contents.items()
-    )
+    train, labels, test, test_labels = (read_idx(text, path) for path, text in contents.items())
     for split, pixels, targets in (("training", train, labels), ("test", test, test_labels)):
-        if (
-            pixels.shape[1:] != (SIDE, SIDE)
-            or targets.shape != pixels.shape[:1]
-            or len(pixels) == 0
-        ):
+        are_images = pixels.shape[1:] == (SIDE, SIDE) and len(pixels) > 0
+        if not are_images or targets.shape != pixels.shape[:1]:
             raise ValueError(
                 f"{split}: images {pixels.shape} and labels {targets.shape}:"
                 f" need N images of {SIDE} x {SIDE}, N labels"
@@ -105,9 +98,10 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
 
 def _read_files(paths: Mapping[str, Path]) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the unpacked contents of files by path, and the files' checksums by name."""
-    digests = {path: hashlib.sha256() for path in paths.values()}
-    contents = {str(path): packed.content(path, digest.update) for path, digest in digests.items()}
-    return contents, {path.name: digest.hexdigest() for path, digest in digests.items()}
+    contents, checksums = {}, {}
+    for path in paths.values():
+        contents[str(path)], checksums[path.name] = packed.content(path)
+    return contents, checksums
 
 
 def read_idx(content: bytes, name: str) -> Pixels:
@@ -139,39 +133,39 @@ def read_digits(content: bytes, test_size: int) -> Arrays:
 
 def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
     """Return images and labels, and the checksums of their files by name."""
-    if own := data.own_files():
-        contents, checksums = _read_files(own)
+    files = data.own_files()
+    if files:
+        contents, checksums = _read_files(files)
         return _arrays_of_records(contents), checksums
     if data.source == "synthetic":
-        return synthetic.images(
-            train=256 + data.valid_size, test=128, shape=(3, COLOR_SIDE, COLOR_SIDE)
-        ), {}
+        shape = (3, COLOR_SIDE, COLOR_SIDE)
+        return synthetic.images(train=256 + data.valid_size, test=128, shape=shape), {}
     if data.source != "cifar10":
         raise ValueError(
             f"data.source={data.source!r}: colour images come from cifar10 or synthetic"
         )
     (archive,) = fetch(data.source, data).values()
-    digest = hashlib.sha256()
-    members = packed.tar_members(archive, MEMBERS, digest.update)
+    members, checksum = packed.tar_members(archive, MEMBERS)
     contents = {f"{archive}/{name}": content for name, content in members.items()}
-    return _arrays_of_records(contents), {archive.name: digest.hexdigest()}
+    return _arrays_of_records(contents), {archive.name: checksum}
 
 
 def _arrays_of_records(contents: Mapping[str, bytes]) -> Arrays:
     """Return images (N, 3, 32, 32) and labels of CIFAR-10's files; the last file is the test set."""
+    parts = []
     for path, content in contents.items():
         if not content or len(content) % RECORD:
             size = f"{len(content):,} bytes"
             raise ValueError(
                 f"{path}: {size} are not a whole number of records of {RECORD:,} bytes"
             )
-        if (largest := max(content[::RECORD])) >= CLASSES:
+        largest = max(content[::RECORD])
+        if largest >= CLASSES:
             raise ValueError(f"{path}: has the label {largest}; CIFAR-10's are 0 to {CLASSES - 1}")
-    *train, test = (
-        np.frombuffer(content, np.uint8).reshape(-1, RECORD) for content in contents.values()
-    )
-    splits = np.concatenate(train), test
-    images, test_images = (
-        records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE) for records in splits
-    )
-    return images, splits[0][:, 0], test_images, splits[1][:, 0]
+        parts.append(np.frombuffer(content, np.uint8).reshape(-1, RECORD))
+    train, test = np.concatenate(parts[:-1]), parts[-1]
+    return _images(train), train[:, 0], _images(test), test[:, 0]
+
+
+def _images(records: Pixels) -> Pixels:
+    return records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE)

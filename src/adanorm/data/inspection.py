@@ -35,19 +35,19 @@ def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
 def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
     """Return how many examples an earlier split has too (`overlap`) or their own split repeats (`copies`)."""
     ordered = {split: np.sort(part) for split, part in keys.items()}
-    return {
-        "overlap": {
-            f"{later} in {earlier}": int(np.isin(ordered[later], ordered[earlier]).sum())
-            for earlier, later in combinations(ordered, 2)
-        },
-        "copies": {split: int((part[1:] == part[:-1]).sum()) for split, part in ordered.items()},
-    }
+    overlap, copies = {}, {}
+    for earlier, later in combinations(ordered, 2):
+        is_earlier = np.isin(ordered[later], ordered[earlier])
+        overlap[f"{later} in {earlier}"] = int(is_earlier.sum())
+    for split, part in ordered.items():
+        copies[split] = int((part[1:] == part[:-1]).sum())
+    return {"overlap": overlap, "copies": copies}
 
 
 def inspect_labeled(
-    examples: Mapping[str, Iterable[bytes]], labels: Labels, *, kind: str, others: Sequence[str]
+    examples: Mapping[str, Iterable[bytes]], labels: Labels, *, kind: str, remarks: Sequence[str]
 ) -> Inspection:
-    """Return counts and warnings on labeled examples, then `others`; `kind` names the examples in messages.
+    """Return counts and warnings on labeled examples, then `remarks`; `kind` names the examples.
 
     Raises ValueError where training has only one label, or lacks a label of another split.
     """
@@ -57,41 +57,49 @@ def inspect_labeled(
             f"the training {kind} have one label, {labels['train'][0]!r}: nothing to learn"
         )
     for split, part in labels.items():
-        if unknown := sorted(set(part) - train_labels, key=str):
+        unknown = sorted(set(part) - train_labels, key=str)
+        if unknown:
             raise ValueError(
                 f"{split}: label {unknown[0]!r} is not among those of the training {kind}"
             )
     counts = count_overlaps(examples)
-    one_label = [
-        f"{split}: every example has the label {part[0]!r}, so that one answer to all would score 100 %"
-        for split, part in labels.items()
-        if len(set(part)) == 1
-    ]
-    warnings = (*overlap_warnings(counts, labels), *one_label, *_label_warnings(labels), *others)
-    return Inspection(counts, warnings)
+    warnings = overlap_warnings(counts, labels)
+    for split, part in labels.items():
+        if len(set(part)) == 1:
+            warnings.append(
+                f"{split}: every example has the label {part[0]!r}, so that one answer to all"
+                " would score 100 %"
+            )
+    return Inspection(counts, (*warnings, *_label_warnings(labels), *remarks))
 
 
 def _label_warnings(labels: Labels) -> list[str]:
     """Return warnings of labels that look alike, and of a label that may be a header."""
-    names_by_look: dict[str, list[str]] = {}
-    for name in sorted(
-        {name for part in labels.values() for name in part if isinstance(name, str)}
-    ):
-        plain = [c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf"]
-        names_by_look.setdefault("".join("".join(plain).casefold().split()), []).append(name)
-    lines = [
-        f"labels that look alike: {', '.join(map(ascii, names))}; each is a class of its own"
-        for names in names_by_look.values()
-        if len(names) > 1
-    ]
+    names = {name for part in labels.values() for name in part if isinstance(name, str)}
+    names_by_plain: dict[str, list[str]] = {}
+    for name in sorted(names):
+        names_by_plain.setdefault(_plain(name), []).append(name)
+    lines = []
+    for alike in names_by_plain.values():
+        if len(alike) > 1:
+            written = ", ".join(map(ascii, alike))
+            lines.append(f"labels that look alike: {written}; each is a class of its own")
     first = labels["train"][0]
     splits = [split for split, part in labels.items() if part[0] == first]
-    if isinstance(first, str) and sum(part.count(first) for part in labels.values()) == len(splits):
+    count = sum(part.count(first) for part in labels.values())
+    if isinstance(first, str) and count == len(splits):
         lines.append(
-            f"the label {first!r} stands in the first line alone ({', '.join(splits)}), and is a class now:"
-            " if that line is a header, remove it"
+            f"the label {first!r} stands in the first line alone ({', '.join(splits)}), and is a"
+            " class now: if that line is a header, remove it"
         )
     return lines
+
+
+def _plain(name: str) -> str:
+    """Return a name without white space, case and characters that cannot be seen."""
+    normal = unicodedata.normalize("NFKC", name)
+    visible = [c for c in normal if unicodedata.category(c) != "Cf"]
+    return "".join("".join(visible).casefold().split())
 
 
 def keys_of(examples: Iterable[bytes]) -> Keys:
@@ -102,21 +110,21 @@ def keys_of(examples: Iterable[bytes]) -> Keys:
 
 def overlap_warnings(counts: Counts, splits: Mapping[str, Sized]) -> list[str]:
     """Return a warning of examples in two splits, and one of splits with many copies."""
+    overlaps, copies = [], []
+    for pair, number in counts["overlap"].items():
+        later, _, earlier = pair.partition(" in ")
+        if number:
+            size = len(splits[later])
+            overlaps.append(f"{number:,} of {size:,} of {later} are also in {earlier}")
+    for split, number in counts["copies"].items():
+        size = len(splits[split])
+        if number > MANY_COPIES * size:
+            copies.append(f"{number:,} of {size:,} in {split}")
     lines = []
-    overlaps = [
-        f"{number:,} of {len(splits[pair.partition(' ')[0]]):,} of {pair.replace(' in ', ' are also in ')}"
-        for pair, number in counts["overlap"].items()
-        if number
-    ]
     if overlaps:
         lines.append(
             f"examples in two splits: {', '.join(overlaps)}; a score on them measures memory"
         )
-    copies = [
-        f"{number:,} of {len(splits[split]):,} in {split}"
-        for split, number in counts["copies"].items()
-        if number > MANY_COPIES * len(splits[split])
-    ]
     if copies:
         lines.append(f"copies of other examples: {', '.join(copies)}")
     return lines

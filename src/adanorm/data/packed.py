@@ -11,7 +11,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -19,6 +19,14 @@ from typing import IO, BinaryIO, cast
 # Limits beyond every honest file: text and images pack to a tenth at best, a bomb to a thousandth.
 RATIO, SMALL = 64, 1 << 26
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+UNREADABLE_ZIP = (
+    *BROKEN,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    UnicodeError,
+    struct.error,
+)
 PART = 1 << 20  # bytes read at once
 TAR = (".tgz", ".tar.gz", ".tar")
 PLAIN_ZIP = (
@@ -29,10 +37,22 @@ PLAIN_ZIP = (
 Hashing = Callable[[bytes], object]  # receives the bytes of a file, such as a digest's `update`
 
 
-def content(path: Path, hashing: Hashing | None = None) -> bytes:
-    """Return a file's bytes, unpacked from .gz or .tgz; raises ValueError where it is broken or a bomb."""
-    with open_unpacked(path, hashing) as stream:
-        return stream.read()
+def content(path: Path) -> tuple[bytes, str]:
+    """Return a file's bytes, unpacked from .gz or .tgz, and the SHA-256 of the file itself.
+
+    Raises ValueError, naming the file, where it is broken or a bomb.
+    """
+    (unpacked,), checksum = contents([path])
+    return unpacked, checksum
+
+
+def contents(paths: Iterable[Path]) -> tuple[list[bytes], str]:
+    """Return files' bytes, unpacked, and the SHA-256 of the files themselves, one after the other."""
+    digest, unpacked = hashlib.sha256(), []
+    for path in paths:
+        with open_unpacked(path, digest.update) as stream:
+            unpacked.append(stream.read())
+    return unpacked, digest.hexdigest()
 
 
 @contextmanager
@@ -96,13 +116,14 @@ def lines(path: Path, member: str | None = None, *, checksum: str | None = None)
     """
     digest = hashlib.sha256()
     with open_unpacked(path, digest.update if checksum else None) as stream:
-        for file in (
-            [stream] if member is None else (file for _, file in _members(path, stream, [member]))
-        ):
-            yield from file
-            break
+        if member is None:
+            yield from stream
         else:
-            raise ValueError(f"{path.name}: holds no {member}")
+            members = _members(path, stream, [member])
+            first = next(members, None)
+            if first is None:
+                raise ValueError(f"{path.name}: holds no {member}")
+            yield from first[1]
     if checksum not in (None, digest.hexdigest()):
         raise ValueError(
             f"{path.name}: was changed while it was read; start again with what is to be used"
@@ -129,20 +150,19 @@ def most_bytes(path: Path) -> int:
     return max(SMALL, RATIO * path.stat().st_size)
 
 
-def tar_members(
-    path: Path, suffixes: Sequence[str], hashing: Hashing | None = None
-) -> dict[str, bytes]:
-    """Return by suffix the content of the file in a tar archive, gzipped or not, whose path ends in it.
+def tar_members(path: Path, suffixes: Sequence[str]) -> tuple[dict[str, bytes], str]:
+    """Return the contents of files in a tar archive, gzipped or not, and the archive's SHA-256.
 
-    Reads the archive to its end. Raises ValueError, naming it, where it lacks a file, is broken or
-    a bomb.
+    The first file whose path ends in a suffix is the content of that suffix. Reads the archive to
+    its end. Raises ValueError, naming it, where it lacks a file, is broken or a bomb.
     """
-    with open_unpacked(path, hashing) as stream:
-        contents = {suffix: file.read() for suffix, file in _members(path, stream, suffixes)}
+    digest, unpacked = hashlib.sha256(), {}
+    with open_unpacked(path, digest.update) as stream:
+        for suffix, file in _members(path, stream, suffixes):
+            unpacked[suffix] = file.read()
         _read_to_end(stream)
-    if lacking := next((suffix for suffix in suffixes if suffix not in contents), None):
-        raise ValueError(f"{path.name}: holds no {lacking}")
-    return {suffix: contents[suffix] for suffix in suffixes}
+    _check_members(path, suffixes, unpacked)
+    return {suffix: unpacked[suffix] for suffix in suffixes}, digest.hexdigest()
 
 
 def _members(
@@ -153,43 +173,41 @@ def _members(
         for member in archive:
             suffix = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
             if suffix and member.isfile():
-                _check_size(
-                    path, member.name, member.size
-                )  # a sparse member's zeros are not in the archive
+                # A sparse member's zeros are not in the archive.
+                _check_size(path, member.name, member.size)
                 file = archive.extractfile(member)
                 assert file is not None, "a file has content"
                 yield suffix, file
 
 
-def zip_members(
-    path: Path, names: Sequence[str], hashing: Hashing | None = None
-) -> dict[str, bytes]:
-    """Return members of a zip archive by name; raises ValueError where it lacks one, is broken or a bomb."""
-    packed = content(path, hashing)
+def zip_members(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], str]:
+    """Return members of a zip archive by name, and the archive's SHA-256.
+
+    Raises ValueError, naming the archive, where it lacks a member, is broken or a bomb.
+    """
+    raw, checksum = content(path)
     try:
-        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            files = {member.filename: member for member in archive.infolist()}
-            if lacking := next((name for name in names if name not in files), None):
-                raise ValueError(f"{path.name}: holds no {lacking}")
-            if other := next(
-                (name for name in names if files[name].compress_type not in PLAIN_ZIP), None
-            ):
-                raise NotImplementedError(f"{other} is packed by a method other than deflate")
-            contents, size = {}, 0
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            members = {member.filename: member for member in archive.infolist()}
+            _check_members(path, names, members)
             for name in names:
-                _check_size(path, name, size := size + files[name].file_size)
+                if members[name].compress_type not in PLAIN_ZIP:
+                    raise NotImplementedError(f"{name} is packed by a method other than deflate")
+            unpacked, size = {}, 0
+            for name in names:
+                size += members[name].file_size
+                _check_size(path, name, size)
                 with archive.open(name) as file:  # bounded: a member may be longer than declared
-                    contents[name] = file.read(files[name].file_size)
-            return contents
-    except (
-        *BROKEN,
-        NotImplementedError,
-        RuntimeError,
-        OverflowError,
-        UnicodeError,
-        struct.error,
-    ) as error:
+                    unpacked[name] = file.read(members[name].file_size)
+            return unpacked, checksum
+    except UNREADABLE_ZIP as error:
         raise ValueError(f"{path.name}: not a readable zip archive ({error})") from None
+
+
+def _check_members(path: Path, names: Sequence[str], members: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in members:
+            raise ValueError(f"{path.name}: holds no {name}")
 
 
 def _check_size(path: Path, member: str, size: int) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,23 +20,24 @@ Sentence = tuple[str, list[str]]  # a label and its words
 
 def load_sentences(data: TextConfig) -> Splits:
     """Return the configured sentences as examples; raises ValueError for a file that is missing or unfit."""
-    own, checksums = data.own_files(), {}
+    checksums, corpora = {}, {}
+    own = data.own_files()
     if own or data.source == "rt":
+        separator = "\t" if own else " "
         files = own or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
-        corpora, separator = {}, "\t" if own else " "
         for split, path in files.items():
             content = path.read_bytes()
-            checksums[f"{split}/{path.name}" if own else path.name] = hashlib.sha256(
-                content
-            ).hexdigest()
+            name = f"{split}/{path.name}" if own else path.name
+            checksums[name] = hashlib.sha256(content).hexdigest()
             corpora[split] = read_lines(content, str(path), separator)
-    elif data.source in ("synthetic", FULL_SIZE):
-        corpora = (
-            synthetic.sentences() if data.source == "synthetic" else synthetic.full_size_sentences()
-        )
+    elif data.source == "synthetic":
+        corpora = synthetic.sentences()
+    elif data.source == FULL_SIZE:
+        corpora = synthetic.full_size_sentences()
     elif data.source == "sst5":
         (path,) = fetch("sst5", data).values()
-        corpora, checksums = read_sst(path)
+        corpora, checksum = read_sst(path)
+        checksums[path.name] = checksum
     else:
         raise ValueError(f"data.source={data.source!r}: text comes from rt, sst5 or synthetic")
     return encode(corpora, data, checksums)
@@ -69,15 +71,18 @@ def _parse(line: str, separator: str, name: str) -> Sentence:
 _LEAF = re.compile(r"\(\d ([^()\s]+)\)")
 
 
-def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], dict[str, str]]:
-    """Return SST's sentences by split, with the label 0 to 4 of the tree's root, and the file's checksum."""
-    corpora, digest = {}, hashlib.sha256()
+def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], str]:
+    """Return SST's sentences by split, with the label 0 to 4 of the tree's root, and the file's SHA-256."""
     names = ["trees/train.txt", "trees/dev.txt", "trees/test.txt"]
-    members = packed.zip_members(path, names, digest.update)
-    for split, content in zip(SPLITS, members.values(), strict=True):
-        trees = [line for line in content.decode("utf-8").splitlines() if line]
-        corpora[split] = [(tree[1], list(map(_plain, _LEAF.findall(tree)))) for tree in trees]
-    return corpora, {path.name: digest.hexdigest()}
+    members, checksum = packed.zip_members(path, names)
+    corpora: dict[str, list[Sentence]] = {}
+    for split, name in zip(SPLITS, names, strict=True):
+        corpora[split] = []
+        for tree in members[name].decode("utf-8").splitlines():
+            if tree:
+                words = [_plain(leaf) for leaf in _LEAF.findall(tree)]
+                corpora[split].append((tree[1], words))
+    return corpora, checksum
 
 
 def _plain(leaf: str) -> str:
@@ -88,42 +93,47 @@ def encode(
     corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]
 ) -> Splits:
     """Return sentences as token ids, with labels sorted and words by falling count; none becomes empty."""
-
-    def clean(words: list[str]) -> list[str]:
-        if data.words == "alphanumeric":
-            words = re.findall(r"\w+", " ".join(words)) or words
-        return [word.lower() for word in words] if data.lowercase else words
-
-    corpora = {
-        split: [(label, clean(words)) for label, words in part] for split, part in corpora.items()
-    }
-    fraction = data.train_fraction
-    corpora["train"] = corpora["train"][: max(1, round(len(corpora["train"]) * fraction))]
-    tokens = sum(len(words) for _, words in corpora["train"])
+    train_size = max(1, round(len(corpora["train"]) * data.train_fraction))
+    corpora = {**corpora, "train": corpora["train"][:train_size]}
+    words: dict[str, list[list[str]]] = {}
+    labels: dict[str, list[str]] = {}
+    for split, part in corpora.items():
+        words[split] = [_cleaned(sentence, data) for _, sentence in part]
+        labels[split] = [label for label, _ in part]
+    all_words = [*chain.from_iterable(words["train"])]
+    kind = "sentences"
+    if data.train_fraction != 1:
+        kind = f"sentences (data.train_fraction={data.train_fraction})"
     inspection = inspect_labeled(
-        {split: (" ".join(words).encode() for _, words in part) for split, part in corpora.items()},
-        {split: [label for label, _ in part] for split, part in corpora.items()},
-        kind="sentences" if fraction == 1 else f"sentences (data.train_fraction={fraction})",
-        others=batch_warnings(tokens, "data.batch_tokens", data.batch_tokens),
+        {split: map(_as_bytes, part) for split, part in words.items()},
+        labels,
+        kind=kind,
+        remarks=batch_warnings(len(all_words), "data.batch_tokens", data.batch_tokens),
     )
-    labels = tuple(sorted({label for label, _ in corpora["train"]}))
-    frequent_words = frequent(
-        (word for _, words in corpora["train"] for word in words), data.min_count
-    )
+    names = tuple(sorted({*labels["train"]}))
+    frequent_words = frequent(all_words, data.min_count)
     if not frequent_words:
         raise ValueError(
             f"data.min_count={data.min_count}: no word of the training data is so frequent"
         )
     vocabulary = (PADDING, UNKNOWN, *frequent_words)
-    label_ids = {label: index for index, label in enumerate(labels)}
+    label_ids = {label: index for index, label in enumerate(names)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
+    splits: dict[str, LabelledExamples] = {}
+    for split, part in words.items():
+        ids = []
+        for sentence in part:
+            ids.append(np.array([word_ids.get(word, 1) for word in sentence]))
+        targets = torch.tensor([label_ids[label] for label in labels[split]])
+        splits[split] = TextExamples(ids, targets, data.batch_tokens)
+    return Splits(splits, names, checksums, inspection, vocabulary)
 
-    splits: dict[str, LabelledExamples] = {
-        split: TextExamples(
-            [np.array([word_ids.get(word, 1) for word in words]) for _, words in part],
-            torch.tensor([label_ids[label] for label, _ in part]),
-            data.batch_tokens,
-        )
-        for split, part in corpora.items()
-    }
-    return Splits(splits, labels, checksums, inspection, vocabulary)
+
+def _cleaned(words: list[str], data: TextConfig) -> list[str]:
+    if data.words == "alphanumeric":
+        words = re.findall(r"\w+", " ".join(words)) or words
+    return [word.lower() for word in words] if data.lowercase else words
+
+
+def _as_bytes(words: list[str]) -> bytes:
+    return " ".join(words).encode()

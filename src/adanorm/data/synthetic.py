@@ -50,12 +50,13 @@ def pairs() -> dict[str, tuple[list[str], list[str]]]:
     """Return sources and targets by split; each target translates its source word by word."""
     random = np.random.default_rng(0)
     splits: dict[str, tuple[list[str], list[str]]] = {}
-    for split, count in (("train", 256), ("valid", 32), ("test", 32)):
-        numbers = [random.integers(0, 20, random.integers(3, 9)) for _ in range(count)]
-        splits[split] = (
-            [" ".join(f"word{word}" for word in sentence) for sentence in numbers],
-            [" ".join(f"wort{(word + 7) % 20}" for word in sentence) for sentence in numbers],
-        )
+    for split, count in {"train": 256, "valid": 32, "test": 32}.items():
+        sources, targets = [], []
+        for _ in range(count):
+            words = random.integers(0, 20, random.integers(3, 9))
+            sources.append(" ".join(f"word{word}" for word in words))
+            targets.append(" ".join(f"wort{(word + 7) % 20}" for word in words))
+        splits[split] = sources, targets
     return splits
 
 
@@ -85,8 +86,10 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
 def trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads by split: nouns depend on the verb, articles on the noun after them."""
     random = np.random.default_rng(0)
-    sizes = {"train": 128, "valid": 32, "test": 32}
-    return {split: [_tree(random) for _ in range(count)] for split, count in sizes.items()}
+    splits = {}
+    for split, count in {"train": 128, "valid": 32, "test": 32}.items():
+        splits[split] = [_tree(random) for _ in range(count)]
+    return splits
 
 
 def _tree(random: np.random.Generator) -> Rows:
@@ -124,25 +127,27 @@ def _lines(count: int, words: int, *, seed: int) -> list[str]:
 
 
 def _splits() -> dict[str, list[list[str]]]:
-    sizes = enumerate({"train": 1_500, "valid": 32, "test": 32}.items())
-    return {
-        split: [*map(str.split, _lines(size, WORDS, seed=seed))] for seed, (split, size) in sizes
-    }
+    """Return words by split."""
+    splits = {}
+    for seed, (split, count) in enumerate({"train": 1_500, "valid": 32, "test": 32}.items()):
+        splits[split] = [line.split() for line in _lines(count, WORDS, seed=seed)]
+    return splits
 
 
 def full_size_sentences() -> dict[str, list[tuple[str, list[str]]]]:
     """Return labels (five classes) and words by split."""
-    return {
-        split: [(str(n % 5), line) for n, line in enumerate(part)]
-        for split, part in _splits().items()
-    }
+    splits = {}
+    for split, part in _splits().items():
+        splits[split] = [(str(number % 5), words) for number, words in enumerate(part)]
+    return splits
 
 
 def full_size_trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads by split: the head of each word is the word before it."""
-    return {
-        split: [
-            [(word, f"T{int(word[1:]) % TAGS}", n) for n, word in enumerate(line)] for line in part
-        ]
-        for split, part in _splits().items()
-    }
+    splits: dict[str, list[Rows]] = {}
+    for split, part in _splits().items():
+        splits[split] = []
+        for words in part:
+            tags = [f"T{int(word[1:]) % TAGS}" for word in words]
+            splits[split].append([*zip(words, tags, range(len(words)), strict=True)])
+    return splits

@@ -5,7 +5,6 @@ loss, the loss; for UAS, right heads and scored words; for BLEU, the right 1- to
 lengths of output and reference, from which the numbers of all n-grams of an output follow.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,16 +29,17 @@ def by_example(metric: str, counts: Counts) -> Counts:
     """Return the contribution of each example, (E,); their mean is the metric, for BLEU less its bias.
 
     BLEU is not a mean over examples. Its contributions are jackknife pseudo-values, E B - (E - 1)
-    B', with B' the BLEU of all others; the standard error of their mean is BLEU's (Efron &
-    Tibshirani 1993, chapter 11).
+    B', with B' the BLEU of all examples but one; the standard error of their mean is BLEU's (Efron
+    & Tibshirani 1993, chapter 11).
     """
     if metric in MEANS:
         return MEANS[metric] * counts[:, 0]
+    size = len(counts)
     if metric == "uas":
-        return 100 * counts[:, 0] * len(counts) / float(counts[:, 1].sum())
+        return 100 * counts[:, 0] * size / float(counts[:, 1].sum())
     rows = _with_ngrams(counts)
-    others = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
-    return len(counts) * score(metric, counts) - (len(counts) - 1) * others
+    without_one = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
+    return size * score(metric, counts) - (size - 1) * without_one
 
 
 def factors(metric: str, counts: Counts) -> dict[str, float]:
@@ -50,13 +50,14 @@ def factors(metric: str, counts: Counts) -> dict[str, float]:
     """
     if metric in MEANS or metric == "uas":
         return {}
-    values = map(float, _bleu(metric, _with_ngrams(counts).sum(0)))
-    return dict(zip(("precision", "brevity penalty"), values, strict=True))
+    precision, brevity = _bleu(metric, _with_ngrams(counts).sum(0))
+    return {"precision": float(precision), "brevity penalty": float(brevity)}
 
 
 def _with_ngrams(counts: Counts) -> Counts:
     """Return counts followed by the numbers of 1- to 4-grams of each output, (E, 10)."""
-    return np.hstack([counts, np.maximum(counts[:, 4:5] - np.arange(4), 0)])
+    lengths = counts[:, 4:5]
+    return np.hstack([counts, np.maximum(lengths - np.arange(4), 0)])
 
 
 def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
@@ -65,35 +66,34 @@ def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
     Both are as in sacrebleu, whose own BLEU counts 1 / 2^k right n-grams in the k-th order without
     any.
     """
-    right, (length, reference), all_ngrams = (
-        sums[..., :4],
-        np.moveaxis(sums[..., 4:6], -1, 0),
-        sums[..., 6:],
-    )
+    right, all_ngrams = sums[..., :4], sums[..., 6:]
+    length, reference = sums[..., 4], sums[..., 5]
+    has_precision = right.any(-1) & all_ngrams.all(-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         if metric == "sacrebleu":
-            right = np.where(right == 0, 0.5 ** (right == 0).cumsum(-1), right)
+            is_zero = right == 0
+            right = np.where(is_zero, 0.5 ** is_zero.cumsum(-1), right)
         precision = 100 * np.exp(np.log(right / all_ngrams).mean(-1))
         brevity = np.exp(np.minimum(0.0, 1 - reference / length))
-    return np.where(sums[..., :4].any(-1) & all_ngrams.all(-1), precision, 0.0), np.nan_to_num(
-        brevity
-    )
+    return np.where(has_precision, precision, 0.0), np.nan_to_num(brevity)
 
 
 def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[str]]:
     """Return by metric the columns of its counts (E, columns), as one line of E numbers per column."""
-    return {
-        metric: [" ".join(map(repr, column)) for column in zip(*rows, strict=True)]
-        for metric, rows in counts.items()
-    }
+    texts = {}
+    for metric, rows in counts.items():
+        columns = zip(*rows, strict=True)
+        texts[metric] = [" ".join(map(repr, column)) for column in columns]
+    return texts
 
 
 def from_text(metric: str, columns: Sequence[str]) -> Counts:
     """Return counts (E, columns) from lines of `as_text`; raises ValueError for other lines."""
     if len(columns) != COLUMNS.get(metric):
         raise ValueError(f"{len(columns)} columns of {metric}")
-    rows = [[float(number) for number in column.split(" ")] for column in columns]
-    are_counts = all(math.isfinite(n) and n >= 0 for row in rows for n in row)
-    if len({len(row) for row in rows}) > 1 or not are_counts:
+    rows = [list(map(float, column.split(" "))) for column in columns]
+    is_table = len({len(row) for row in rows}) == 1
+    counts = np.array(rows if is_table else [])
+    if not is_table or not (np.isfinite(counts) & (counts >= 0)).all():
         raise ValueError(f"columns of {metric} differ in length, or a number is not a count")
-    return np.array(rows).T
+    return counts.T

@@ -12,9 +12,8 @@ class Metric(NamedTuple):
     label: str
     higher_is_better: bool | None  # None: neither, so nothing is chosen by it
     unit: str = ""  # behind the label on an axis; a loss has that of its kind of task
-    places: int = (
-        2  # decimals of a score of 1 or more; settings are chosen by differences of 0.005 nats
-    )
+    # Decimals of a score of 1 or more; settings are chosen by differences of 0.005 nats.
+    places: int = 2
 
     @property
     def sign(self) -> Literal[1, -1]:
@@ -34,12 +33,19 @@ class Metric(NamedTuple):
     @property
     def axis(self) -> str:
         """The label with its unit, and a note where lower is better, for an axis of scores."""
-        return f"{self.with_unit}{', lower is better' if self.higher_is_better is False else ''}"
+        if self.higher_is_better is False:
+            return f"{self.with_unit}, lower is better"
+        return self.with_unit
 
     def decimals(self, score: float) -> int:
-        """Return the number of decimals to show: `places`, or more below 1, for three significant digits."""
+        """Return the number of decimals to show: `places`, or below 1 as many as make three digits.
+
+        Scores in percent or bits keep their two; a squared error of 0.0123 is not shown as 0.01.
+        """
         size = abs(score)
-        return 2 - math.floor(math.log10(size)) if 1e-9 <= size < 1 else self.places
+        if 1e-9 <= size < 1:
+            return 2 - math.floor(math.log10(size))
+        return self.places
 
     def text(self, score: float) -> str:
         """Return a score with its number of decimals."""
@@ -48,8 +54,8 @@ class Metric(NamedTuple):
 
 def mean_text(scores: Sequence[float], digits: int) -> str:
     """Return the mean of scores over seeds, with their standard deviation if there are two or more."""
-    spread = f" ± {stdev(scores):.{digits}f}" if len(scores) > 1 else ""
-    return f"{fmean(scores):.{digits}f}{spread}"
+    mean = f"{fmean(scores):.{digits}f}"
+    return f"{mean} ± {stdev(scores):.{digits}f}" if len(scores) > 1 else mean
 
 
 METRICS = {
@@ -105,10 +111,11 @@ KIND_METRICS = {
 
 
 def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) -> None:
-    """Raise ValueError, naming the choices, if a kind of task lacks the metric, the selection or its goal."""
+    """Raise ValueError, naming the choices, if a kind lacks the metric, the selection or its goal."""
     if kind not in KIND_METRICS:
         raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
-    test, valid, chosen = KIND_METRICS[kind].test, KIND_METRICS[kind].valid, selected_by or metric
+    test, valid = KIND_METRICS[kind].test, KIND_METRICS[kind].valid
+    chosen = selected_by or metric
     if metric not in test:
         raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
     if chosen not in valid:
@@ -116,5 +123,6 @@ def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) 
         raise ValueError(
             f"task.selected_by={setting}: the validation of {kind} yields {', '.join(valid)}"
         )
-    if goal != (expected := "max" if METRICS[chosen].higher_is_better else "min"):
+    expected = "max" if METRICS[chosen].higher_is_better else "min"
+    if goal != expected:
         raise ValueError(f"task.goal={goal}: the goal of {chosen} is {expected}")

@@ -64,11 +64,15 @@ class CharLm(TrainingTask):
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return bits per byte of a unigram model and of a 5-gram model (Witten and Bell 1991)."""
-        parts = {name: part.numpy().astype(np.int64) for name, part in self.corpus.splits.items()}
-        before = np.concatenate([parts[name] for name in SPLITS[: SPLITS.index(split)]])
+        parts = {}
+        for name, part in self.corpus.splits.items():
+            parts[name] = part.numpy().astype(np.int64)
+        earlier = SPLITS[: SPLITS.index(split)]
+        before = np.concatenate([parts[name] for name in earlier])
         metrics = {}
         for name, context in {"unigram": 0, "5-gram": 4}.items():
-            bits = bits_per_byte(parts["train"], parts[split], context=context, before=before)
+            train, text = parts["train"], parts[split]
+            bits = bits_per_byte(train, text, context=context, before=before)
             metrics[name] = {"bpc": bits, "loss": bits * math.log(2)}
         return metrics
 
@@ -148,11 +152,14 @@ def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> 
     for length in range(context + 1):
         grams, counts = np.unique(_grams(train, length), return_counts=True)
         histories, first = np.unique(grams // 256, return_index=True)
-        totals, kinds = np.add.reduceat(counts, first), np.diff([*first, len(grams)])
-        text_grams = _grams(np.concatenate([before[len(before) - length :], text]), length)
+        totals = np.add.reduceat(counts, first)
+        kinds = np.diff([*first, len(grams)])
+        with_history = np.concatenate([before[len(before) - length :], text])
+        text_grams = _grams(with_history, length)
+        text_histories = text_grams // 256
         count = _lookup(text_grams, grams, counts)
-        total = _lookup(text_grams // 256, histories, totals)
-        kind = _lookup(text_grams // 256, histories, kinds)
+        total = _lookup(text_histories, histories, totals)
+        kind = _lookup(text_histories, histories, kinds)
         p = np.where(total > 0, (count + kind * p) / np.maximum(total + kind, 1), p)
     return float(-np.log2(p).mean())
 

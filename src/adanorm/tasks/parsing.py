@@ -1,6 +1,5 @@
 """Dependency parsing: greedy and transition-based, scored by attachment."""
 
-import hashlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,32 +32,35 @@ class Parsing(TrainingTask):
     """Predicts the next transition; loss in nats per transition, score in % of words with the right head."""
 
     def __init__(self, experiment: Experiment) -> None:
-        assert isinstance(experiment.data, TreebankConfig), (
-            "the configuration pairs models and readers"
+        data = experiment.data
+        assert isinstance(data, TreebankConfig), "the configuration pairs models and readers"
+        self._data = data
+        self.trees, checksums = load_treebank(data)
+        vocabulary = Vocabulary.of(
+            self.trees["train"], lowercase=data.lowercase, min_count=data.min_count
         )
-        self._data = experiment.data
-        self.trees, checksums = load_treebank(experiment.data)
-        self.vocabulary = vocabulary = Vocabulary.of(
-            self.trees["train"], lowercase=self._data.lowercase, min_count=self._data.min_count
-        )
-        sizes = {"vocabulary": len(vocabulary), "features": width(vocabulary)}
+        self.vocabulary = vocabulary
         super().__init__(
-            experiment, self.trees, checksums, **sizes, actions=1 + 2 * vocabulary.kinds
+            experiment,
+            self.trees,
+            checksums,
+            vocabulary=len(vocabulary),
+            features=width(vocabulary),
+            actions=1 + 2 * vocabulary.kinds,
         )
-        if experiment.task.metric.startswith("las") and not self.vocabulary.labels:
-            raise ValueError(
-                f"task.metric={experiment.task.metric}: the training trees have no labels"
-            )
+        metric = experiment.task.metric
+        if metric.startswith("las") and not vocabulary.labels:
+            raise ValueError(f"task.metric={metric}: the training trees have no labels")
         self._vectors: dict[int, Tensor] = {}
-        for path in self._data.local_files().get("vectors", []):
+        for path in data.local_files().get("vectors", []):
             assert isinstance(self._model, TransitionParserConfig)
-            digest, dim = hashlib.sha256(), self._model.embedding_dim
-            self._vectors = read_vectors(path, self.vocabulary.word_ids, dim, digest.update)
-            self.checksums[f"vectors/{path.name}"] = digest.hexdigest()
+            dim = self._model.embedding_dim
+            self._vectors, checksum = read_vectors(path, vocabulary.word_ids, dim)
+            self.checksums[f"vectors/{path.name}"] = checksum
         for split in ("valid", "test"):
-            if all(all(left_out(tree, self._data.scoring)) for tree in self.trees[split]):
+            if all(all(left_out(tree, data.scoring)) for tree in self.trees[split]):
                 raise ValueError(
-                    f"{split}: data.scoring={self._data.scoring} leaves out every word as punctuation:"
+                    f"{split}: data.scoring={data.scoring} leaves out every word as punctuation:"
                     " nothing is left to score"
                 )
 
@@ -83,19 +85,22 @@ class Parsing(TrainingTask):
 
     def _transitions_of(self, split: str) -> tuple[ArrayExamples, dict[str, int]]:
         trees = self.trees[split]
-        projective = [is_projective(tree.heads) for tree in trees]
         lifts = split == "train" and self._data.non_projective == "projectivize"
-        pairs = zip(trees, projective, strict=True)
-        learned = [
-            tree if is_good else projectivized(tree) for tree, is_good in pairs if is_good or lifts
-        ]
+        learned, crossing = [], 0
+        for tree in trees:
+            if is_projective(tree.heads):
+                learned.append(tree)
+                continue
+            crossing += 1
+            if lifts:
+                learned.append(projectivized(tree))
         if not learned:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
         examples = transitions(learned, self.vocabulary, self._data.batch_size)
         return examples, {
             "sentences": len(trees),
             "words": sum(map(len, trees)),
-            "non_projective": projective.count(False),
+            "non_projective": crossing,
             "without_transitions": len(trees) - len(learned),
             "transitions": len(examples),
         }
@@ -111,9 +116,8 @@ class Parsing(TrainingTask):
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed cross-entropy in nats, and the number of transitions."""
         logits = model(batch.inputs).float()
-        return Loss(
-            F.cross_entropy(logits, batch.targets.long(), reduction="sum"), len(batch.targets)
-        )
+        total = F.cross_entropy(logits, batch.targets.long(), reduction="sum")
+        return Loss(total, len(batch.targets))
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return attachment scores (%), and one line of `head` or `head:label` per sentence.
@@ -126,20 +130,17 @@ class Parsing(TrainingTask):
         if split == "valid":
             metrics["loss"] = self._loss(model, self.examples[split])
         outputs = []
-        for arcs in parsed:
-            words = (
-                str(h) if label == "_" else f"{h}:{label}" for h, label in zip(*arcs, strict=True)
-            )
+        for heads, labels in parsed:
+            words = map(_arc, heads, labels)
             outputs.append(" ".join(words))
         return Evaluation(metrics, outputs, signatures)
 
     def _loss(self, model: nn.Module, examples: ArrayExamples) -> float:
         device = next(model.parameters()).device
+        order = replace(examples, batch_size=EVALUATION_BATCH).order(None)
         total = 0.0
         with torch.inference_mode():
-            for batch in Batches(
-                examples.batch, replace(examples, batch_size=EVALUATION_BATCH).order(None)
-            ):
+            for batch in Batches(examples.batch, order):
                 total += self.loss(model, batch.to(device)).total.double().item()
         return total / len(examples)
 
@@ -168,32 +169,48 @@ class Parsing(TrainingTask):
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return attachment scores (%) of words under the left (or right) neighbor, an end under the root."""
         trees = self.trees[split]
-        left = [([*range(len(tree))], ["_"] * len(tree)) for tree in trees]
-        right = [([*range(2, len(tree) + 1), 0], ["_"] * len(tree)) for tree in trees]
-        sides = {"left neighbor": left, "right neighbor": right}
-        return {
-            name: attachment(trees, arcs, self._data.scoring)[0] for name, arcs in sides.items()
-        }
+        left, right = [], []
+        for tree in trees:
+            count = len(tree)
+            no_labels = ["_"] * count
+            left.append(([*range(count)], no_labels))
+            right.append(([*range(2, count + 1), 0], no_labels))
+        left_scores, _ = attachment(trees, left, self._data.scoring)
+        right_scores, _ = attachment(trees, right, self._data.scoring)
+        return {"left neighbor": left_scores, "right neighbor": right_scores}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return for each test sentence how many heads are right, and how many words are scored."""
         rows = []
         for tree, line in zip(self.trees["test"], outputs, strict=True):
-            arcs = zip(tree.heads, line.split(" "), left_out(tree, self._data.scoring), strict=True)
-            right = [head == int(arc.partition(":")[0]) for head, arc, is_out in arcs if not is_out]
-            rows.append([sum(right), len(right)])
+            right = scored = 0
+            are_out = left_out(tree, self._data.scoring)
+            for head, arc, is_out in zip(tree.heads, line.split(" "), are_out, strict=True):
+                if not is_out:
+                    scored += 1
+                    right += head == int(arc.partition(":")[0])
+            rows.append([right, scored])
         return {"uas": rows}
+
+
+def _arc(head: int, label: str) -> str:
+    return str(head) if label == "_" else f"{head}:{label}"
 
 
 def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) -> ArrayExamples:
     """Return the features and action of each step of the static oracle, for projective trees in order."""
     count = 2 * sum(map(len, trees))
-    inputs, targets = np.empty((count, width(vocabulary)), np.int32), np.empty(count, np.int16)
+    inputs = np.empty((count, width(vocabulary)), np.int32)
+    targets = np.empty(count, np.int16)
     sentences = vocabulary.encode(trees)
-    states = arc_standard.first_states(sentences.starts)
-    gold = vocabulary.gold(trees)
-    kinds, first_label = vocabulary.kinds, vocabulary.first_label
-    arc_standard.follow(states, sentences, gold, kinds, first_label, (inputs, targets))
+    arc_standard.follow(
+        arc_standard.first_states(sentences.starts),
+        sentences,
+        vocabulary.gold(trees),
+        vocabulary.kinds,
+        vocabulary.first_label,
+        (inputs, targets),
+    )
     return ArrayExamples(torch.from_numpy(inputs), torch.from_numpy(targets), batch_size)
 
 

@@ -233,7 +233,7 @@ def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_fo
     whole, *folds = (
         {
             split: [int(tree.words[0]) for tree in trees]
-            for split, trees in read_sample(path, fold).items()
+            for split, trees in read_sample(path, fold)[0].items()
         }
         for fold in (None, 1, 2, 3, 4, 5)
     )
@@ -252,7 +252,7 @@ def test_the_sample_of_the_penn_treebank_is_split_by_file_number_or_into_five_fo
 def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("2 3\nthe 1 2 3\nof -1 0.5 2e-1\n")
-    vectors = read_vectors(path, {"of": 7, "a": 8}, 3)
+    vectors, _ = read_vectors(path, {"of": 7, "a": 8}, 3)
     assert {index: vector.tolist() for index, vector in vectors.items()} == {
         7: pytest.approx([-1, 0.5, 0.2])
     }
@@ -261,7 +261,7 @@ def test_word_vectors_are_read_and_their_width_is_checked(tmp_path: Path) -> Non
     ):
         read_vectors(path, {"of": 7}, 50)
     path.write_text(". . 1 2 3\nof 1 2 3\n")
-    assert read_vectors(path, {"of": 7, ". .": 8}, 3).keys() == {7, 8}, (
+    assert read_vectors(path, {"of": 7, ". .": 8}, 3)[0].keys() == {7, 8}, (
         "GloVe has words with spaces"
     )
     path.write_text("the x y z\n")

@@ -1,8 +1,8 @@
 """Treebanks in CoNLL-X, CoNLL-U, or columns `word tag head` (the format of the Penn Treebank's sample)."""
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -27,48 +27,60 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         raise ValueError(fault)
     files = data.local_files()
     if "train" in files:
-        is_penn, checksums, trees = data.path is not None, {}, {}
+        trees, checksums = {}, {}
         for split in SPLITS:
-            digest, paths = hashlib.sha256(), files[split]
-            contents = [(packed.content(path, digest.update), path.name) for path in paths]
-            trees[split] = [tree for part in contents for tree in read_treebank(*part, data.tags)]
-            (other,) = {*TAG_COLUMNS} - {data.tags}
-            if not _have_tags(trees[split]) and _have_tags(read_treebank(*contents[0], other)):
-                fault = f"has no tags in the column {data.tags}: data.tags={other} reads those that it has"
-                raise ValueError(f"{paths[0].name}: {fault}")
-            name = f"penn, {split}, {len(paths)} files" if is_penn else f"{split}/{paths[0].name}"
-            checksums[name] = digest.hexdigest()
+            paths = files[split]
+            trees[split], checksum = _read_files(paths, data.tags)
+            name = f"{split}/{paths[0].name}"
+            if data.path is not None:
+                name = f"penn, {split}, {len(paths)} files"
+            checksums[name] = checksum
         return trees, checksums
     if data.source == "ptb-sample":
         path = fetch("ptb-sample", data)["dependency_treebank.zip"]
-        digest = hashlib.sha256()
-        return read_sample(path, data.fold, digest.update), {path.name: digest.hexdigest()}
-    if data.source in ("synthetic", FULL_SIZE):
-        rows_by_split = (
-            synthetic.trees() if data.source == "synthetic" else synthetic.full_size_trees()
-        )
-        trees = {
-            split: [_tree_of_columns(rows) for rows in part]
-            for split, part in rows_by_split.items()
-        }
-        return trees, {}
+        trees, checksum = read_sample(path, data.fold)
+        return trees, {path.name: checksum}
+    if data.source == "synthetic":
+        return _trees_of(synthetic.trees()), {}
+    if data.source == FULL_SIZE:
+        return _trees_of(synthetic.full_size_trees()), {}
     raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
 
 
+def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
+    """Return the trees of files and their checksum; ValueError where the other column has the tags."""
+    contents, checksum = packed.contents(paths)
+    trees: list[Tree] = []
+    for content, path in zip(contents, paths, strict=True):
+        trees += read_treebank(content, path.name, tags)
+    (other_column,) = {*TAG_COLUMNS} - {tags}
+    name = paths[0].name
+    if not _have_tags(trees) and _have_tags(read_treebank(contents[0], name, other_column)):
+        raise ValueError(
+            f"{name}: has no tags in the column {tags}:"
+            f" data.tags={other_column} reads those that it has"
+        )
+    return trees, checksum
+
+
+def _trees_of(rows_by_split: dict[str, list[synthetic.Rows]]) -> Trees:
+    trees: Trees = {}
+    for split, sentences in rows_by_split.items():
+        trees[split] = [_tree_of_columns(rows) for rows in sentences]
+    return trees
+
+
 def _have_tags(trees: Sequence[Tree]) -> bool:
-    return any(tag != "_" for tree in trees for tag in tree.tags)
+    return any({*tree.tags} - {"_"} for tree in trees)
 
 
 def inspect_trees(trees: Trees) -> Inspection:
     """Return counts and warnings; raises ValueError where training lacks all labels of another split."""
-    words = {
-        split: (" ".join(tree.words).encode() for tree in part) for split, part in trees.items()
-    }
-    counts = count_overlaps(words)
+    counts = count_overlaps({split: map(_as_bytes, part) for split, part in trees.items()})
     warnings = overlap_warnings(counts, trees)
-    train_labels = {label for tree in trees["train"] for label in tree.labels or ()}
+    train_labels = {*_labels(trees["train"])}
     for split in ("valid", "test") if train_labels else ():
-        labels = [label for tree in trees[split] for label in tree.labels or ()]
+        labels = _labels(trees[split])
         unknown = [label for label in labels if label not in train_labels]
         if unknown and len(unknown) == len(labels):
             raise ValueError(
@@ -77,10 +89,18 @@ def inspect_trees(trees: Trees) -> Inspection:
         if unknown:
             counts.setdefault("unknown_labels", {})[split] = len(unknown)
             warnings.append(
-                f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training lacks, such as"
-                f" {unknown[0]!r}: a parser cannot give it"
+                f"{split}: {len(unknown):,} of {len(labels):,} arcs have a label that training"
+                f" lacks, such as {unknown[0]!r}: a parser cannot give it"
             )
     return Inspection(counts, tuple(warnings))
+
+
+def _as_bytes(tree: Tree) -> bytes:
+    return " ".join(tree.words).encode()
+
+
+def _labels(trees: Sequence[Tree]) -> list[str]:
+    return [*chain.from_iterable(tree.labels or () for tree in trees)]
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
@@ -139,12 +159,13 @@ def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]
 
     Raises ValueError for another number of columns; the message ends in `other_format`.
     """
-    row_lines = {
-        i: line for i, line in enumerate(lines) if line.strip() and not line.startswith("#")
-    }
-    rows = {index: line.rstrip("\r\n").split("\t") for index, line in row_lines.items()}
-    if (columns := {len(row) for row in rows.values()}) - {10}:
-        numbers = ", ".join(map(str, sorted(columns)))
+    rows = {}
+    for index, line in enumerate(lines):
+        if line.strip() and not line.startswith("#"):
+            rows[index] = line.rstrip("\r\n").split("\t")
+    sizes = {len(row) for row in rows.values()}
+    if sizes - {10}:
+        numbers = ", ".join(map(str, sorted(sizes)))
         raise ValueError(f"has {numbers} columns: CoNLL has 10{other_format}")
     return rows
 
@@ -225,24 +246,27 @@ def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
     return tuple(map(int, heads))
 
 
-def read_sample(
-    path: Path, fold: int | None = None, hashing: packed.Hashing | None = None
-) -> Trees:
-    """Return the Penn Treebank's sample, split by file number (1-159, 160-179, 180-199), or one of 5 folds.
+def read_sample(path: Path, fold: int | None = None) -> tuple[Trees, str]:
+    """Return the Penn Treebank's sample and its file's checksum.
 
-    Raises ValueError for a zip archive that lacks a file or cannot be read.
+    It is split by file number (1-159, 160-179, 180-199), or into one of 5 folds: a fold's 40 files
+    (39 in fold 5) are the test, the next 20 the validation. Raises ValueError for a zip archive
+    that lacks a file or cannot be read.
     """
     count = 199
     valid, test = [*range(160, 180)], range(180, 200)
-    if fold is not None:  # its 40 files (39 in fold 5) are the test, the next 20 the validation
+    if fold is not None:
         test = range(40 * fold - 39, min(40 * fold, count) + 1)
         valid = [number % count + 1 for number in range(test[-1], test[-1] + 20)]
-    train = [number for number in range(1, count + 1) if number not in {*valid, *test}]
     names = [f"dependency_treebank/wsj_{number:04}.dp" for number in range(1, count + 1)]
-    contents = packed.zip_members(path, names, hashing)
-    trees = [read_treebank(contents[name], Path(name).name, "xpos") for name in names]
-    numbers = {"train": train, "valid": valid, "test": test}
-    return {
-        split: [tree for number in part for tree in trees[number - 1]]
-        for split, part in numbers.items()
-    }
+    contents, checksum = packed.zip_members(path, names)
+    train, held_out = [], {*valid, *test}
+    trees = {}
+    for number, name in enumerate(names, 1):
+        trees[number] = read_treebank(contents[name], Path(name).name, "xpos")
+        if number not in held_out:
+            train.append(number)
+    splits: Trees = {}
+    for split, numbers in {"train": train, "valid": valid, "test": test}.items():
+        splits[split] = [*chain.from_iterable(trees[number] for number in numbers)]
+    return splits, checksum

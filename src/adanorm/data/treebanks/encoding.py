@@ -1,7 +1,6 @@
 """Trees as numbers: one range of ids for words, tags and labels, and sentences as arrays of ids."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,13 +45,14 @@ class Vocabulary:
         """Return the vocabulary of trees, without rare words; ValueError if only some trees have labels."""
         if len({tree.labels is None for tree in trees}) > 1:
             raise ValueError("some training trees have labels and some have none")
-        words = (word.lower() if lowercase else word for tree in trees for word in tree.words)
-        return cls(
-            frequent(words, min_count),
-            frequent((tag for tree in trees for tag in tree.tags), 1),
-            frequent((label for tree in trees for label in tree.labels or ()), 1),
-            lowercase,
-        )
+        words: list[str] = []
+        tags: list[str] = []
+        labels: list[str] = []
+        for tree in trees:
+            words += _forms(tree, lowercase=lowercase)
+            tags += tree.tags
+            labels += tree.labels or ()
+        return cls(frequent(words, min_count), frequent(tags, 1), frequent(labels, 1), lowercase)
 
     def __len__(self) -> int:
         """Return the number of ids: those of words, then tags, then labels if there are any."""
@@ -82,54 +82,82 @@ class Vocabulary:
 
     def encode(self, trees: Sequence[Tree]) -> Sentences:
         """Return the ids of trees' words and tags, whatever their heads."""
-        first, words, tags = self.first_tag, list[int](), list[int]()
-        tag_ids = {tag: index for index, tag in enumerate(self.tags, first + SPECIAL)}
+        tag_ids = {tag: index for index, tag in enumerate(self.tags, self.first_tag + SPECIAL)}
+        unknown_tag = self.first_tag + UNKNOWN
+        words: list[int] = []
+        tags: list[int] = []
+        starts = [0]
         for tree in trees:
-            forms = (word.lower() for word in tree.words) if self.lowercase else tree.words
-            words += (0, 1, *(self.word_ids.get(word, UNKNOWN) for word in forms))
-            tags += (first, first + 1, *(tag_ids.get(tag, first + UNKNOWN) for tag in tree.tags))
-        starts = np.cumsum([0, *(len(tree) + 2 for tree in trees)])
-        return Sentences(np.array(words), np.array(tags), starts)
+            words += (0, 1)
+            for form in _forms(tree, lowercase=self.lowercase):
+                words.append(self.word_ids.get(form, UNKNOWN))
+            tags += (self.first_tag, self.first_tag + 1)
+            for tag in tree.tags:
+                tags.append(tag_ids.get(tag, unknown_tag))
+            starts.append(len(words))
+        return Sentences(np.array(words), np.array(tags), np.array(starts))
 
     def gold(self, trees: Sequence[Tree]) -> tuple[Numbers, Numbers]:
-        """Return heads as positions, and labels numbered from 1 (1 if unknown or missing), both (P,)."""
-        heads, labels = list[int](), list[int]()
+        """Return heads as positions and labels numbered from 1, both (P,).
+
+        Without labels every number is 1; a label that training has not seen counts as the first.
+        """
         numbers = {label: number for number, label in enumerate(self.labels, 1)}
+        heads: list[int] = []
+        labels: list[int] = []
         for tree in trees:
-            heads += (0, 0, *(head + 1 for head in tree.heads))
-            labels += (0, 0, *(numbers.get(label, 1) for label in tree.labels or [""] * len(tree)))
+            heads += (0, 0)
+            labels += (0, 0)
+            for head in tree.heads:
+                heads.append(head + 1)
+            for label in tree.labels or [""] * len(tree):
+                labels.append(numbers.get(label, 1))
         return np.array(heads), np.array(labels)
 
 
-def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        float(text)
-        return True
-    return False
+def _forms(tree: Tree, *, lowercase: bool) -> Sequence[str]:
+    return [word.lower() for word in tree.words] if lowercase else tree.words
 
 
-def read_vectors(
-    path: Path, word_ids: dict[str, int], dim: int, hashing: packed.Hashing | None = None
-) -> dict[int, Tensor]:
-    """Return vectors by word id from lines `word v1 v2 ...`; ValueError for a wrong line or no known word."""
+def read_vectors(path: Path, word_ids: dict[str, int], dim: int) -> tuple[dict[int, Tensor], str]:
+    """Return vectors (dim,) by word id from lines `word v1 v2 ...`, and the file's SHA-256.
+
+    Raises ValueError for a wrong line, and where no word is known.
+    """
     vectors: dict[int, Tensor] = {}
-    for number, line in enumerate(packed.text_lines(packed.content(path, hashing), path.name), 1):
+    content, checksum = packed.content(path)
+    for number, line in enumerate(packed.text_lines(content, path.name), 1):
         word, *values = line.rstrip().split(" ")
         if number == 1 and len(values) == 1:
             continue  # word2vec's header: the numbers of words and dimensions
         if len(values) > dim and not _is_number(values[0]):  # a few words of GloVe have spaces
             word, *values = line.rstrip().rsplit(" ", dim)
         try:
-            vector = torch.tensor([float(value) for value in values])
-        except ValueError:
-            raise ValueError(f"{path.name}, line {number}: not `word v1 v2 ...`") from None
-        if len(vector) != dim:
-            problem = f"{len(vector)} numbers, model.embedding_dim is {dim}"
-            raise ValueError(f"{path.name}, line {number}: {problem}")
-        if not vector.isfinite().all():
-            raise ValueError(f"{path.name}, line {number}: a number that is not finite")
+            vector = _vector(values, dim)
+        except ValueError as error:
+            raise ValueError(f"{path.name}, line {number}: {error}") from None
         if word in word_ids:
             vectors[word_ids[word]] = vector
     if not vectors:
         raise ValueError(f"{path.name}: holds no vector of a word of the training data")
-    return vectors
+    return vectors, checksum
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _vector(values: Sequence[str], dim: int) -> Tensor:
+    try:
+        vector = torch.tensor([float(value) for value in values])
+    except ValueError:
+        raise ValueError("not `word v1 v2 ...`") from None
+    if len(vector) != dim:
+        raise ValueError(f"{len(vector)} numbers, model.embedding_dim is {dim}")
+    if not vector.isfinite().all():
+        raise ValueError("a number that is not finite")
+    return vector

@@ -1,7 +1,7 @@
 """Dependency trees: their definition, checks, projectivity and scores."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
@@ -99,27 +99,39 @@ def attachment(
     parses have labels. `uas` and `las` are over the words that `scoring` counts, `uas_all` and
     `las_all` over all.
     """
-    heads, labels, scored = [], [], []
-    for tree, (parsed_heads, parsed_labels) in zip(gold, parsed, strict=True):
-        heads += [head == other for head, other in zip(tree.heads, parsed_heads, strict=True)]
+    right_heads: list[bool] = []
+    right_arcs: list[bool] = []
+    scored: list[bool] = []
+    gives_labels = False
+    for tree, (heads, labels) in zip(gold, parsed, strict=True):
+        are_right = [
+            head == parsed_head for head, parsed_head in zip(tree.heads, heads, strict=True)
+        ]
+        right_heads += are_right
         scored += [not is_out for is_out in left_out(tree, scoring)]
+        gives_labels |= bool({*labels} - {"_"})
         if tree.labels is not None:
-            pairs: Iterable[tuple[str, str]] = zip(tree.labels, parsed_labels, strict=True)
-            if scoring == "ud":
-                pairs = (
-                    (label.partition(":")[0], other.partition(":")[0]) for label, other in pairs
-                )
-            labels += [label == other for label, other in pairs]
-    kinds = {"uas": heads}
-    gives_labels = any(label != "_" for _, parsed_labels in parsed for label in parsed_labels)
-    if gives_labels and len(labels) == len(heads):
-        kinds["las"] = [head and label for head, label in zip(heads, labels, strict=True)]
+            for is_right, label, parsed_label in zip(are_right, tree.labels, labels, strict=True):
+                right_arcs.append(is_right and _is_same(label, parsed_label, scoring))
+    kinds = {"uas": right_heads}
+    if gives_labels and len(right_arcs) == len(right_heads):
+        kinds["las"] = right_arcs
     metrics, signatures = {}, {}
     for name, right in kinds.items():
-        for metric, words in ((name, [*compress(right, scored)]), (f"{name}_all", right)):
-            metrics[metric] = 100 * sum(words) / max(1, len(words))
+        metrics[name] = _percent([*compress(right, scored)])
+        metrics[f"{name}_all"] = _percent(right)
         signatures[name] = f"{SIGNATURES[scoring]}; {sum(scored):,} of {len(scored):,} words"
     return metrics, signatures
+
+
+def _is_same(label: str, parsed_label: str, scoring: Scoring) -> bool:
+    if scoring == "ud":
+        return label.partition(":")[0] == parsed_label.partition(":")[0]
+    return label == parsed_label
+
+
+def _percent(right: Sequence[bool]) -> float:
+    return 100 * sum(right) / max(1, len(right))
 
 
 def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
