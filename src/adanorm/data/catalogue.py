@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adanorm.config.yaml_file import read_yaml_file
 
@@ -39,27 +39,29 @@ DIGESTS = {32: "md5", 40: "git", 64: "sha256"}  # by number of hexadecimal digit
 def _file(line: str, addresses: Iterable[str]) -> File:
     """Return the file of a line `name size checksum`, with complete addresses."""
     name, size, checksum = line.split()
-    complete = (
-        address.replace("(s)", letter).format(name) for address in addresses for letter in ("s", "")
-    )
+    urls = []
+    for address in addresses:
+        urls.append(address.replace("(s)", "s").format(name))
+        if "(s)" in address:
+            urls.append(address.replace("(s)", "").format(name))
     return File(
         name,
         None if size == "-" else int(size),
         None if checksum == "-" else f"{DIGESTS[len(checksum)]}:{checksum}",
-        tuple(dict.fromkeys(complete)),
+        tuple(urls),
     )
 
 
-def _source(name: str, parts: list[dict[str, Any]], **entry: Any) -> Source:
-    files = [
-        _file(line, part.get("addresses", ()))
-        for part in parts
-        for line in part["files"].splitlines()
-    ]
-    return Source(**{"folder": name, **entry}, files=tuple(files))
+def _read_sources() -> dict[str, Source]:
+    sources = {}
+    entries = read_yaml_file(Path(__file__).with_name("catalogue.yaml"))
+    for name, entry in entries.items():
+        files = []
+        for part in entry.pop("parts"):
+            for line in part["files"].splitlines():
+                files.append(_file(line, part.get("addresses", ())))
+        sources[name] = Source(**{"folder": name, **entry}, files=tuple(files))
+    return sources
 
 
-SOURCES: dict[str, Source] = {
-    name: _source(name, **entry)
-    for name, entry in read_yaml_file(Path(__file__).with_name("catalogue.yaml")).items()
-}
+SOURCES = _read_sources()

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,10 +26,13 @@ def mirrors_of(data: DataConfig) -> list[str]:
     """Return `data.mirror` or ADANORM_MIRROR, else the URLs and the existing folders of `data.mirrors`."""
     if mirror := data.mirror or os.environ.get("ADANORM_MIRROR"):
         return [mirror]
-    mirrors = [
-        entry if "://" in entry else os.path.normpath(PROJECT / entry) for entry in data.mirrors
-    ]
-    return [mirror for mirror in mirrors if "://" in mirror or Path(mirror).is_dir()]
+    mirrors = []
+    for entry in data.mirrors:
+        if "://" in entry:
+            mirrors.append(entry)
+        elif (PROJECT / entry).is_dir():
+            mirrors.append(os.path.normpath(PROJECT / entry))
+    return mirrors
 
 
 def cache_of(data: DataConfig) -> Path:
@@ -43,16 +46,21 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     The cache, the mirrors and the canonical addresses are tried in this order. Raises ValueError
     where a file cannot be had, with every address that was tried and what went wrong there.
     """
-    fetched = {file: _fetch_file(SOURCES[source], file, data) for file in SOURCES[source].files}
-    for mirror in dict.fromkeys(mirror for _, mirror in fetched.values() if mirror is not None):
-        files = [file for file, (_, origin) in fetched.items() if origin == mirror]
-        checked = f"{sum(file.checksum is not None for file in files)} with a published checksum"
+    paths = {}
+    files_by_mirror: dict[str, list[File]] = {}
+    for file in SOURCES[source].files:
+        paths[file.name], mirror = _fetch_file(SOURCES[source], file, data)
+        if mirror is not None:
+            files_by_mirror.setdefault(mirror, []).append(file)
+    for mirror, files in files_by_mirror.items():
+        checked = sum(file.checksum is not None for file in files)
         if is_first_process():
             print(
-                f"{source}: {counted(len(files), 'file')} from the mirror {mirror}, {checked}",
+                f"{source}: {counted(len(files), 'file')} from the mirror {mirror},"
+                f" {checked} with a published checksum",
                 flush=True,
             )
-    return {file.name: path for file, (path, _) in fetched.items()}
+    return paths
 
 
 def availability(source: str, data: DataConfig) -> str | None:
@@ -68,73 +76,76 @@ def availability(source: str, data: DataConfig) -> str | None:
 
 def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | None]:
     """Return the addresses of a file, each with its mirror, or with None if it is canonical."""
-    mirrored = {f"{m.rstrip('/')}/{entry.folder}/{file.name}": m for m in mirrors_of(data)}
-    return {**mirrored, **dict.fromkeys(file.addresses)}
+    addresses: dict[str, str | None] = {}
+    for mirror in mirrors_of(data):
+        addresses[f"{mirror.rstrip('/')}/{entry.folder}/{file.name}"] = mirror
+    return {**addresses, **dict.fromkeys(file.addresses)}
 
 
 def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
     """Return the path of a file, verified wherever it comes from, and the mirror that had it, or None."""
     folder = cache_of(data) / entry.folder
-    cached = {str(folder / file.name): None} if (folder / file.name).exists() else {}
+    addresses = _addresses(entry, file, data)
+    if (folder / file.name).exists():
+        addresses = {str(folder / file.name): None} | addresses
     problems: list[str] = []
-    for address, mirror in (cached | _addresses(entry, file, data)).items():
+    for address, mirror in addresses.items():
+        path = _local(address)
         try:
-            if (path := _local(address)) is None:
+            if path is None:
                 return _downloaded(address, folder, file), mirror
             _verify(path, file, folder)
             return path, mirror
         except (OSError, ValueError) as error:
-            if _local(address) is None and getattr(error, "errno", None) is not None:
+            if path is None and getattr(error, "errno", None) is not None:
                 raise  # a full or read-only disk here is not the address's fault
             problems.append(f"{address}: {reason(error)}")
-    others = [f"preset={other.preset}" for other in editions_of(entry)]
+    presets = [f"preset={edition.preset}" for edition in editions_of(entry)]
+    editions = f"; other editions: {', '.join(presets)}" if presets else ""
     raise ValueError(
         f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
         f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"
-        + (f"; other editions: {', '.join(others)}" if others else "")
+        f"{editions}"
     )
 
 
 def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
     """Return by file and by network address what is wrong there, or None."""
-    files = {f"{source.folder}/{file.name}": file for source in sources for file in source.files}
+    answers: dict[str, dict[str, Future[str | None]]] = {}
     with ThreadPoolExecutor(8) as pool:
-        answers = {
-            path: {
-                url: pool.submit(
-                    ask, url, None if "#" in url else file.size, PATIENCE.read
-                )  # "#": a member
-                for url in file.addresses
-                if "://" in url
-            }
-            for path, file in files.items()
-        }
-    return {
-        path: {url: answer.result() for url, answer in urls.items()}
-        for path, urls in answers.items()
-    }
+        for source in sources:
+            for file in source.files:
+                asked = answers.setdefault(f"{source.folder}/{file.name}", {})
+                for url in file.addresses:
+                    size = None if "#" in url else file.size  # "#": a member of an archive
+                    if "://" in url and url not in asked:
+                        asked[url] = pool.submit(ask, url, size, PATIENCE.read)
+    results = {}
+    for path, asked in answers.items():
+        results[path] = {url: answer.result() for url, answer in asked.items()}
+    return results
 
 
 def editions_of(entry: Source) -> list[Source]:
     """Return the other editions of a corpus, given the source of its default edition."""
     return [
-        other
-        for other in SOURCES.values()
-        if other.edition_of and SOURCES[other.edition_of] is entry
+        source
+        for source in SOURCES.values()
+        if source.edition_of and SOURCES[source.edition_of] is entry
     ]
 
 
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
     """Return the files of a source that are neither in the cache nor in a mirror folder on this machine."""
-    folders = [
-        cache_of(data),
-        *(Path(mirror) for mirror in mirrors_of(data) if "://" not in mirror),
-    ]
-    return [
-        f
-        for f in entry.files
-        if not any((top / entry.folder / f.name).is_file() for top in folders)
-    ]
+    folders = [cache_of(data) / entry.folder]
+    for mirror in mirrors_of(data):
+        if "://" not in mirror:
+            folders.append(Path(mirror) / entry.folder)
+    missing = []
+    for file in entry.files:
+        if not any((folder / file.name).is_file() for folder in folders):
+            missing.append(file)
+    return missing
 
 
 def _verify(path: Path, file: File, folder: Path) -> None:

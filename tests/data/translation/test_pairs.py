@@ -519,7 +519,7 @@ def test_pairs_taken_out_for_validation_are_not_trained_on(
     sides = [[f"{side}{number}" for number in range(1, 47)] for side in "st"]
     pairs = ParallelText([(Text("s", sides[0].__iter__), Text("t", sides[1].__iter__))])
     (tmp_path / "out").mkdir()
-    data = data_of(*PLAIN, "data.valid_every=23")
+    data = data_of(*PLAIN).model_copy(update={"valid_every": 23})
     Steps(data, {"train": pairs, "test": pairs}, tmp_path).run(1)
     valid, train = (
         [line for end in LANGUAGES for line in (tmp_path / f"words.{split}.{end}").open()]

@@ -205,27 +205,36 @@ class Steps:
 
     def _write_words(self) -> None:
         """Split the raw text into words; take validation pairs from training if there are no others."""
-        is_whole = "valid" not in self._raw
-        for split in self._raw:
-            name = "whole" if split == "train" and is_whole else split
-            function = partial(split_words, self._data, self._cleans("words", split))
-            info = self._step(
-                "words", name, self._mapped(f"{split}: words", function, "raw", split)
-            )
-            if self._cleans("words", split):
-                self._report_dropped(info)
-        for split in ("valid", "train") if is_whole else ():
+        if "valid" in self._raw:
+            for split in self._raw:
+                self._split("words", split, "raw")
+            return
+        self._split("words", "test", "raw")
+        self._split("words", "train", "raw", name="whole")
+        for split in ("valid", "train"):
             self._step("words", split, self._chosen(split))
 
     def _chosen(self, split: str) -> Iterator[Part]:
         """Yield the pairs of a split: every n-th pair of the whole is validation, the rest training."""
+        every = self._data.valid_every
         for start, texts in self._chunks("words", "whole"):
             sides = _lines(texts)
             numbers = range(start + 1, start + 1 + len(sides[0]))
-            is_valid = np.array(numbers) % self._data.valid_every == 0
-            is_chosen = is_valid if split == "valid" else ~is_valid
+            is_chosen = [(number % every == 0) == (split == "valid") for number in numbers]
             chosen = [list(compress(side, is_chosen)) for side in sides]
             yield Part(_texts(chosen), len(numbers), len(chosen[0]), {})
+
+    def _split(
+        self, step: str, split: str, source: str, *, codes: str | None = None, name: str = ""
+    ) -> Info:
+        """Split the lines of an earlier step, perhaps clean the training pairs; return the numbers."""
+        cleans = split == "train" and step == self._data.clean
+        function = partial(split_lines, self._data, step, cleans, codes)
+        parts = self._mapped(f"{split}: {step}", function, source, split)
+        info = self._step(step, name or split, parts)
+        if cleans:
+            self._report_dropped(info)
+        return info
 
     def _codes(self) -> str | None:
         """Write and return the merges of subwords, learned from training words; None for whole words."""
@@ -250,16 +259,10 @@ class Steps:
         """Split words into subwords; report numbers of pairs, and pairs in two splits or repeated."""
         keys, pairs = {}, {}
         for split in SPLITS:
-            cleans = self._cleans("subwords", split)
-            function = partial(split_subwords, self._data, cleans, codes)
-            parts = self._mapped(f"{split}: subwords", function, "words", split)
-            info = self._step("subwords", split, parts)
-            if cleans:
-                self._report_dropped(info)
+            info = self._split("subwords", split, "words", codes=codes)
             pairs[split] = info["pairs"]
-            keys[split] = np.concatenate(
-                [*self._mapped(f"{split}: overlaps", keys_of_pairs, "subwords", split)]
-            )
+            digests = self._mapped(f"{split}: overlaps", keys_of_pairs, "subwords", split)
+            keys[split] = np.concatenate([*digests])
         published, differences = _published(self._data, pairs)
         for line in (*self._report["empty"], *self._report["dropped"], *differences):
             print(line)
@@ -316,9 +319,6 @@ class Steps:
 
     def _targets(self, step: str, split: str) -> list[str]:
         return _lines([self._files(step, split)[1].read_bytes()])[0]
-
-    def _cleans(self, step: str, split: str) -> bool:
-        return split == "train" and step == self._data.clean
 
     def _files(self, step: str, split: str) -> list[Path]:
         return [self._folder / f"{step}.{split}.{language}" for language in self._data.languages]
@@ -398,30 +398,23 @@ def _raw_parts(chunks: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterato
         yield Part(_texts(sides), size, size, {"empty": (len(empty), empty[0])} if empty else {})
 
 
-def split_words(data: ParallelConfig, cleans: bool, chunk: Chunk) -> Part:
-    """Return raw lines as words separated by spaces, cleaned if asked for."""
-    start, texts = chunk
-    sides = []
-    for language, lines in zip(data.languages, _lines(texts), strict=True):
-        tokenizer = Tokenizer(language, data)
-        sides.append([tokenizer.split(line) for line in lines])
-    return _cleaned(sides, start, data if cleans else None)
-
-
 _encoding = lru_cache(1)(Bpe)
 
 
-def split_subwords(
-    data: ParallelConfig,
-    cleans: bool,
-    codes: str | None,
-    chunk: Chunk,
+def split_lines(
+    data: ParallelConfig, step: str, cleans: bool, codes: str | None, chunk: Chunk
 ) -> Part:
-    """Return words as subwords separated by spaces, cleaned if asked for."""
+    """Return raw lines as words, or words as subwords, separated by spaces, cleaned if asked for."""
     start, texts = chunk
-    split = _encoding(codes).split
-    sides = [[*map(split, lines)] for lines in _lines(texts)]
-    return _cleaned(sides, start, data if cleans else None)
+    sides = []
+    for language, lines in zip(data.languages, _lines(texts), strict=True):
+        splitter = Tokenizer(language, data) if step == "words" else _encoding(codes)
+        sides.append([splitter.split(line) for line in lines])
+    read, dropped = len(sides[0]), Remarks()
+    if cleans:
+        kept, dropped = clean(*sides, longest=data.longest, ratio=data.ratio, start=start)
+        sides = [[*map(side.__getitem__, kept)] for side in sides]
+    return Part(_texts(sides), read, len(sides[0]), dropped)
 
 
 def count_words(separator: str | None, chunk: Chunk) -> list[Counter[str]]:
@@ -452,15 +445,6 @@ def ids(indices: Sequence[Mapping[str, int]], chunk: Chunk) -> list[tuple[bytes,
         lengths = [len(row) for row in rows]
         sides.append((values.tobytes(), lengths, int((values == unknown).sum())))
     return sides
-
-
-def _cleaned(sides: Lines, start: int, data: ParallelConfig | None) -> Part:
-    """Return a chunk, without the pairs that fail cleaning if `data` has its rules."""
-    read, dropped = len(sides[0]), Remarks()
-    if data is not None:
-        kept, dropped = clean(*sides, longest=data.longest, ratio=data.ratio, start=start)
-        sides = [[side[index] for index in kept] for side in sides]
-    return Part(_texts(sides), read, len(sides[0]), dropped)
 
 
 def clean(
