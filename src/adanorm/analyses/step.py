@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.data.examples import Movable
 from adanorm.norms.base import upcast
-from adanorm.tasks.base import Loss
+from adanorm.tasks.base import AnyBatch, Loss
 from adanorm.training.loop import Trainer
 from adanorm.training.state import rng_state, set_rng_state
 
@@ -27,7 +26,7 @@ class Step:
     """
 
     def __init__(
-        self, trainer: Trainer, batches: list[Movable], sites: Mapping[str, nn.Module]
+        self, trainer: Trainer, batches: list[AnyBatch], sites: Mapping[str, nn.Module]
     ) -> None:
         self.trainer, self.micro_batches, self.sites = trainer, batches, sites
         self.model, self.task = trainer.model, trainer.task

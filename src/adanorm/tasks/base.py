@@ -9,10 +9,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batches, Examples
+from adanorm.data.examples import Batches, Examples, Movable
 from adanorm.data.inspection import Inspection
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
+
+AnyBatch = Movable  # a batch of any task, whose tensors move to a device together
 
 
 class Loss(NamedTuple):

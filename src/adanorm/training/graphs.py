@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.data.examples import Movable
-from adanorm.tasks.base import Loss
+from adanorm.tasks.base import AnyBatch, Loss
 
 MOST_GRAPHS = 1000  # of one run; each holds a few megabytes beside the memory that all share
 Work = Callable[[], None]
@@ -67,7 +66,7 @@ class Graphs:
         """The number of recorded micro-batches."""
         return len(self._graphs)
 
-    def add_gradient(self, batch: Movable, carried: Sequence[Tensor]) -> Loss:
+    def add_gradient(self, batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
         """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss, detached.
 
         The next call may overwrite the tensors that are returned.
@@ -116,7 +115,7 @@ class Graphs:
             self._replay_step = None
         return replay
 
-    def _record(self, key: Key, batch: Movable, carried: Sequence[Tensor]) -> None:
+    def _record(self, key: Key, batch: AnyBatch, carried: Sequence[Tensor]) -> None:
         """Record a micro-batch of this shape, without computing it."""
         own_batch = batch.moved(lambda tensor: tensor.to(self._device, copy=True))
         own_carried = [tensor.clone() for tensor in carried]
@@ -136,7 +135,7 @@ class Graphs:
             self._graphs[key] = MicroBatchGraph(replay, inputs, total, following, tables)
 
 
-def _key(batch: Movable, carried: Sequence[Tensor]) -> Key:
+def _key(batch: AnyBatch, carried: Sequence[Tensor]) -> Key:
     """Return what a graph is recorded for: the shapes of its inputs, and the facts that choose its path."""
     tensors = [*batch.tensors().values(), *carried]
     shapes = [(tensor.shape, tensor.dtype) for tensor in tensors]

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
-from adanorm.data.examples import Movable
 from adanorm.metrics.table import METRICS
-from adanorm.tasks.base import EpochBatches, Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import AnyBatch, EpochBatches, Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import (
     all_gather,
@@ -117,7 +116,7 @@ class Trainer:
                     saved = time.monotonic()
         return self._score(path.parent)
 
-    def batches(self) -> Generator[list[Movable], None, None]:
+    def batches(self) -> Generator[list[AnyBatch], None, None]:
         """Yield this process's batches of each update, from the run's position on, without end."""
         count = self.context.batches_ahead
         while True:
@@ -127,7 +126,7 @@ class Trainer:
             updates = self._updates_of_epoch(batches, first)
             yield from ahead(map(_pinned, updates), count=count) if count else updates
 
-    def _updates_of_epoch(self, batches: EpochBatches, first: int) -> Iterator[list[Movable]]:
+    def _updates_of_epoch(self, batches: EpochBatches, first: int) -> Iterator[list[AnyBatch]]:
         """Yield this process's batches of each update of an epoch, from the batch `first` on."""
         indices, size = range(len(batches)), self.settings.accumulate
         for start in indices[first::size]:
@@ -137,7 +136,7 @@ class Trainer:
                 parts = [part.with_rounded_rows() for part in parts]
             yield parts
 
-    def update(self, micro_batches: list[Movable]) -> Loss:
+    def update(self, micro_batches: list[AnyBatch]) -> Loss:
         """Do one update on the mean loss over all processes; return this process's summed loss."""
         self.optimizer.zero_grad(set_to_none=self.graphs is None)
         loss = self.backward(micro_batches)
@@ -146,7 +145,7 @@ class Trainer:
         self._step(loss.units)
         return loss
 
-    def backward(self, micro_batches: list[Movable]) -> Loss:
+    def backward(self, micro_batches: list[AnyBatch]) -> Loss:
         """Add the gradient of these batches' summed loss to the parameters'; return the sum.
 
         The returned tensors are detached.
@@ -168,7 +167,7 @@ class Trainer:
                 units += loss.units
         return Loss(total, units)
 
-    def _add_gradient(self, micro_batch: Movable, carried: Sequence[Tensor]) -> Loss:
+    def _add_gradient(self, micro_batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
         """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss."""
         with self.context.autocast():
             loss = self.task.loss(self.shared_model, micro_batch, carried)
@@ -391,7 +390,7 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
         thread.shutdown(cancel_futures=True)
 
 
-def _pinned(batches: list[Movable]) -> list[Movable]:
+def _pinned(batches: list[AnyBatch]) -> list[AnyBatch]:
     """Return batches in pinned memory, from which a GPU copies while it computes; as is without one."""
     if not torch.cuda.is_available():
         return batches
