@@ -1,4 +1,4 @@
-"""Text whose next byte is predicted: enwik8, its first million bytes or any file, as parallel streams."""
+"""Text whose next byte is predicted: enwik8, its first million bytes or any file, as streams."""
 
 import hashlib
 import math
@@ -22,7 +22,7 @@ IGNORED = -100  # a target that the loss leaves out
 
 @dataclass(frozen=True)
 class SegmentBatch(Movable):
-    """One segment per stream: bytes (B, T) and targets (B, T), the next byte or IGNORED past the end."""
+    """One segment per stream: bytes (B, T) and targets (B, T), next bytes or IGNORED past the end."""
 
     segment: Tensor
     target: Tensor
@@ -46,7 +46,7 @@ class Segments:
         return map(self.part, range(len(self)))
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
-        """Return segment `index` of streams rank, rank + world, ...: a process keeps the same streams."""
+        """Return segment `index` of streams rank, rank + world, ...: a process keeps its streams."""
         columns = slice(index * self.length, (index + 1) * self.length)
         inputs, targets = self._inputs_and_targets
         # Copies: pinning a view for a GPU would take the memory of its whole streams.
@@ -94,9 +94,10 @@ class Corpus:
 
 
 def load_streams(data: ByteTextConfig) -> Corpus:
-    """Return the text in splits; ValueError if it is missing, a split is empty, or train repeats one byte.
+    """Return the text in splits.
 
-    The checksum is of the user's file, perhaps packed; for a source, of the unpacked text.
+    Raises ValueError if it is missing, a split is empty, or train repeats one byte. The checksum is
+    of the user's file, perhaps packed; for a source, of the unpacked text.
     """
     if files := data.own_files():
         path = files["text"]
@@ -138,7 +139,7 @@ def _enwik8(data: ByteTextConfig) -> bytes:
 
 
 def _first_million(data: ByteTextConfig) -> bytes:
-    """Return enwik8's first million bytes, from a mirror's file of just these or from all of enwik8."""
+    """Return enwik8's first million bytes, from a mirror's file of just these or from enwik8."""
     try:
         content, _ = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
         return content

@@ -1,4 +1,7 @@
-"""Downloads over HTTP: resumed, retried, bounded in time and size; errors say what answered instead."""
+"""Downloads over HTTP: resumed, retried, bounded in time and size.
+
+Errors say what answered instead.
+"""
 
 import re
 import sys
@@ -26,7 +29,10 @@ Answer = TypeVar("Answer")
 
 
 class Patience(NamedTuple):
-    """How often an address is tried, and the waits in seconds; `backoff` doubles after each attempt."""
+    """How often an address is tried, and the waits in seconds.
+
+    `backoff` doubles after each attempt.
+    """
 
     attempts: int = 5
     backoff: float = 1.0
@@ -100,7 +106,7 @@ def reason(error: Exception) -> str:
 
 
 def _within(seconds: float, get: Callable[[], Answer]) -> Answer:
-    """Return what `get` returns within `seconds`: a socket's own timeout starts again at every byte."""
+    """Return what `get` returns within `seconds`: a socket's timeout starts again at every byte."""
     future: Future[Answer] = Future()
 
     def run() -> None:
@@ -126,7 +132,10 @@ def _answer(
 
 
 def _resume(answer: requests.Response, part: Path, length: int, size: int | None) -> str | None:
-    """Download what `part` lacks after its first `length` bytes; return why some is missing, or None."""
+    """Download what `part` lacks after its first `length` bytes.
+
+    Return why some is missing, or None.
+    """
     is_refused = answer.status_code == codes.requested_range_not_satisfiable
     if length and is_refused and _total(answer) == length:
         return None  # the file is complete
@@ -145,7 +154,10 @@ def _resume(answer: requests.Response, part: Path, length: int, size: int | None
 
 
 def _write(answer: requests.Response, part: Path, length: int, size: int | None) -> str | None:
-    """Write the rest of a file whose first `length` bytes are in `part`; return why it broke off, or None."""
+    """Write the rest of a file whose first `length` bytes are in `part`.
+
+    Return why it broke off, or None.
+    """
     expected = size if size is not None else _total(answer)
     limit = LARGEST if expected is None else expected
     answer.raw.enforce_content_length = False  # keep what arrived; the length is checked below
@@ -193,7 +205,7 @@ def _refusal(answer: requests.Response, size: int | None) -> str | None:
 
 
 def _page(headers: Mapping[str, str], first: bytes) -> str | None:
-    """Return a problem if headers or first bytes are a web page's, else None: no file of ours is a page."""
+    """Return a problem if headers or first bytes are a web page's, else None: no file is a page."""
     kind = headers.get("Content-Type", "")
     if kind.startswith("text/html") or re.match(
         rb"\s*<(!doctype html|html)\b", first, re.IGNORECASE

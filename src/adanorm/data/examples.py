@@ -86,7 +86,10 @@ class ArrayExamples:
 
 @dataclass(frozen=True)
 class TextExamples:
-    """Sentences as arrays of token ids, with targets (N,); a padded batch has at most `batch_tokens`."""
+    """Sentences as arrays of token ids, with targets (N,).
+
+    A padded batch has at most `batch_tokens`.
+    """
 
     sentences: Sequence[Indices]
     targets: Tensor
@@ -96,7 +99,10 @@ class TextExamples:
         return len(self.targets)
 
     def order(self, random: np.random.Generator | None) -> list[Indices]:
-        """Return the indices of each batch's examples, of similar lengths; a generator shuffles them."""
+        """Return the indices of each batch's examples, of similar lengths.
+
+        A generator shuffles them.
+        """
         lengths = np.array([len(sentence) for sentence in self.sentences])
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         indices = indices[np.argsort(lengths[indices], kind="stable")]
@@ -170,13 +176,16 @@ class Batches(Generic[BatchT_co]):
         return map(self.part, range(len(self)))
 
     def part(self, index: int, rank: int = 0, world: int = 1) -> BatchT_co:
-        """Return examples rank, rank + world, ... of a batch, perhaps none; the others are not read."""
+        """Return examples rank, rank + world, ... of a batch, perhaps none.
+
+        The others are not read.
+        """
         return self.batch(self.order[index][rank::world])
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Examples by split, the labels' names, the files' checksums and what inspecting the data showed."""
+    """Examples by split, names of labels, checksums of files and what inspecting the data showed."""
 
     examples: dict[str, LabelledExamples]
     labels: tuple[str, ...]
@@ -189,7 +198,7 @@ class Splits:
 
 
 def with_label_noise(splits: Splits, share: float, seed: int) -> Splits:
-    """Return splits in which a share of the training labels is wrong: another class, each equally likely.
+    """Return splits with a share of wrong training labels: another class, each equally likely.
 
     The seed alone decides which labels; a larger share includes those of a smaller one. Raises
     ValueError where the share rounds to no example.

@@ -1,4 +1,4 @@
-"""Fetching a source's files: verified before use, stored only when whole, resumed after an interruption."""
+"""Fetching a source's files: verified before use, stored only when whole, resumed if interrupted."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ SHIPPED = Path(__file__).with_name("shipped")  # files that come with the packag
 
 
 def mirrors_of(data: DataConfig) -> list[str]:
-    """Return `data.mirror` or ADANORM_MIRROR, else the URLs and the existing folders of `data.mirrors`."""
+    """Return `data.mirror` or ADANORM_MIRROR, else the URLs and existing folders of `data.mirrors`."""
     if mirror := data.mirror or os.environ.get("ADANORM_MIRROR"):
         return [mirror]
     mirrors = []
@@ -64,7 +64,10 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
 
 
 def availability(source: str, data: DataConfig) -> str | None:
-    """Return why a source's files cannot be had here, or None (also if it is unlisted); downloads nothing."""
+    """Return why a source's files cannot be had here, or None (also if it is unlisted).
+
+    Downloads nothing.
+    """
     if (entry := SOURCES.get(source)) is None:
         return None
     for file in missing_files(entry, data):
@@ -83,7 +86,7 @@ def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | N
 
 
 def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
-    """Return the path of a file, verified wherever it comes from, and the mirror that had it, or None."""
+    """Return the path of a file, verified wherever it is from, and the mirror that had it, or None."""
     folder = cache_of(data) / entry.folder
     addresses = _addresses(entry, file, data)
     if (folder / file.name).exists():
@@ -136,7 +139,7 @@ def editions_of(entry: Source) -> list[Source]:
 
 
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
-    """Return the files of a source that are neither in the cache nor in a mirror folder on this machine."""
+    """Return the files of a source that are neither in the cache nor in a mirror folder here."""
     folders = [cache_of(data) / entry.folder]
     for mirror in mirrors_of(data):
         if "://" not in mirror:
@@ -149,7 +152,7 @@ def missing_files(entry: Source, data: DataConfig) -> list[File]:
 
 
 def _verify(path: Path, file: File, folder: Path) -> None:
-    """Raise ValueError where a checksum is not the published one or, if none is, that of the first use."""
+    """Raise ValueError if a checksum is not the published one or, if none is, that of the first use."""
     record = folder / f"{file.name}.sha256"
     first = record.read_text("ascii", "replace").strip() if record.is_file() else ""
     known_checksum = file.checksum or (
@@ -177,7 +180,7 @@ def _verify(path: Path, file: File, folder: Path) -> None:
 
 
 def _local(address: str) -> Path | None:
-    """Return the path of a local address (a path or `package:name`), or None for one of the network."""
+    """Return the path of a local address (a path or `package:name`), None for one of the network."""
     scheme, _, rest = address.partition(":")
     if scheme in ("http", "https"):
         return None
@@ -194,7 +197,7 @@ def _answers(address: str) -> bool:
 
 
 def _downloaded(address: str, folder: Path, file: File) -> Path:
-    """Return the path of a file downloaded into `folder`, where it appears only verified and whole."""
+    """Return the path of a file downloaded into `folder`, where it appears verified and whole."""
     folder.mkdir(parents=True, exist_ok=True)
     path, part = (
         folder / file.name,

@@ -1,4 +1,4 @@
-"""Images with labels: MNIST and IDX files of its shape, 5,000 of its digits, CIFAR-10's binary form."""
+"""Images with labels: MNIST, files of its shape, 5,000 of its digits, CIFAR-10's binary form."""
 
 import io
 import math
@@ -105,7 +105,10 @@ def _read_files(paths: Mapping[str, Path]) -> tuple[dict[str, bytes], dict[str, 
 
 
 def read_idx(content: bytes, name: str) -> Pixels:
-    """Return the array of an IDX file of bytes, (N, rows, columns) or (N,); ValueError for another file."""
+    """Return the array of an IDX file of bytes, (N, rows, columns) or (N,).
+
+    Raises ValueError for another file.
+    """
     try:
         zeros, kind, axes = struct.unpack_from(">HBB", content)
         if zeros != 0 or kind != 8 or axes not in (1, 3):
@@ -120,9 +123,10 @@ def read_idx(content: bytes, name: str) -> Pixels:
 
 
 def read_digits(content: bytes, test_size: int) -> Arrays:
-    """Return the arrays of the shipped digits in a fixed shuffle; the last `test_size` are the test.
+    """Return the arrays of the shipped digits in a fixed shuffle.
 
-    Each row of the CSV is an image and its label; rows are sorted by label.
+    The last `test_size` are the test. Each row of the CSV is an image and its label; rows are
+    sorted by label.
     """
     rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
@@ -151,7 +155,10 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
 
 
 def _arrays_of_records(contents: Mapping[str, bytes]) -> Arrays:
-    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files; the last file is the test set."""
+    """Return images (N, 3, 32, 32) and labels of CIFAR-10's files.
+
+    The last file is the test set.
+    """
     parts = []
     for path, content in contents.items():
         if not content or len(content) % RECORD:

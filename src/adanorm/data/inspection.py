@@ -1,4 +1,4 @@
-"""What the data alone reveal about a score: examples in two splits, copies, splits with one label."""
+"""What data alone reveal about a score: examples in two splits, copies, splits with one label."""
 
 import hashlib
 import unicodedata
@@ -28,12 +28,15 @@ class Inspection(NamedTuple):
 
 
 def count_overlaps(splits: Mapping[str, Iterable[bytes]]) -> Counts:
-    """Return `count_key_overlaps` of the examples' keys; an example is the bytes that a model sees."""
+    """Return `count_key_overlaps` of the examples' keys.
+
+    An example is the bytes that a model sees.
+    """
     return count_key_overlaps({split: keys_of(examples) for split, examples in splits.items()})
 
 
 def count_key_overlaps(keys: Mapping[str, Keys]) -> Counts:
-    """Return how many examples an earlier split has too (`overlap`) or their own split repeats (`copies`)."""
+    """Return how many examples are in an earlier split too (`overlap`) or repeated (`copies`)."""
     ordered = {split: np.sort(part) for split, part in keys.items()}
     overlap, copies = {}, {}
     for earlier, later in combinations(ordered, 2):
@@ -103,7 +106,10 @@ def _plain(name: str) -> str:
 
 
 def keys_of(examples: Iterable[bytes]) -> Keys:
-    """Return a 64-bit digest per example, (N,); a few million collide with a chance of 1 in a million."""
+    """Return a 64-bit digest per example, (N,).
+
+    A few million collide with a chance of 1 in a million.
+    """
     digests = b"".join(hashlib.blake2b(example, digest_size=8).digest() for example in examples)
     return np.frombuffer(digests, np.uint64)
 

@@ -47,7 +47,7 @@ def content(path: Path) -> tuple[bytes, str]:
 
 
 def contents(paths: Iterable[Path]) -> tuple[list[bytes], str]:
-    """Return files' bytes, unpacked, and the SHA-256 of the files themselves, one after the other."""
+    """Return files' bytes, unpacked, and the SHA-256 of the files themselves, one after another."""
     digest, unpacked = hashlib.sha256(), []
     for path in paths:
         with open_unpacked(path, digest.update) as stream:
@@ -168,7 +168,7 @@ def tar_members(path: Path, suffixes: Sequence[str]) -> tuple[dict[str, bytes], 
 def _members(
     path: Path, stream: BinaryIO, suffixes: Sequence[str]
 ) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield suffix and file for each member of a tar archive whose path ends in one of the suffixes."""
+    """Yield suffix and file for each member of a tar archive whose path ends in a suffix."""
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             suffix = next((s for s in suffixes if f"/{member.name}".endswith(f"/{s}")), None)
@@ -218,7 +218,10 @@ def _check_size(path: Path, member: str, size: int) -> None:
 
 
 def check(path: Path) -> None:
-    """Read a tar archive or .gz file (no other) to its end; raises ValueError, naming it, if not whole."""
+    """Read a tar archive or .gz file (no other) to its end.
+
+    Raises ValueError, naming it, if not whole.
+    """
     if path.name.endswith(TAR):
         tar_members(path, [])
     elif path.suffix == ".gz":

@@ -19,7 +19,10 @@ Sentence = tuple[str, list[str]]  # a label and its words
 
 
 def load_sentences(data: TextConfig) -> Splits:
-    """Return the configured sentences as examples; raises ValueError for a file that is missing or unfit."""
+    """Return the configured sentences as examples.
+
+    Raises ValueError for a file that is missing or unfit.
+    """
     checksums, corpora = {}, {}
     own = data.own_files()
     if own or data.source == "rt":
@@ -44,7 +47,10 @@ def load_sentences(data: TextConfig) -> Splits:
 
 
 def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
-    """Return the sentences of lines `label, separator, sentence`; raises ValueError naming a wrong line."""
+    """Return the sentences of lines `label, separator, sentence`.
+
+    Raises ValueError naming a wrong line.
+    """
     lines = packed.text_lines(content, name)
     if not lines:
         raise ValueError(f"{name}: holds no line")
@@ -72,7 +78,7 @@ _LEAF = re.compile(r"\(\d ([^()\s]+)\)")
 
 
 def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], str]:
-    """Return SST's sentences by split, with the label 0 to 4 of the tree's root, and the file's SHA-256."""
+    """Return SST's sentences by split, labelled 0 to 4 as the tree's root, and the file's SHA-256."""
     names = ["trees/train.txt", "trees/dev.txt", "trees/test.txt"]
     members, checksum = packed.zip_members(path, names)
     corpora: dict[str, list[Sentence]] = {}
@@ -92,7 +98,10 @@ def _plain(leaf: str) -> str:
 def encode(
     corpora: dict[str, list[Sentence]], data: TextConfig, checksums: dict[str, str]
 ) -> Splits:
-    """Return sentences as token ids, with labels sorted and words by falling count; none becomes empty."""
+    """Return sentences as token ids, with labels sorted and words by falling count.
+
+    None becomes empty.
+    """
     train_size = max(1, round(len(corpora["train"]) * data.train_fraction))
     corpora = {**corpora, "train": corpora["train"][:train_size]}
     words: dict[str, list[list[str]]] = {}

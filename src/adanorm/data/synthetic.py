@@ -17,7 +17,7 @@ Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 def images(
     *, train: int, test: int, shape: tuple[int, ...]
 ) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return images (N, *shape) and labels (N,), train then test: noise and a bright square per class."""
+    """Return images (N, *shape) and labels (N,), train then test: noise, a bright square per class."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, train + test).astype(np.uint8)
     pixels = random.integers(0, 100, (train + test, *shape)).astype(np.uint8)
@@ -34,7 +34,7 @@ Numbers = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
 def linear_map(count: int, *, inputs: int, outputs: int, noise: float) -> tuple[Numbers, Numbers]:
-    """Return inputs (N, inputs) from N(0, 1) and targets (N, outputs): a random linear map plus noise.
+    """Return inputs (N, inputs) from N(0, 1) and targets (N, outputs), a linear map plus noise.
 
     The map's entries are from N(0, 1/inputs), so a target without noise has variance 1. The map is
     drawn first, so it does not depend on the number of examples.
@@ -61,7 +61,7 @@ def pairs() -> dict[str, tuple[list[str], list[str]]]:
 
 
 def text(size: int = 6_000) -> bytes:
-    """Return `size` bytes of words: each is the first or second after the one before in a fixed cycle."""
+    """Return `size` bytes of words: each is the first or second after the last in a fixed cycle."""
     random = np.random.default_rng(0)
     words = [b"the", b"cat", b"sat", b"on", b"a", b"mat"]
     state, content = 0, bytearray()
@@ -72,7 +72,7 @@ def text(size: int = 6_000) -> bytes:
 
 
 def sentences() -> dict[str, list[tuple[str, list[str]]]]:
-    """Return labels and words by split: the label says whether "good" or "bad" is among the filler words."""
+    """Return labels and words by split: the label says whether "good" or "bad" is among the words."""
     splits: dict[str, list[tuple[str, list[str]]]] = {"train": [], "valid": [], "test": []}
     for seed, (split, rows) in enumerate(splits.items()):
         random = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
 
 
 def trees() -> dict[str, list[Rows]]:
-    """Return words, tags and heads by split: nouns depend on the verb, articles on the noun after them."""
+    """Return words, tags and heads by split: nouns depend on the verb, articles on the next noun."""
     random = np.random.default_rng(0)
     splits = {}
     for split, count in {"train": 128, "valid": 32, "test": 32}.items():
@@ -107,7 +107,10 @@ def _tree(random: np.random.Generator) -> Rows:
 
 
 def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:
-    """Return sources and targets by split; on each side every word of a full-size dictionary occurs."""
+    """Return sources and targets by split.
+
+    On each side every word of a full-size dictionary occurs.
+    """
     size = (data.dictionary_size or 1000) - 4  # fairseq's four special symbols count
     sources, targets = (_lines(2_500, size, seed=seed) for seed in (0, 1))
     bounds = {"valid": slice(0, 8), "test": slice(8, 12), "train": slice(12, None)}
@@ -115,7 +118,10 @@ def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str
 
 
 def _lines(count: int, words: int, *, seed: int) -> list[str]:
-    """Return lines of 10 to 60 words; every word occurs if there are as many positions, else none twice."""
+    """Return lines of 10 to 60 words.
+
+    Every word occurs if there are as many positions, else none twice.
+    """
     random = np.random.default_rng(seed)
     lengths = random.integers(10, 61, count)
     numbers = random.integers(0, words, int(lengths.sum()))

@@ -30,14 +30,14 @@ def split_compounds(words: str) -> str:
 def sides(
     kind: str, words: tuple[Lines, Lines], text: tuple[Lines, Lines]
 ) -> tuple[list[str], list[str]]:
-    """Return outputs and references for a kind of BLEU, from (outputs, references) as words and as text."""
+    """Return outputs and references for a kind of BLEU, from those as words and as text."""
     convert = split_compounds if kind == "compound_bleu" else str
     outputs, references = text if kind == "sacrebleu" else words
     return [*map(convert, outputs)], [*map(convert, references)]
 
 
 def bleu(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, str]:
-    """Return the corpus BLEU of outputs against one reference each, in percent, and its signature."""
+    """Return the corpus BLEU of outputs with one reference each, in percent, and its signature."""
     metric = scorer(kind, lowercase=lowercase)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
     split = (
@@ -64,7 +64,7 @@ def length_ratio(outputs: Lines, references: Lines) -> float:
 def ngram_counts(
     kind: str, outputs: Lines, references: Lines, *, lowercase: bool
 ) -> list[list[int]]:
-    """Return per pair the numbers of right 1- to 4-grams, and the lengths of output and reference, (E, 6)."""
+    """Return per pair how many 1- to 4-grams are right, and both sides' lengths, (E, 6)."""
     metric = scorer(kind, lowercase=lowercase)
     # sacrebleu's rows are: both lengths, then right n-grams, then all n-grams.
     rows = metric._extract_corpus_statistics(list(outputs), [list(references)])

@@ -1,4 +1,4 @@
-"""Metrics from counts of each test example: the score, the contribution of each example, BLEU's factors.
+"""Metrics from counts of each test example: the score, each contribution, BLEU's factors.
 
 Counts are (E examples, columns). The columns are, for accuracy, whether the label is right; for a
 loss, the loss; for UAS, right heads and scored words; for BLEU, the right 1- to 4-grams and the
@@ -26,11 +26,11 @@ def score(metric: str, counts: Counts) -> float:
 
 
 def by_example(metric: str, counts: Counts) -> Counts:
-    """Return the contribution of each example, (E,); their mean is the metric, for BLEU less its bias.
+    """Return the contribution of each example, (E,).
 
-    BLEU is not a mean over examples. Its contributions are jackknife pseudo-values, E B - (E - 1)
-    B', with B' the BLEU of all examples but one; the standard error of their mean is BLEU's (Efron
-    & Tibshirani 1993, chapter 11).
+    Their mean is the metric, for BLEU less its bias. BLEU is not a mean over examples. Its
+    contributions are jackknife pseudo-values, E B - (E - 1) B', with B' the BLEU of all examples
+    but one; the standard error of their mean is BLEU's (Efron & Tibshirani 1993, chapter 11).
     """
     if metric in MEANS:
         return MEANS[metric] * counts[:, 0]
@@ -61,7 +61,7 @@ def _with_ngrams(counts: Counts) -> Counts:
 
 
 def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
-    """Return the precision, in percent, and the brevity penalty, (...), from sums over examples, (..., 10).
+    """Return the precision (%) and the brevity penalty, (...), from sums over examples, (..., 10).
 
     Both are as in sacrebleu, whose own BLEU counts 1 / 2^k right n-grams in the k-th order without
     any.
@@ -79,7 +79,7 @@ def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
 
 
 def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[str]]:
-    """Return by metric the columns of its counts (E, columns), as one line of E numbers per column."""
+    """Return by metric the columns of its counts (E, columns), a line of E numbers per column."""
     texts = {}
     for metric, rows in counts.items():
         columns = zip(*rows, strict=True)

@@ -53,7 +53,7 @@ class Metric(NamedTuple):
 
 
 def mean_text(scores: Sequence[float], digits: int) -> str:
-    """Return the mean of scores over seeds, with their standard deviation if there are two or more."""
+    """Return the mean of scores over seeds, with their standard deviation if there are several."""
     mean = f"{fmean(scores):.{digits}f}"
     return f"{mean} ± {stdev(scores):.{digits}f}" if len(scores) > 1 else mean
 
@@ -111,7 +111,7 @@ KIND_METRICS = {
 
 
 def check_target(kind: str, *, metric: str, selected_by: str | None, goal: str) -> None:
-    """Raise ValueError, naming the choices, if a kind lacks the metric, the selection or its goal."""
+    """Raise ValueError, naming choices, if a kind lacks the metric, the selection or its goal."""
     if kind not in KIND_METRICS:
         raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
     test, valid = KIND_METRICS[kind].test, KIND_METRICS[kind].valid

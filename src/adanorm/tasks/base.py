@@ -18,7 +18,7 @@ AnyBatch = Movable  # a batch of any task, whose tensors move to a device togeth
 
 
 class Loss(NamedTuple):
-    """The summed loss in nats, the number of its units, and the next batch's state: one row per stream."""
+    """The summed loss in nats, the number of its units, the next batch's state: a row per stream."""
 
     total: Tensor
     units: int
@@ -84,26 +84,26 @@ class TrainingTask(ABC):
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return a batch's summed loss, its units, and the state that the next batch gets as `carried`."""
+        """Return a batch's summed loss, its units, and the state that the next batch is given."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the metrics and outputs of a model on `valid` or `test`; the model is in evaluation mode.
+        """Return the metrics and outputs of a model on `valid` or `test`.
 
-        The metrics contain the task's selection metric on `valid`, and the task's own metric on
-        `test`.
+        The model is in evaluation mode. The metrics contain the task's selection metric on `valid`,
+        and the task's own metric on `test`.
         """
 
     def predict(self, model: nn.Module, entries: Sequence[Any], **options: Any) -> list[str]:
-        """Return a model's text for each entry of a text, where the task reads text of any origin."""
+        """Return a model's text for each entry of a text, if the task reads text of any origin."""
         raise NotImplementedError
 
     def derived(self, train_loss: float) -> dict[str, float]:
-        """Return the mean training loss (nats per unit) in the metrics' units, logged as `train_<name>`."""
+        """Return the mean training loss (nats per unit) in the metrics' units, for the log."""
         return {}
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return the metrics of trivial baselines on a split, such as the majority class, by name."""
+        """Return metrics of trivial baselines on a split, such as the majority class, by name."""
         return {}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:

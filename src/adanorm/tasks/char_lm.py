@@ -22,7 +22,10 @@ Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class CharLm(TrainingTask):
-    """Predicts the next byte; loss in nats per byte, score in bits per byte (bits per character)."""
+    """Predicts the next byte.
+
+    Loss in nats per byte, score in bits per byte (bits per character).
+    """
 
     carries = True
 
@@ -114,7 +117,10 @@ class CharLm(TrainingTask):
         return logits[0, -1].float().cpu(), list(memory)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return bits and nats per byte; every byte is scored once, each stream has its own memory."""
+        """Return bits and nats per byte.
+
+        Every byte is scored once, each stream has its own memory.
+        """
         reading: SegmentConfig = getattr(self._segments, split)
         text, before = self.corpus.splits[split], self.corpus.before(split)
         device = next(model.parameters()).device
@@ -130,7 +136,10 @@ class CharLm(TrainingTask):
 
 
 def segment_options(reading: SegmentConfig) -> dict[str, Any]:
-    """Return the model's options for reading segments; a model that carries a state (an LSTM) has none."""
+    """Return the model's options for reading segments.
+
+    A model that carries a state (an LSTM) has none.
+    """
     if reading.memory is None:
         return {}
     return {"remember": reading.memory, "clamp": reading.clamp, "same_length": reading.same_length}
@@ -142,7 +151,7 @@ def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> float:
-    """Return the bits per byte of a text under an n-gram model of `train` with `context` bytes of context.
+    """Return a text's bits per byte under an n-gram model of `train` with `context` bytes before.
 
     Witten-Bell interpolation (Witten and Bell 1991) down to the uniform distribution over 256
     bytes: p(c | h) = (count(hc) + kinds(h) p(c | h')) / (count(h) + kinds(h)), h' without h's first

@@ -61,7 +61,7 @@ class Classification(TrainingTask):
     def _predictions(
         self, model: nn.Module, split: str, mask: Tensor | None = None
     ) -> tuple[Tensor, float]:
-        """Return predicted labels (N,) of a split, undefined outside `mask` (N,), and their summed loss."""
+        """Return a split's predicted labels (N,), undefined outside `mask` (N,), and their summed loss."""
         examples = self.splits[split]
         device = next(model.parameters()).device
         total = 0.0

@@ -29,7 +29,10 @@ PARSING_BATCH = 1024  # sentences
 
 
 class Parsing(TrainingTask):
-    """Predicts the next transition; loss in nats per transition, score in % of words with the right head."""
+    """Predicts the next transition.
+
+    Loss in nats per transition, score in % of words with the right head.
+    """
 
     def __init__(self, experiment: Experiment) -> None:
         data = experiment.data
@@ -66,7 +69,10 @@ class Parsing(TrainingTask):
 
     @cached_property
     def _oracle_steps(self) -> dict[str, tuple[ArrayExamples, dict[str, int]]]:
-        """The oracle's transitions by split, and counts; computed on demand, as parsing needs none."""
+        """The oracle's transitions by split, and counts.
+
+        Computed on demand, as parsing needs none.
+        """
         return {split: self._transitions_of(split) for split in ("train", "valid")}
 
     @cached_property
@@ -76,7 +82,7 @@ class Parsing(TrainingTask):
 
     @cached_property
     def inspection(self) -> Inspection:
-        """Counts of shared and copied sentences, unknown labels, trees without transitions, known vectors."""
+        """Counts of shared and copied sentences, labels, trees without transitions, known vectors."""
         of_trees = inspect_trees(self.trees)
         counts = {split: counts for split, (_, counts) in self._oracle_steps.items()}
         if self._vectors:
@@ -106,7 +112,10 @@ class Parsing(TrainingTask):
         }
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
-        """Return the configured classifier; its embeddings start from word vectors if there are any."""
+        """Return the configured classifier.
+
+        Its embeddings start from word vectors if there are any.
+        """
         model = super().build_model(make_norm)
         with torch.no_grad():
             for index, vector in self._vectors.items():
@@ -145,7 +154,10 @@ class Parsing(TrainingTask):
         return total / len(examples)
 
     def parse(self, model: nn.Module, trees: Sequence[Tree]) -> list[tuple[list[int], list[str]]]:
-        """Return heads (words count from 1, 0 is the root) and labels of each sentence; `_` is no label."""
+        """Return heads (words count from 1, 0 is the root) and labels of each sentence.
+
+        `_` is no label.
+        """
         names = ("", *(self.vocabulary.labels or ("_",)))
         parsed: list[tuple[list[int], list[str]]] = []
         for start in range(0, len(trees), PARSING_BATCH):
@@ -167,7 +179,7 @@ class Parsing(TrainingTask):
         return texts
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return attachment scores (%) of words under the left (or right) neighbor, an end under the root."""
+        """Return attachment scores (%) of words under a neighbor, and an end under the root."""
         trees = self.trees[split]
         left, right = [], []
         for tree in trees:
@@ -198,7 +210,7 @@ def _arc(head: int, label: str) -> str:
 
 
 def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) -> ArrayExamples:
-    """Return the features and action of each step of the static oracle, for projective trees in order."""
+    """Return the features and action of each step of the static oracle, for projective trees."""
     count = 2 * sum(map(len, trees))
     inputs = np.empty((count, width(vocabulary)), np.int32)
     targets = np.empty(count, np.int16)
@@ -215,7 +227,7 @@ def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) 
 
 
 def greedy(model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> States:
-    """Return the final states of sentences parsed together, each step by the likeliest allowed action."""
+    """Return the final states of sentences, each step by the likeliest allowed action."""
     device = next(model.parameters()).device
     states = arc_standard.first_states(sentences.starts)
     unfinished: Numbers = np.arange(len(states.front))

@@ -58,14 +58,14 @@ class Translation(TrainingTask):
         return Batches(train.batch, train.order(self._data.batch_tokens, random))
 
     def loss(self, model: nn.Module, batch: PairBatch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the summed label-smoothed cross-entropy in nats, and the number of target subwords."""
+        """Return the summed label-smoothed loss in nats, and the number of target subwords."""
         logits = _logits(model, batch)
         smoothing, weight = self._smoothing, batch.weight
         total = label_smoothed_loss(logits, batch.target, smoothing=smoothing, weight=weight)
         return Loss(total, batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
-        """Return the loss on `valid`, or the translations of `test` with their BLEU, chrF and length.
+        """Return the loss on `valid`, or the translations of `test` with BLEU, chrF and length.
 
         If several length penalties are configured, the test uses the first with the best validation
         BLEU.
@@ -104,7 +104,7 @@ class Translation(TrainingTask):
         return Evaluation(loss | {"perplexity": math.exp(min(loss["nll"], 100))}, [])
 
     def score(self, model: nn.Module, split: str, *, length_penalty: float) -> Evaluation:
-        """Return a split's translations, as words, and their kinds of BLEU (%), chrF and length ratio."""
+        """Return a split's translations, as words, with their BLEU (%), chrF and length ratio."""
         pairs = self.corpus.splits[split]
         outputs = [""] * len(pairs)
         for indices in pairs.order(self._decoding.batch_tokens, None):
@@ -121,7 +121,7 @@ class Translation(TrainingTask):
         return Evaluation(metrics, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
-        """Return the kinds of BLEU (%) of the source sentences, copied as their own translations."""
+        """Return the kinds of BLEU (%) of the sources, copied as their own translations."""
         dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
         copied = [Bpe.join(dictionary.string(source[index])) for index in range(len(source))]
         scores = {}
@@ -137,7 +137,10 @@ class Translation(TrainingTask):
         return counts
 
     def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
-        """Return outputs and references by kind of BLEU; compound BLEU splits hyphens, for German alone."""
+        """Return outputs and references by kind of BLEU.
+
+        Compound BLEU splits hyphens, for German alone.
+        """
         words, text = self.corpus.beside_references(split, outputs)
         into_german = self._data.languages[1] == "de"
         kinds = [kind for kind in KINDS if kind != "compound_bleu" or into_german]
@@ -170,7 +173,7 @@ class Translation(TrainingTask):
         return texts
 
     def _pieces(self, line: str) -> list[Tensor]:
-        """Return the source ids (S,) of a line, with their end, in pieces as long as in training."""
+        """Return a line's source ids (S,), with their end, in pieces as long as in training."""
         words = re.sub(rf"\S{{{LONGEST_WORD}}}(?=\S)", r"\g<0> ", line)
         if not words.strip():
             return []
@@ -218,10 +221,10 @@ def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
 
 
 class _LabelSmoothedLoss(torch.autograd.Function):
-    """The sum over rows of (1 - e) * -log p[target] + e/V * sum_v -log p[v]; e counts all V classes.
+    """The sum over rows of (1 - e) * -log p[target] + e/V * sum_v -log p[v].
 
-    The log-probabilities become the gradient in place: p - e/V, less 1 - e at the target. Plain
-    autograd would make and add several tensors of the vocabulary's size.
+    E counts all V classes. The log-probabilities become the gradient in place: p - e/V, less 1 - e
+    at the target. Plain autograd would make and add several tensors of the vocabulary's size.
     """
 
     @staticmethod

@@ -16,7 +16,7 @@ TOGETHER = 1000  # lines decoded at once: a third of the time of one by one
 
 
 class Text(NamedTuple):
-    """A text whose lines are read anew at each call of `lines`, so that they are never all in memory."""
+    """A text whose lines are read anew at each call of `lines`, so they are never all in memory."""
 
     name: str
     lines: Callable[[], Iterable[str]]
@@ -24,7 +24,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Pairs of texts in two languages with aligned lines, read one pair of texts after the other."""
+    """Pairs of texts in two languages with aligned lines, read one pair of texts after another."""
 
     texts: Sequence[tuple[Text, Text]]
 
@@ -34,7 +34,10 @@ class ParallelText:
         return ", ".join(text.name for texts in self.texts for text in texts)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs of lines; raises ValueError where numbers of lines differ or a text is empty."""
+        """Yield pairs of lines.
+
+        Raises ValueError where numbers of lines differ or a text is empty.
+        """
         for source, target in self.texts:
             pair = None
             for pair in zip_longest(source.lines(), target.lines()):
@@ -51,7 +54,10 @@ class ParallelText:
     def parts(
         self, size: int, limit: int | None = None
     ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        """Yield the first `limit` pairs, `size` at a time; the rest is read to check that it aligns."""
+        """Yield the first `limit` pairs, `size` at a time.
+
+        The rest is read to check that it aligns.
+        """
         pairs = iter(self)
         limited = pairs if limit is None else islice(pairs, limit)
         while part := list(islice(limited, size)):
@@ -64,7 +70,10 @@ Splits = dict[str, ParallelText]
 
 
 def corpus_files(data: ParallelConfig) -> dict[str, Path]:
-    """Return the verified files of the configured corpus by name; ValueError where one cannot be had."""
+    """Return the verified files of the configured corpus by name.
+
+    Raises ValueError where one cannot be had.
+    """
     if own := data.own_files():
         return own
     if data.source in ("synthetic", FULL_SIZE):
@@ -111,7 +120,10 @@ def read_corpus(
 
 
 def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str]:
-    """Yield the lines of a text or an archive's member; raises ValueError where they are not UTF-8 lines."""
+    """Yield the lines of a text or an archive's member.
+
+    Raises ValueError where they are not UTF-8 lines.
+    """
     name = path.name if member is None else f"{path.name}: {member}"
     rest, before = packed.lines(path, member, checksum=checksum), 0
     while block := b"".join(islice(rest, TOGETHER)):

@@ -15,10 +15,11 @@ registries: list[Any] = []  # Hydra's after fairseq's import: fairseq's own comm
 
 @cache
 def fairseq() -> Any:
-    """Return the fairseq package with the submodules that the suite uses; ValueError if not installed.
+    """Return the fairseq package with the submodules that the suite uses.
 
-    Its import registers groups such as `task` and `model` in Hydra's ConfigStore, where a later
-    composition could find them instead of ours. It also sets up the root logger. Both are restored.
+    Raises ValueError if not installed. Its import registers groups such as `task` and `model` in
+    Hydra's ConfigStore, where a later composition could find them instead of ours. It also sets up
+    the root logger. Both are restored.
     """
     from hydra.core.config_store import ConfigStore
 

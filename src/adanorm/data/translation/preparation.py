@@ -1,4 +1,4 @@
-"""The preparation of a parallel corpus: words, cleaning, subwords, dictionaries, fairseq's binary files.
+"""The preparation of a parallel corpus: words, cleaning, subwords, dictionaries, token ids.
 
 A prepared corpus is a folder that `fairseq-train` can read (a data-bin). It also has the merges of
 the subwords, the references as words and as text, and a report of dropped pairs. Each step maps
@@ -61,7 +61,7 @@ def cores() -> int:
 def prepared_corpus(
     data: ParallelConfig, *, processes: int | None = None
 ) -> tuple[Path, dict[str, str]]:
-    """Return the folder of a prepared corpus, which may be prepared now, and its input files' checksums.
+    """Return the folder of a corpus, which may be prepared now, and its input files' checksums.
 
     A folder with a changed file is prepared again; an interrupted preparation continues after its
     finished steps. Raises ValueError where the corpus cannot be had or read.
@@ -189,7 +189,10 @@ class Steps:
         (self._out / "report.json").write_text(report, "utf-8")
 
     def _write_raw(self, split: str) -> int:
-        """Write a split's raw lines; return the number of pairs. Reports pairs with an empty side."""
+        """Write a split's raw lines.
+
+        Return the number of pairs. Reports pairs with an empty side.
+        """
         texts = self._raw[split]
         limit = self._data.train_pairs if split == "train" else None
         info = self._step("raw", split, _raw_parts(texts.parts(PAIRS, limit)))
@@ -204,7 +207,10 @@ class Steps:
         return int(info["pairs"])
 
     def _write_words(self) -> None:
-        """Split the raw text into words; take validation pairs from training if there are no others."""
+        """Split the raw text into words.
+
+        Take validation pairs from training if there are no others.
+        """
         if "valid" in self._raw:
             for split in self._raw:
                 self._split("words", split, "raw")
@@ -215,7 +221,7 @@ class Steps:
             self._step("words", split, self._chosen(split))
 
     def _chosen(self, split: str) -> Iterator[Part]:
-        """Yield the pairs of a split: every n-th pair of the whole is validation, the rest training."""
+        """Yield a split's pairs: every n-th pair of the whole is validation, the rest training."""
         every = self._data.valid_every
         for start, texts in self._chunks("words", "whole"):
             sides = _lines(texts)
@@ -227,7 +233,10 @@ class Steps:
     def _split(
         self, step: str, split: str, source: str, *, codes: str | None = None, name: str = ""
     ) -> Info:
-        """Split the lines of an earlier step, perhaps clean the training pairs; return the numbers."""
+        """Split the lines of an earlier step, perhaps clean the training pairs.
+
+        Return the numbers.
+        """
         cleans = split == "train" and step == self._data.clean
         function = partial(split_lines, self._data, step, cleans, codes)
         parts = self._mapped(f"{split}: {step}", function, source, split)
@@ -237,7 +246,10 @@ class Steps:
         return info
 
     def _codes(self) -> str | None:
-        """Write and return the merges of subwords, learned from training words; None for whole words."""
+        """Write and return the merges of subwords, learned from training words.
+
+        None for whole words.
+        """
         if self._data.bpe_merges is None:
             return None
         path = self._out / "codes"
@@ -256,7 +268,10 @@ class Steps:
         return counts
 
     def _write_subwords(self, codes: str | None) -> None:
-        """Split words into subwords; report numbers of pairs, and pairs in two splits or repeated."""
+        """Split words into subwords.
+
+        Report numbers of pairs, and pairs in two splits or repeated.
+        """
         keys, pairs = {}, {}
         for split in SPLITS:
             info = self._split("subwords", split, "words", codes=codes)
@@ -284,7 +299,7 @@ class Steps:
         return indices
 
     def _write_ids(self, indices: list[dict[str, int]]) -> None:
-        """Write fairseq's files of token ids, and report the numbers of tokens and of unknown ones."""
+        """Write fairseq's files of token ids, and report how many tokens there are, and unknown ones."""
         indexed = fairseq().data.indexed_dataset.MMapIndexedDataset
         pair = "-".join(self._data.languages)
         for split in SPLITS:
@@ -354,7 +369,10 @@ class Steps:
         return info
 
     def _step(self, step: str, split: str, parts: Iterable[Part]) -> Info:
-        """Write the files of a step, unless it is finished; return its numbers of pairs and remarks."""
+        """Write the files of a step, unless it is finished.
+
+        Return its numbers of pairs and remarks.
+        """
         path = self._folder / f"{step}.{split}.json"
         if not path.exists():
             read = pairs = 0
@@ -374,7 +392,10 @@ class Steps:
         return self._info(step, split)
 
     def _report_dropped(self, info: Info) -> None:
-        """Report dropped training pairs, one line per reason; raises ValueError where no pair is left."""
+        """Report dropped training pairs, one line per reason.
+
+        Raises ValueError where no pair is left.
+        """
         name = self._raw["train"].name
         lines = []
         for reason, (number, first) in info["remarks"].items():
@@ -386,7 +407,10 @@ class Steps:
 
 
 def _raw_parts(chunks: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[Part]:
-    """Yield raw pairs; the remark `empty` is on those with an empty side and has the first one's line."""
+    """Yield raw pairs.
+
+    The remark `empty` is on those with an empty side and has the first one's line.
+    """
     start = 0
     for sides in chunks:
         empty = []
@@ -404,7 +428,7 @@ _encoding = lru_cache(1)(Bpe)
 def split_lines(
     data: ParallelConfig, step: str, cleans: bool, codes: str | None, chunk: Chunk
 ) -> Part:
-    """Return raw lines as words, or words as subwords, separated by spaces, cleaned if asked for."""
+    """Return raw lines as words, or words as subwords, separated by spaces, perhaps cleaned."""
     start, texts = chunk
     sides = []
     for language, lines in zip(data.languages, _lines(texts), strict=True):
@@ -418,7 +442,10 @@ def split_lines(
 
 
 def count_words(separator: str | None, chunk: Chunk) -> list[Counter[str]]:
-    """Return the count of each word, for each language; without a separator any white space parts them."""
+    """Return the count of each word, for each language.
+
+    Without a separator any white space parts them.
+    """
     counts = []
     for lines in _lines(chunk[1]):
         counter = Counter(" ".join(lines).split(separator))
@@ -434,7 +461,7 @@ def keys_of_pairs(chunk: Chunk) -> Any:
 
 
 def ids(indices: Sequence[Mapping[str, int]], chunk: Chunk) -> list[tuple[bytes, list[int], int]]:
-    """Return by side the token ids in fairseq's bytes, the lengths of lines, and the number of unknowns."""
+    """Return by side the ids in fairseq's bytes, the lengths of lines, and the number of unknowns."""
     sides = []
     for index, lines in zip(indices, _lines(chunk[1]), strict=True):
         end, unknown = index["</s>"], index["<unk>"]
@@ -450,7 +477,7 @@ def ids(indices: Sequence[Mapping[str, int]], chunk: Chunk) -> list[tuple[bytes,
 def clean(
     source: Sequence[str], target: Sequence[str], *, longest: int, ratio: float, start: int = 0
 ) -> tuple[list[int], dict[str, tuple[int, str]]]:
-    """Return the indices of the pairs to keep, and by reason the number of dropped pairs and the first one.
+    """Return the indices of pairs to keep, and by reason how many are dropped, and the first.
 
     The rules are those of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither
     has more than `ratio` times the other's. `start` is the number of lines before these.
@@ -481,7 +508,10 @@ def _id_type(indices: Mapping[str, int]) -> type[np.generic]:
 
 
 def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[str]]:
-    """Return the published numbers of pairs, and lines on differences; ValueError for another corpus."""
+    """Return the published numbers of pairs, and lines on differences.
+
+    Raises ValueError for another corpus.
+    """
     source = SOURCES.get(data.source)
     if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
         return {}, []

@@ -75,7 +75,10 @@ class Bpe:
 
 
 def learn_bpe(counts: Mapping[str, int], merges: int) -> str:
-    """Return the merges learned from word counts, in order; raises ValueError for too little text."""
+    """Return the merges learned from word counts, in order.
+
+    Raises ValueError for too little text.
+    """
     from subword_nmt.learn_bpe import learn_bpe
 
     codes = io.StringIO()

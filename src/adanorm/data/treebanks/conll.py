@@ -1,4 +1,4 @@
-"""Treebanks in CoNLL-X, CoNLL-U, or columns `word tag head` (the format of the Penn Treebank's sample)."""
+"""Treebanks in CoNLL-X, CoNLL-U, or columns `word tag head` (as the Penn Treebank's sample)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,10 @@ Result = TypeVar("Result")
 
 
 def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
-    """Return the configured trees by split and the files' checksums; ValueError for missing or wrong data."""
+    """Return the configured trees by split and the files' checksums.
+
+    Raises ValueError for missing or wrong data.
+    """
     if fault := data.lacks():
         raise ValueError(fault)
     files = data.local_files()
@@ -48,7 +51,10 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
 
 
 def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
-    """Return the trees of files and their checksum; ValueError where the other column has the tags."""
+    """Return the trees of files and their checksum.
+
+    Raises ValueError where the other column has the tags.
+    """
     contents, checksum = packed.contents(paths)
     trees: list[Tree] = []
     for content, path in zip(contents, paths, strict=True):
@@ -75,7 +81,10 @@ def _have_tags(trees: Sequence[Tree]) -> bool:
 
 
 def inspect_trees(trees: Trees) -> Inspection:
-    """Return counts and warnings; raises ValueError where training lacks all labels of another split."""
+    """Return counts and warnings.
+
+    Raises ValueError where training lacks all labels of another split.
+    """
     counts = count_overlaps({split: map(_as_bytes, part) for split, part in trees.items()})
     warnings = overlap_warnings(counts, trees)
     train_labels = {*_labels(trees["train"])}
@@ -104,7 +113,7 @@ def _labels(trees: Sequence[Tree]) -> list[str]:
 
 
 def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
-    """Return trees in CoNLL-X, CoNLL-U (`tags` is the column "upos" or "xpos") or `word tag head [label]`.
+    """Return trees in CoNLL-X, CoNLL-U (tags in column "upos" or "xpos") or `word tag head [label]`.
 
     Raises ValueError, naming file and sentence, for another format, a wrong tree or an empty file.
     """
@@ -171,7 +180,10 @@ def rows_of(lines: Sequence[str], other_format: str = "") -> dict[int, list[str]
 
 
 def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
-    """Return the rows of words, without ranges and empty nodes; ValueError if not numbered 1, 2, ..."""
+    """Return the rows of words, without ranges and empty nodes.
+
+    Raises ValueError if not numbered 1, 2, ...
+    """
     words = [row for row in rows if not re.fullmatch(r"[0-9]+(-|\.)[0-9]+", row[ID])]
     for number, row in enumerate(words, 1):
         if row[ID] != str(number):
@@ -180,14 +192,17 @@ def words_of(rows: Iterable[list[str]]) -> list[list[str]]:
 
 
 class Sentence(NamedTuple):
-    """A sentence to be parsed: its lines as read, the columns of those that have them, its words."""
+    """A sentence to be parsed: its lines as read, the columns of those that have them, a tree."""
 
     lines: list[str]
     rows: dict[int, list[str]]  # by the index of the line
     tree: Tree  # the words and tags; every head is the root
 
     def parsed(self, heads: Sequence[int], labels: Sequence[str]) -> str:
-        """Return the lines with a parse; enhanced dependencies go, which belong to another parse."""
+        """Return the lines with a parse.
+
+        Enhanced dependencies go, which belong to another parse.
+        """
         for row in self.rows.values():
             row[DEPS] = "_"
         for row, head, label in zip(words_of(self.rows.values()), heads, labels, strict=True):
@@ -200,7 +215,10 @@ class Sentence(NamedTuple):
 
 
 def sentence_of(lines: list[str], *, tags: str) -> Sentence:
-    """Return the sentence; ValueError if it lacks CoNLL's ten columns, words, or tags in column `tags`."""
+    """Return the sentence.
+
+    Raises ValueError if it lacks CoNLL's ten columns, words, or tags in column `tags`.
+    """
     rows = rows_of(lines)
     words = words_of(rows.values())
     if rows and not words:

@@ -24,7 +24,7 @@ Numbers = NDArray[np.integer[Any]]
 
 
 class Sentences(NamedTuple):
-    """S sentences in a row, n + 2 positions for n words: ids (P,) and the sentences' starts (S + 1,)."""
+    """S sentences in a row, n + 2 positions for n words: ids (P,) and sentences' starts (S + 1,)."""
 
     words: Numbers
     tags: Numbers
@@ -33,7 +33,10 @@ class Sentences(NamedTuple):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words, tags and labels of the training trees, each by falling count; no labels if trees have none."""
+    """Words, tags and labels of the training trees, each by falling count.
+
+    No labels if trees have none.
+    """
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -42,7 +45,10 @@ class Vocabulary:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], *, lowercase: bool, min_count: int) -> Self:
-        """Return the vocabulary of trees, without rare words; ValueError if only some trees have labels."""
+        """Return the vocabulary of trees, without rare words.
+
+        Raises ValueError if only some trees have labels.
+        """
         if len({tree.labels is None for tree in trees}) > 1:
             raise ValueError("some training trees have labels and some have none")
         words: list[str] = []
