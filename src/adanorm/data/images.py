@@ -129,8 +129,10 @@ def read_digits(content: bytes, test_size: int) -> Arrays:
     sorted by label.
     """
     rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
-    rows = rows[np.random.default_rng(0).permutation(len(rows))]
-    images, labels = rows[:, :-1].reshape(-1, SIDE, SIDE), rows[:, -1]
+    order = np.random.default_rng(0).permutation(len(rows))
+    rows = rows[order]
+    images = rows[:, :-1].reshape(-1, SIDE, SIDE)
+    labels = rows[:, -1]
     cut = len(rows) - test_size
     return images[:cut], labels[:cut], images[cut:], labels[cut:]
 

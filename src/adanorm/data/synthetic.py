@@ -17,16 +17,24 @@ Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 def images(
     *, train: int, test: int, shape: tuple[int, ...]
 ) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return images (N, *shape) and labels (N,), train then test: noise, a bright square per class."""
+    """Return images (N, *shape) and labels (N,), train then test.
+
+    An image is noise and a bright square, whose place tells the class; the class also chooses the
+    colour.
+    """
     random = np.random.default_rng(0)
-    labels = random.integers(0, 10, train + test).astype(np.uint8)
-    pixels = random.integers(0, 100, (train + test, *shape)).astype(np.uint8)
+    count = train + test
+    labels = random.integers(0, 10, count).astype(np.uint8)
+    pixels = random.integers(0, 100, (count, *shape)).astype(np.uint8)
     height = shape[-1] // 2 - 6
     width = height - 2
     for image, label in zip(pixels, labels, strict=True):
-        plane = image if image.ndim == 2 else image[label % len(image)]
+        plane = image
+        if image.ndim == 3:
+            plane = image[label % len(image)]
         row, column = divmod(int(label), 4)
-        plane[2 + height * row : height * (1 + row), 1 + width * column : 7 + width * column] += 120
+        top, left = 2 + height * row, 1 + width * column
+        plane[top : top + height - 2, left : left + 6] += 120
     return pixels[:train], labels[:train], pixels[train:], labels[train:]
 
 
@@ -72,14 +80,18 @@ def text(size: int = 6_000) -> bytes:
 
 
 def sentences() -> dict[str, list[tuple[str, list[str]]]]:
-    """Return labels and words by split: the label says whether "good" or "bad" is among the words."""
-    splits: dict[str, list[tuple[str, list[str]]]] = {"train": [], "valid": [], "test": []}
-    for seed, (split, rows) in enumerate(splits.items()):
+    """Return labels and words by split: the label tells if "good" or "bad" is among the words."""
+    splits = {}
+    for seed, (split, count) in enumerate({"train": 160, "valid": 32, "test": 32}.items()):
         random = np.random.default_rng(seed)
-        for index in range(160 if split == "train" else 32):
-            words = [f"word{word}" for word in random.integers(0, 20, random.integers(3, 12))]
-            words[random.integers(len(words))] = ("bad", "good")[index % 2]
+        rows = []
+        for index in range(count):
+            numbers = random.integers(0, 20, random.integers(3, 12))
+            words = [f"word{number}" for number in numbers]
+            place = random.integers(len(words))
+            words[place] = ("bad", "good")[index % 2]
             rows.append((str(index % 2), words))
+        splits[split] = rows
     return splits
 
 
@@ -93,17 +105,20 @@ def trees() -> dict[str, list[Rows]]:
 
 
 def _tree(random: np.random.Generator) -> Rows:
+    """Return a sentence of articles and nouns around a verb, with a full stop."""
     before, after = random.integers(1, 3, 2)
-    articles = random.integers(0, 3, before + after)
-    verb = 1 + int(sum(1 + count for count in articles[:before]))
+    articles = random.integers(0, 3, before + after)  # in front of each noun
+    verb = 1 + int((1 + articles[:before]).sum())
     rows: Rows = []
-    for index, count in enumerate(articles):
+    for index, count in enumerate(articles.tolist()):
         if index == before:
             rows.append((f"verb{random.integers(5)}", "VB", 0))
-        noun = len(rows) + int(count) + 1
-        rows += [(f"the{random.integers(3)}", "DT", noun)] * int(count)
+        noun = len(rows) + count + 1
+        article = f"the{random.integers(3)}"
+        rows += [(article, "DT", noun)] * count
         rows.append((f"noun{random.integers(9)}", "NN", verb))
-    return [*rows, (".", ".", verb)]
+    rows.append((".", ".", verb))
+    return rows
 
 
 def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:

@@ -39,8 +39,9 @@ class CharLm(TrainingTask):
         needed = self._data.streams * self._segments.train.length
         if self.sizes["train"] < needed:
             raise ValueError(
-                f"{next(iter(self.checksums))}: {self.sizes['train']:,} bytes to train on, shorter than one"
-                f" segment of every stream ({self._data.streams} x {self._segments.train.length})"
+                f"{next(iter(self.checksums))}: {self.sizes['train']:,} bytes to train on, shorter"
+                " than one segment of every stream"
+                f" ({self._data.streams} x {self._segments.train.length})"
             )
 
     @cached_property

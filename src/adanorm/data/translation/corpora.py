@@ -42,10 +42,11 @@ class ParallelText:
             pair = None
             for pair in zip_longest(source.lines(), target.lines()):
                 if None in pair:
-                    first, second = (sum(1 for _ in text.lines()) for text in (source, target))
+                    first = sum(1 for _ in source.lines())
+                    second = sum(1 for _ in target.lines())
                     raise ValueError(
-                        f"{source.name} has {first:,} lines and {target.name} has {second:,}: line i of one"
-                        " must be the translation of line i of the other"
+                        f"{source.name} has {first:,} lines and {target.name} has {second:,}:"
+                        " line i of one must be the translation of line i of the other"
                     )
                 yield pair
             if pair is None:
@@ -64,6 +65,16 @@ class ParallelText:
             source, target = zip(*part, strict=True)
             yield source, target
         deque(pairs, maxlen=0)
+
+
+class Part(NamedTuple):
+    """A text of a corpus."""
+
+    # In names, {} is the language, {role} is `src` or `ref`, {deen} is `src` for German, `ref` for
+    # English.
+    file: str
+    member: str | None = None  # of a tar archive
+    filter: Callable[[Iterable[str]], Iterable[str]] = iter  # applied to its lines
 
 
 Splits = dict[str, ParallelText]
@@ -93,30 +104,51 @@ def read_corpus(
     files that do not align or are not UTF-8, and for a file whose SHA-256 is not the one under its
     name in `checksums`.
     """
-    own = data.own_files()
-    first, second = data.languages
-    if data.source in ("synthetic", FULL_SIZE) and not own:
-        texts = synthetic.pairs() if data.source == "synthetic" else synthetic.full_size_pairs(data)
-        names = [f"{data.source}.{language}" for language in data.languages]
-        return {
-            split: ParallelText(
-                [(Text(names[0], source.__iter__), Text(names[1], target.__iter__))]
-            )
-            for split, (source, target) in texts.items()
-        }
+    if data.own_files():
+        recipe = {split: [Part(f"{split}.{{}}")] for split in SPLITS}
+    elif data.source == "synthetic":
+        return _made_up(data, synthetic.pairs())
+    elif data.source == FULL_SIZE:
+        return _made_up(data, synthetic.full_size_pairs(data))
+    else:
+        recipe = RECIPES[data.source]
+    splits = {}
+    for split, parts in recipe.items():
+        texts = []
+        for part in parts:
+            source = _text(part, data.languages, 0, paths, checksums)
+            target = _text(part, data.languages, 1, paths, checksums)
+            texts.append((source, target))
+        splits[split] = ParallelText(texts)
+    return splits
 
-    def text(part: Part, language: str) -> Text:
-        role, deen = ("src" if language == source else "ref" for source in (first, "de"))
-        file = part.file.format(language)
-        member = part.member and part.member.format(language, role=role, deen=deen)
-        name = member or paths[file].name
-        return Text(name, lambda: part.filter(_lines(paths[file], member, checksums.get(file))))
 
-    recipe = {split: [Part(f"{split}.{{}}")] for split in SPLITS} if own else RECIPES[data.source]
-    return {
-        split: ParallelText([(text(part, first), text(part, second)) for part in parts])
-        for split, parts in recipe.items()
-    }
+def _made_up(data: ParallelConfig, sides: dict[str, tuple[list[str], list[str]]]) -> Splits:
+    first, second = (f"{data.source}.{language}" for language in data.languages)
+    splits = {}
+    for split, (source, target) in sides.items():
+        texts = Text(first, source.__iter__), Text(second, target.__iter__)
+        splits[split] = ParallelText([texts])
+    return splits
+
+
+def _text(
+    part: Part,
+    languages: Sequence[str],
+    side: int,
+    paths: Mapping[str, Path],
+    checksums: Mapping[str, str],
+) -> Text:
+    """Return one side of a part, which is read from its file on iteration."""
+    language = languages[side]
+    file = part.file.format(language)
+    path, checksum = paths[file], checksums.get(file)
+    member = None
+    if part.member is not None:
+        role = "src" if side == 0 else "ref"
+        deen = "src" if language == "de" else "ref"
+        member = part.member.format(language, role=role, deen=deen)
+    return Text(member or path.name, lambda: part.filter(_lines(path, member, checksum)))
 
 
 def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str]:
@@ -153,16 +185,6 @@ def _talks(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if not any(tag in line for tag in ("<url>", "<talkid>", "<keywords>")):
             yield _TAG.sub("", line)
-
-
-class Part(NamedTuple):
-    """A text of a corpus."""
-
-    # In names, {} is the language, {role} is `src` or `ref`, {deen} is `src` for German, `ref` for
-    # English.
-    file: str
-    member: str | None = None  # of a tar archive
-    filter: Callable[[Iterable[str]], Iterable[str]] = iter  # applied to its lines
 
 
 def _wmt_train(europarl: str, news: str) -> list[Part]:

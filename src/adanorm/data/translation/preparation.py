@@ -70,13 +70,13 @@ def prepared_corpus(
     checksums = _sha256(files)
     folder = prepared_folder(data, checksums)
     if folder.exists() and _broken_file(folder) is None:
-        shutil.rmtree(
-            folder.with_suffix(".part"), ignore_errors=True
-        )  # left if one was killed at the end
+        # Left if one was killed at the end.
+        shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)
         return folder, checksums  # without a lock: the folder may be read-only
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
-        if folder.exists() and (broken := _broken_file(folder)) is not None:
+        broken = _broken_file(folder) if folder.exists() else None
+        if broken is not None:
             print(f"{folder / broken}: has been changed: the corpus is prepared again")
             shutil.rmtree(folder)
         if not folder.exists():
@@ -124,9 +124,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 def _sha256(files: dict[str, Path]) -> dict[str, str]:
     """Return the SHA-256 of files by name; a gigabyte takes one core a second."""
-    with ThreadPoolExecutor(
-        cores()
-    ) as threads:  # in parallel: hashlib releases the interpreter lock
+    with ThreadPoolExecutor(cores()) as threads:  # hashlib releases the interpreter lock
         return dict(zip(files, threads.map(sha256, files.values()), strict=True))
 
 
@@ -135,12 +133,12 @@ def _broken_file(folder: Path) -> str | None:
     try:
         expected = json.loads((folder / CHECKSUMS).read_bytes())
         actual = _checksums(folder)
-        return next(
-            (name for name in {**expected, **actual} if expected.get(name) != actual.get(name)),
-            None,
-        )
+        for name in {**expected, **actual}:
+            if expected.get(name) != actual.get(name):
+                return name
     except (OSError, ValueError, TypeError, AttributeError):
         return CHECKSUMS
+    return None
 
 
 class Part(NamedTuple):

@@ -63,7 +63,8 @@ def is_projective(heads: Sequence[int]) -> bool:
     word = np.arange(1, len(head) + 1)
     left, right = np.minimum(head, word), np.maximum(head, word)
     starts_inside = (left[:, None] < left) & (left < right[:, None])
-    return not bool((starts_inside & (right > right[:, None])).any())
+    ends_outside = right > right[:, None]
+    return not bool((starts_inside & ends_outside).any())
 
 
 def projectivized(tree: Tree) -> Tree:
