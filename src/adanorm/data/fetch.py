@@ -88,9 +88,10 @@ def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | N
 def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
     """Return the path of a file, verified wherever it is from, and the mirror that had it, or None."""
     folder = cache_of(data) / entry.folder
-    addresses = _addresses(entry, file, data)
+    addresses: dict[str, str | None] = {}
     if (folder / file.name).exists():
-        addresses = {str(folder / file.name): None} | addresses
+        addresses[str(folder / file.name)] = None
+    addresses |= _addresses(entry, file, data)
     problems: list[str] = []
     for address, mirror in addresses.items():
         path = _local(address)

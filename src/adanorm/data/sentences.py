@@ -100,7 +100,7 @@ def encode(
 ) -> Splits:
     """Return sentences as token ids, with labels sorted and words by falling count.
 
-    None becomes empty.
+    No sentence becomes empty.
     """
     train_size = max(1, round(len(corpora["train"]) * data.train_fraction))
     corpora = {**corpora, "train": corpora["train"][:train_size]}
@@ -129,9 +129,9 @@ def encode(
     label_ids = {label: index for index, label in enumerate(names)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
     splits: dict[str, LabelledExamples] = {}
-    for split, part in words.items():
+    for split, part_words in words.items():
         ids = []
-        for sentence in part:
+        for sentence in part_words:
             ids.append(np.array([word_ids.get(word, 1) for word in sentence]))
         targets = torch.tensor([label_ids[label] for label in labels[split]])
         splits[split] = TextExamples(ids, targets, data.batch_tokens)
