@@ -17,7 +17,7 @@ from adanorm.cli.command import COMMANDS, OTHER_NAMES, command_name, dispatch
 from adanorm.config.compose import cached_experiment
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.paths import CONF, PROJECT
-from adanorm.models.norm_sites import compatible_norm
+from adanorm.runs.setup import compatible_norm
 from adanorm.studies.study import load_study
 from tests.faults.data_files import write_good_files
 

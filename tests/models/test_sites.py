@@ -13,9 +13,9 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
-from adanorm.models.norm_sites import build_with_norms, compatible_norm
+from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
-from adanorm.runs.setup import prepare
+from adanorm.runs.setup import compatible_norm, prepare
 from tests.conftest import Smoke
 from tests.networks import network
 

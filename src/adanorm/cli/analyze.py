@@ -12,10 +12,10 @@ from pathlib import Path
 from adanorm.analyses.spec import Analysis, AnalysisRecord, analysis_grid, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT, choices
-from adanorm.models.norm_sites import compatible_norm
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, path_text
 from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
+from adanorm.runs.setup import compatible_norm
 
 USAGE = Usage(
     name="ANALYSIS",

@@ -5,9 +5,8 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import Sites
-from adanorm.norms import LayerNorm, MakeNorm, Norm, NormFactory, norm_factory
+from adanorm.norms import LayerNorm, MakeNorm, Norm
 
 
 class PlacedNorms:
@@ -79,21 +78,6 @@ def build_with_norms(
         lacking = f"none has a layer of its own before it: {names}"
         raise ValueError(f"{kind} works through the layer before a site, and {lacking}")
     return model, placed
-
-
-def compatible_norm(experiment: Experiment) -> NormFactory:
-    """Return what makes the experiment's norm.
-
-    Raises ValueError for a norm or a parameter that does not exist, and where the norm is not
-    defined at the sites of the experiment's model.
-    """
-    make_norm = norm_factory(experiment.norm.choice)
-    batch_size: int | None = getattr(experiment.data, "batch_size", None)
-    if reason := why_unsupported(make_norm.trial, experiment.model.sites(), batch_size):
-        raise ValueError(
-            f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}"
-        )
-    return make_norm
 
 
 def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:

@@ -10,8 +10,8 @@ from torch import nn
 
 from adanorm import tasks
 from adanorm.config.experiment import Experiment
-from adanorm.models.norm_sites import PlacedNorms, build_with_norms, compatible_norm
-from adanorm.norms import backends
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms, why_unsupported
+from adanorm.norms import NormFactory, backends, norm_factory
 from adanorm.norms.check import check_before_training
 from adanorm.records.environment import describe, numerics_version
 from adanorm.records.folder import RunFolder, path_text
@@ -64,6 +64,22 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
         experiment.norm.placement,
     )
     return Prepared(device, norm_backend, task, model, sites)
+
+
+def compatible_norm(experiment: Experiment) -> NormFactory:
+    """Return what makes the experiment's norm.
+
+    Raises ValueError for a norm or a parameter that does not exist, and where the norm is not
+    defined at the sites of the experiment's model.
+    """
+    make_norm = norm_factory(experiment.norm.choice)
+    batch_size: int | None = getattr(experiment.data, "batch_size", None)
+    reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
+    if reason is not None:
+        raise ValueError(
+            f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}"
+        )
+    return make_norm
 
 
 def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:

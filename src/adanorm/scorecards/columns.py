@@ -10,8 +10,8 @@ from adanorm.config.paths import choices
 from adanorm.config.titles import in_words, title
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, missing_files
-from adanorm.models.norm_sites import compatible_norm
 from adanorm.runs.duration import on_cuda
+from adanorm.runs.setup import compatible_norm
 from adanorm.verdicts.preregistration import preregistration
 
 Scale: TypeAlias = Literal["paper", "mini", "smoke"]
