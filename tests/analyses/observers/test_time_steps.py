@@ -22,15 +22,18 @@ def test_the_gradient_at_every_time_step_is_that_of_the_recurrence(
     step = first_step(record("time-steps", "task=enwik8-rnn", f"norm={norm}", "model.layers=1"))
     model, batch = cast(Recurrent, step.model), cast(SegmentBatch, step.micro_batches[0])
     layer = cast(Layer, model.layers[0])
-    h, summed = torch.zeros(len(batch.segment), layer.dim), list[Tensor]()
+    input_weight, hidden_weight = layer.input_weight[0], layer.hidden_weight[0]
+    h = torch.zeros(len(batch.segment), layer.dim)
+    summed: list[Tensor] = []
     for x in F.embedding(batch.segment, model.embedding.weight).unbind(1):
-        a = x @ layer.input_weight[0].T + h @ layer.hidden_weight[0].T
-        summed.append(a)
+        a = x @ input_weight.T + h @ hidden_weight.T
         a.retain_grad()
+        summed.append(a)
         y = a if norm == "none" else F.layer_norm(a, a.shape[-1:])
         h = torch.tanh(y + layer.bias[0])
     logits = h @ model.embedding.weight.T + model.output_bias
-    F.cross_entropy(logits, batch.target[:, -1], reduction="sum").backward()  # type: ignore[no-untyped-call]
+    loss = F.cross_entropy(logits, batch.target[:, -1], reduction="sum")
+    torch.autograd.backward(loss)
     model.zero_grad()
     sizes = [a.grad.norm(dim=-1).mean().item() for a in reversed(summed) if a.grad is not None]
 
