@@ -62,9 +62,9 @@ def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
 def speed(task: str, *settings: str) -> Facts:
     """Return milliseconds per update of a whole model (host and device), its memory, and hours per run.
 
-    All figures are of the same number of updates, whole epochs of the dry run where these are short: an
-    epoch's last update may have fewer batches. Scale, precision and graphs are `settings`, scale=paper unless
-    they name another.
+    All figures are of the same number of updates, whole epochs of the dry run where these are
+    short: an epoch's last update may have fewer batches. Scale, precision and graphs are
+    `settings`, scale=paper unless they name another.
     """
     chosen = ("scale=paper", *settings)
     of_run = compose_experiment([f"task={task}", "norm=adanorm", *chosen])

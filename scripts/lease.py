@@ -1,16 +1,19 @@
 """Prepare a borrowed GPU machine before it is borrowed, and use it well: see docs/howto/gpus.md.
 
-Here:     python -m scripts.lease prepare runs=FILE    fills .whl (packages) and .lease (data, lists)
-There:    python3 scripts/lease.py run output=FOLDER   measures, then trains as many runs as fit
+Here:     python -m scripts.lease prepare runs=FILE    fills .whl (packages) and .lease (data,
+lists) There:    python3 scripts/lease.py run output=FOLDER   measures, then trains as many runs as
+fit
 
-`run` needs no package index, no network and no records. It installs the carried wheels beside the machine's
-own torch, checks graphs and norms, measures speed, and trains the runs of the list, the first ones first,
-under NVIDIA's MPS. What it writes in FOLDER comes back: a line of JSON per measurement, the runs' folders
-without weights (`adanorm keep` takes them), their logs. Called again on the same machine, it goes on.
+`run` needs no package index, no network and no records. It installs the carried wheels beside the
+machine's own torch, checks graphs and norms, measures speed, and trains the runs of the list, the
+first ones first, under NVIDIA's MPS. What it writes in FOLDER comes back: a line of JSON per
+measurement, the runs' folders without weights (`adanorm keep` takes them), their logs. Called again
+on the same machine, it goes on.
 
-Keys of prepare: runs=FILE (lines of `adanorm run` arguments), measures=FILE (lines of scripts.gpu_measure
-arguments; a line `# none` measures nothing). Keys of run: output=FOLDER, minutes=9, device=cuda,
-measures=on|off, processes=N (runs at once; default: a core each), work=FOLDER (for unfinished runs).
+Keys of prepare: runs=FILE (lines of `adanorm run` arguments), measures=FILE (lines of
+scripts.gpu_measure arguments; a line `# none` measures nothing). Keys of run: output=FOLDER,
+minutes=9, device=cuda, measures=on|off, processes=N (runs at once; default: a core each),
+work=FOLDER (for unfinished runs).
 """
 
 import json

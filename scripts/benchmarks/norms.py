@@ -1,13 +1,13 @@
 """What a norm costs beside torch's LayerNorm: `python -m scripts.benchmarks.norms`.
 
 Six sides take turns on the same tensors, forward and backward: ours, LayerNorm with gain and bias,
-LayerNorm without them (`plain`: most of LayerNorm's time on a GPU is the gain's gradient), the eager
-backend where there is one, the authors' formulation of the paper's norms, and a copy.
-Norms over positions see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing
-at its site and is not measured. `teams`: CPU thread counts; a GPU is measured too (`devices=cuda`:
-alone); `norms=rmsnorm,adanorm` limits the norms. Ratios: seconds, ours : other's
-(`processor_to_layernorm`: of all threads); bandwidth, ours : that of the copy, which a cache may
-serve, and that of a copy too large for any cache (`of_machine_bandwidth`).
+LayerNorm without them (`plain`: most of LayerNorm's time on a GPU is the gain's gradient), the
+eager backend where there is one, the authors' formulation of the paper's norms, and a copy. Norms
+over positions see 4 examples; PowerNorm is past its first batches. WeightNorm costs nothing at its
+site and is not measured. `teams`: CPU thread counts; a GPU is measured too (`devices=cuda`: alone);
+`norms=rmsnorm,adanorm` limits the norms. Ratios: seconds, ours : other's (`processor_to_layernorm`:
+of all threads); bandwidth, ours : that of the copy, which a cache may serve, and that of a copy too
+large for any cache (`of_machine_bandwidth`).
 """
 
 import time

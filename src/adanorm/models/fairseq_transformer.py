@@ -23,7 +23,7 @@ CLOSING_SITES = ("encoder.layer_norm", "decoder.layer_norm")  # pre-norm only
 def build(
     make_norm: PlacedNorms, settings: FairseqTransformerConfig, *, dictionaries: tuple[Any, Any]
 ) -> nn.Module:
-    """Return the encoder-decoder, whose call returns the logits (N, V) of the N target ids that count.
+    """Return the encoder-decoder; its call returns the logits (N, V) of N target ids.
 
     Raises ValueError if embeddings are shared without a shared dictionary.
     """
@@ -49,7 +49,7 @@ def _transformer() -> Any:
         def forward(
             self, source: Tensor, previous: Tensor, counted: Tensor, *, has_padding: bool
         ) -> Tensor:
-            """Return logits (N, V) at `counted` (2, N), the rows and columns in (B, T) of the ids that count.
+            """Return logits (N, V) at `counted` (2, N), the counted ids' rows and columns.
 
             fairseq's encoder and decoder wait at every layer for the device to tell whether there
             is padding. Nothing waits here, and no attention is averaged for alignments. A target's
@@ -128,7 +128,7 @@ def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
 
 
 def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
-    """Return the model with make_norm's module in place of each module that looks like LayerNorm or RMSNorm.
+    """Return the model with make_norm's modules in place of LayerNorms and RMSNorms.
 
     With apex and CUDA, fairseq builds apex's LayerNorm, which is no `nn.LayerNorm`. Raises
     ValueError for a norm over several or unknown axes.
@@ -192,7 +192,7 @@ def _scale(layer: Any, skip_scale: float, gain: float) -> None:
 
 
 def replace_modules(model: nn.Module) -> None:
-    """Replace attention and dropout by modules that cost less on the CPU; parameters and their names stay."""
+    """Replace attention and dropout by modules that cost less; parameters and names stay."""
     modules = fairseq().modules
     for module in list(model.modules()):
         if type(module) is modules.MultiheadAttention:
@@ -205,7 +205,7 @@ def replace_modules(model: nn.Module) -> None:
 
 @cache
 def _attention() -> Any:
-    """Return a subclass of fairseq's attention that calls its linear layers rather than read weights."""
+    """Return fairseq's attention, with linear layers that are called: no weight is read."""
 
     class Attention(fairseq().modules.MultiheadAttention):  # type: ignore[misc]
         def forward(
@@ -218,7 +218,7 @@ def _attention() -> Any:
             attn_mask: Tensor | None = None,
             **options: Any,
         ) -> tuple[Tensor, Tensor | None]:
-            """Return the result (T, B, H) and the attention weights or None; key and value are (S, B, H)."""
+            """Return the result (T, B, H) and the weights or None; key and value are (S, B, H)."""
             if isinstance(options.get("incremental_state"), Beams):
                 return self._extend(
                     query, key, key_padding_mask, options["incremental_state"]
@@ -244,7 +244,7 @@ def _attention() -> Any:
         def _extend(
             self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams
         ) -> Tensor:
-            """Return the result (1, B*K, H) for the newest words (1, B*K, H) of the beams as queries."""
+            """Return the result (1, B*K, H) for the beams' newest words (1, B*K, H) as queries."""
 
             def projected(layer: nn.Module, x: Tensor) -> Tensor:
                 split = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
@@ -273,7 +273,7 @@ def _type_of_scores(x: Tensor) -> torch.dtype:
 
 
 def _hidden(padding: Tensor | None, like: Tensor) -> Tensor | None:
-    """Return what hides padding (B, S) if added to scores (B, N, T, S), as (B, 1, 1, S); None for None."""
+    """Return what, added to scores (B, N, T, S), hides padding (B, S): (B, 1, 1, S), or None."""
     if padding is None:
         return None
     scores = torch.zeros(padding.shape, dtype=_type_of_scores(like), device=padding.device)
@@ -281,7 +281,7 @@ def _hidden(padding: Tensor | None, like: Tensor) -> Tensor | None:
 
 
 def _mask(padding: Tensor | None, added: Tensor | None, like: Tensor) -> Tensor | None:
-    """Return what to add to scores (B, N, T, S): for padding (B, S), or _hidden's, plus `added` (T, S)."""
+    """Return what to add to scores: for padding (B, S) or _hidden's, and `added` (T, S)."""
     hidden = padding
     if padding is not None and padding.dim() == 2:
         hidden = _hidden(padding, like)

@@ -34,7 +34,9 @@ def relative_attention(
     computed for one chunk of heads at a time and again in the backward pass, so none is kept.
     Differentiable once.
     """
-    return _RelativeAttention.apply(query, key, value, distance, u, v, forbidden)  # type: ignore[no-untyped-call]
+    attention: Any = _RelativeAttention
+    result: Tensor = attention.apply(query, key, value, distance, u, v, forbidden)
+    return result
 
 
 class _RelativeAttention(torch.autograd.Function):
@@ -87,7 +89,7 @@ Part = tuple[slice, slice]  # streams, heads
 
 
 def _parts(query: Tensor, keys: int) -> list[Part]:
-    """Return slices of streams and heads whose scores fit a chunk, with whole streams where these fit."""
+    """Return slices of streams and heads whose scores fit a chunk, whole streams if possible."""
     streams, heads, time, _ = query.shape
     bytes_per_head = time * _width(keys) * query.element_size()
     chunk = CHUNK_BYTES.get(query.device.type, CHUNK_BYTES_ELSEWHERE)
@@ -101,7 +103,7 @@ def _parts(query: Tensor, keys: int) -> list[Part]:
 
 
 def _part_size(total: int, largest: int) -> int:
-    """Return the size of the fewest nearly equal parts of `total` with at most `largest` elements, or 1."""
+    """Return the size of the fewest nearly equal parts of `total` with at most `largest`, or 1."""
     return math.ceil(total / math.ceil(total / max(1, largest)))
 
 
@@ -141,7 +143,7 @@ def _width(keys: int) -> int:
 
 
 def _shifted(by_distance: Tensor, time: int, keys: int) -> Tensor:
-    """Return scores by distance (C, T, L) as a view by key (C, T, S): the shift of Dai et al.'s appendix B.
+    """Return scores by distance (C, T, L) as a view by key (C, T, S): Dai et al.'s shift.
 
     Read from number T - 1 on in rows of L - 1, they are shifted.
     """

@@ -18,7 +18,6 @@ from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.residual import (
     LAST_NORMS,
-    PARTS,
     ResidualLayer,
     closing_norm,
     draw_deepnorm,
@@ -65,7 +64,7 @@ class Layer(ResidualLayer):
             self.add_module(name, norm(name))
 
     def forward(self, x: Tensor, memory: Tensor, *shared: Tensor) -> Tensor:
-        """Return the output (B, T, H) for x (B, T, H), memory (B, M, H) and _attend's first arguments."""
+        """Return the output (B, T, H) for x, memory (B, M, H) and _attend's first arguments."""
         x = self.add_branch(
             "attention", x, partial(self._attend, *shared), reads=torch.cat([memory, x], 1)
         )
@@ -74,15 +73,21 @@ class Layer(ResidualLayer):
     def _attend(
         self, encoding: Tensor, u: Tensor, v: Tensor, forbidden: Tensor, x: Tensor
     ) -> Tensor:
-        """Return attention (B, T, H) of the last T positions in x (B, M + T, H); encoding is (M + T, H)."""
-        projected = self.query(x[:, -len(forbidden) :]), *self.key_value(x).chunk(2, -1)
-        query, key, value = (
-            self.in_heads(part, rows.unflatten(2, (self.heads, -1)).transpose(1, 2))
-            for part, rows in zip(PARTS, projected, strict=True)
-        )
+        """Return attention (B, T, H) of the last T positions in x (B, S, H); encoding is (S, H)."""
+        time = len(forbidden)
+        query = self._heads_of("query", self.query(x[:, -time:]))
+        keys, values = self.key_value(x).chunk(2, -1)
+        key = self._heads_of("key", keys)
+        value = self._heads_of("value", values)
         distance = self.distance(encoding).unflatten(1, (self.heads, -1)).transpose(0, 1)
-        mixed = self.attention(query, key, value, distance, u.to(query), v.to(query), forbidden)
+        u, v = u.to(query), v.to(query)
+        mixed = self.attention(query, key, value, distance, u, v, forbidden)
         return self.attention_output(mixed.transpose(1, 2).flatten(2))
+
+    def _heads_of(self, part: str, rows: Tensor) -> Tensor:
+        """Return queries, keys or values (B, T, N * D) by head (B, N, T, D), and normed."""
+        by_head = rows.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return self.in_heads(part, by_head)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.ffn_output(self.dropout(F.relu(self.ffn_input(x))))
@@ -116,28 +121,32 @@ class TransformerXl(nn.Module):
         clamp: int | None = None,
         same_length: bool = False,
     ) -> tuple[Tensor, Memory]:
-        """Return logits (B, T, 256) for the byte after each byte of a segment x (B, T), and the new memory.
+        """Return logits (B, T, 256) for the byte after each byte of x (B, T), and the new memory.
 
         `memory` comes from the previous call and is empty at a stream's start. The new one holds
         the last `remember` positions and no gradient. Distances above `clamp` count as `clamp`.
         """
         x = self.dropout(self.embedding(x) * self.embedding.embedding_dim**0.5)
-        memory = memory or [x.new_empty(len(x), 0, x.shape[2])] * len(self.layers)
-        time, keys = x.shape[1], memory[0].shape[1] + x.shape[1]
-        encoding = self.dropout(distance_encoding(keys, x.shape[2], clamp, x.device).to(x.dtype))
+        streams, time, dim = x.shape
+        if not memory:
+            memory = [x.new_empty(streams, 0, dim)] * len(self.layers)
+        keys = memory[0].shape[1] + time
+        encoding = distance_encoding(keys, dim, clamp, x.device)
+        encoding = self.dropout(encoding.to(x.dtype))
         forbidden = forbidden_keys(
             time, keys, memory=remember, same_length=same_length, device=x.device
         )
         following: Memory = []
         for layer, earlier in zip(self.layers, memory, strict=True):
-            following.append(torch.cat([earlier, x.detach()], 1)[:, -remember:])
+            inputs = torch.cat([earlier, x.detach()], 1)
+            following.append(inputs[:, -remember:])
             x = layer(x, earlier, encoding, self.u, self.v, forbidden)
         x = self.dropout(self.closing_norm(x))
         return linear(x, self.embedding.weight, self.output_bias), following
 
 
 def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.device) -> Tensor:
-    """Return sines, then cosines, together (S, H), of the distances S - 1 ... 0, each at most `clamp`."""
+    """Return sines, then cosines, (S, H), of the distances S - 1 ... 0, each at most `clamp`."""
     distance = torch.arange(keys - 1, -1, -1, device=device, dtype=torch.float32)
     if clamp is not None:
         distance = distance.clamp(max=clamp)
@@ -147,10 +156,12 @@ def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.devi
 
 
 def _initialize(module: nn.Module) -> None:
-    """Draw weights like the original: N(0, 0.02), with biases 0 and the gain of a LayerNorm N(1, 0.02)."""
-    if isinstance(module, nn.Linear | nn.Embedding):
+    """Draw weights like the original: N(0, 0.02), biases 0, the gain of a LayerNorm N(1, 0.02)."""
+    if isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=INIT_STD)
-        if isinstance(module, nn.Linear) and module.bias is not None:
+    elif isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=INIT_STD)
+        if module.bias is not None:
             nn.init.zeros_(module.bias)
     elif isinstance(module, nn.LayerNorm) and module.weight is not None:
         nn.init.normal_(module.weight, 1.0, INIT_STD)

@@ -16,7 +16,7 @@ def usable_devices() -> int:
 
 
 def check_devices(gpus: int, *, is_required: bool = False) -> None:
-    """Raise ValueError if the GPUs that a run asks for are not there, or if torch cannot use this machine's.
+    """Raise ValueError if a run's GPUs are not there, or if torch cannot use this machine's.
 
     A run asks for GPUs if it needs more than one, or has device=cuda (`is_required`). A run that
     does not ask is computed on the CPU, without an error, if CUDA_VISIBLE_DEVICES hides the

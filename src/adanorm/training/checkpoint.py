@@ -1,4 +1,4 @@
-"""Files of tensors: checkpoints, weights to average, best weights. They are checked when they are read."""
+"""Files of tensors: checkpoints, weights to average, best weights; checked when they are read."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ class BrokenError(ValueError):
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a state, with a checksum; whatever happens, `path` holds either the old or the new state."""
+    """Write a state with a checksum; whatever happens, `path` holds the old or the new state."""
     with writing(path) as file:
         try:
             torch.save(state, file)
@@ -48,16 +48,15 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return the state that `save` wrote, on a device; None without a file, BrokenError for a broken one."""
+    """Return the state that `save` wrote, None without a file; BrokenError if it is broken."""
     if not path.exists():
         return None
     verify(path)
     try:
         return dict(torch.load(path, map_location=device, weights_only=True))
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
-        raise BrokenError(
-            f"{path}: not a checkpoint of this suite ({str(error).splitlines()[0]})"
-        ) from None
+        reason = str(error).splitlines()[0]
+        raise BrokenError(f"{path}: not a checkpoint of this suite ({reason})") from None
 
 
 def verify(path: Path) -> None:
@@ -65,15 +64,15 @@ def verify(path: Path) -> None:
     size = path.stat().st_size - _SEAL
     with path.open("rb") as file:
         if size < 0 or _seal(file, size) != file.read():
-            raise BrokenError(
-                f"{path}: corrupted or cut off, its content is not what its checksum says"
-            )
+            problem = "corrupted or cut off, its content is not what its checksum says"
+            raise BrokenError(f"{path}: {problem}")
 
 
 def _seal(file: BinaryIO, size: int) -> bytes:
     """Return the bytes that end a file: the checksum of its first `size` bytes."""
     digest = hashlib.sha256()
-    while size and (part := file.read(min(size, 1 << 20))):
+    while size:
+        part = file.read(min(size, 1 << 20))
         digest.update(part)
         size -= len(part)
     return _MARK + digest.hexdigest().encode() + b"\n"
@@ -87,21 +86,19 @@ def keep_weights(model: nn.Module, update: int, folder: Path) -> None:
 def mean_weights(
     kept: Sequence[tuple[float, int]], folder: Path, device: torch.device
 ) -> dict[str, Tensor]:
-    """Return the mean of the weights `kept` at (score, update); a boolean is true if it is in any of them."""
+    """Return the mean of the weights `kept` at (score, update); a boolean is true if any is."""
     total: dict[str, Tensor] = {}
     for _, update in kept:
         saved = load(_weights_file(folder, update), device)
         assert saved is not None, "kept weights stay until the run has ended"
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
-    return {
-        name: t
-        if t.dtype == torch.bool
-        else t / len(kept)
-        if t.is_floating_point()
-        else t // len(kept)
-        for name, t in total.items()
-    }
+    for name, weights in total.items():
+        if weights.is_floating_point():
+            total[name] = weights / len(kept)
+        elif weights.dtype != torch.bool:
+            total[name] = weights // len(kept)
+    return total
 
 
 def _weights_file(folder: Path, update: int) -> Path:
@@ -113,44 +110,59 @@ class RunCheckpoints:
 
     def __init__(self, context: ComputeContext) -> None:
         self._context = context
-        self.writers: list[dict[str, Any]] = [
-            {}
-        ]  # what computed each start so far; the last is this start's
+        # What computed each start so far; the last is this start's.
+        self.writers: list[dict[str, Any]] = [{}]
         self._previous: list[
             tuple[float, int]
         ] = []  # evaluations to average, in the last checkpoint
 
     def write(self, path: Path, saved: dict[str, Any]) -> None:
-        """Write the next checkpoint at `path`; remove weights that neither it nor the previous one names."""
+        """Write the next checkpoint; remove weights that neither it nor the previous one names."""
         if path.exists():
             path.replace(_previous_path(path))
-        save(path, {"format": FORMAT, "run": path.parent.name, "writers": self.writers, **saved})
+        folder = path.parent
+        save(path, {"format": FORMAT, "run": folder.name, "writers": self.writers, **saved})
         to_average = list(saved["state"]["kept"])
-        files = {_weights_file(path.parent, update) for _, update in [*to_average, *self._previous]}
-        for file in {*path.parent.glob("kept-*.pt")} - files:
-            file.unlink(missing_ok=True)
+        named = [_weights_file(folder, update) for _, update in [*to_average, *self._previous]]
+        for file in folder.glob("kept-*.pt"):
+            if file not in named:
+                file.unlink(missing_ok=True)
         self._previous = to_average
 
     def latest(self, path: Path) -> dict[str, Any] | None:
-        """Return the latest whole checkpoint that the first process finds, or None; remove broken ones."""
-        world, device, latest, source = self._context.world, self._context.device, None, None
-        for file in (path, _previous_path(path)) if world.is_main else ():
-            try:
-                if (latest := _load_checked(file, device)) is not None:
-                    source = file
-                    break
-            except BrokenError as error:
-                remedy = "the run goes on from the checkpoint before or from its start"
-                print(f"warning: {error}; {remedy}", file=sys.stderr)
-                file.unlink(missing_ok=True)
-        if (source := broadcast(source, world)) is None:
+        """Return the latest whole checkpoint or None; the first process finds it."""
+        device, world = self._context.device, self._context.world
+        latest, source = None, None
+        if world.is_main:
+            latest, source = _latest_whole(path, device)
+        source = broadcast(source, world)
+        if source is None:
             return None
-        latest = load(source, device) if latest is None else latest
+        if latest is None:
+            latest = load(source, device)
         assert latest is not None, "the first process has just read it"
         self._previous = list(latest["state"]["kept"])
         writers = latest.get("writers", [{}])
-        self.writers = writers if writers[-1:] == self.writers else [*writers, *self.writers]
+        if writers[-1:] == self.writers:
+            self.writers = writers
+        else:
+            self.writers = [*writers, *self.writers]
         return latest
+
+
+def _latest_whole(path: Path, device: torch.device) -> tuple[dict[str, Any] | None, Path | None]:
+    """Return the checkpoint at `path` or the previous one, and its file; remove broken ones."""
+    for file in (path, _previous_path(path)):
+        try:
+            saved = _load_checked(file, device)
+        except BrokenError as error:
+            remedy = "the run goes on from the checkpoint before or from its start"
+            print(f"warning: {error}; {remedy}", file=sys.stderr)
+            file.unlink(missing_ok=True)
+            continue
+        if saved is not None:
+            return saved, file
+    return None, None
 
 
 def _previous_path(path: Path) -> Path:
@@ -158,15 +170,15 @@ def _previous_path(path: Path) -> Path:
 
 
 def _load_checked(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return a run's checkpoint; None without one, BrokenError if it or weights that it names are broken."""
+    """Return a run's checkpoint, None without one; BrokenError for it or weights that it names."""
     saved = load(path, device)
     if saved is None:
         return None
     if saved.get("format") != FORMAT:
         raise BrokenError(f"{path}: written by another version of the suite")
-    if (
-        run := saved.get("run", path.parent.name)
-    ) != path.parent.name:  # its name has the run's digest
+    folder = path.parent.name  # has the run's digest
+    run = saved.get("run", folder)
+    if run != folder:
         raise BrokenError(f"{path}: of the run {run}")
     for _, update in saved["state"]["kept"]:
         file = _weights_file(path.parent, update)
@@ -177,23 +189,22 @@ def _load_checked(path: Path, device: torch.device) -> dict[str, Any] | None:
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], run: str) -> None:
-    """Write a run's best weights with its digest and a checksum; the format, safetensors, holds no code."""
+    """Write a run's best weights, its digest and a checksum as safetensors, which hold no code."""
     tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
     label = json.dumps({"run": run, "sha256": _checksum(safetensors.torch.save(tensors))})
     write_whole(path, safetensors.torch.save(tensors, {KEY: label}))
 
 
 def load_weights(path: Path, run: str) -> dict[str, Tensor]:
-    """Return a run's weights on the CPU; raises BrokenError if the file is broken or another run's."""
+    """Return a run's weights on the CPU; BrokenError if the file is broken or another run's."""
     content = path.read_bytes()
     try:
         label = json.loads(_header(content)["__metadata__"][KEY])
         is_whole = label["sha256"] == _checksum(content)
         owner, weights = label["run"], safetensors.torch.load(content)
     except _UNREADABLE as error:
-        raise BrokenError(
-            f"{path}: not weights of this suite ({str(error).splitlines()[0]})"
-        ) from None
+        reason = str(error).splitlines()[0]
+        raise BrokenError(f"{path}: not weights of this suite ({reason})") from None
     if not is_whole:
         raise BrokenError(f"{path}: corrupted, its content is not what its checksum says")
     if owner != run:
@@ -206,7 +217,7 @@ def _header(content: bytes) -> dict[str, dict[str, str]]:
 
 
 def _checksum(content: bytes) -> str:
-    """Return the SHA-256 of a safetensors file's tensors: of their entries in the header and their values."""
+    """Return the SHA-256 of a safetensors file's tensors: the header's entries and the values."""
     entries = {name: entry for name, entry in _header(content).items() if name != "__metadata__"}
     digest = hashlib.sha256(json.dumps(entries, sort_keys=True).encode())
     digest.update(content[8 + int.from_bytes(content[:8], "little") :])

@@ -48,7 +48,7 @@ _JOINED: Counter[str] = Counter()  # how many groups this process has joined, by
 
 @contextmanager
 def init_distributed(device: torch.device) -> Iterator[World]:
-    """Join torchrun's processes, if any, for a block; exit with 2 soon after another on this machine ends."""
+    """Join torchrun's processes, if any, for a block; exit with 2 soon after another ends."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
@@ -87,7 +87,7 @@ def leave_group() -> None:
 
 
 def _end_with_others(world: World, is_over: Event) -> None:
-    """End this process once another on this machine has ended, unless it ends itself or `is_over` is set.
+    """End this process once another one here has ended, unless it ends itself or `is_over` is set.
 
     Collectives notice the loss of a process, except gloo's (PyTorch 2.13). If gloo writes a message
     to a connection that was just closed, it waits until the group's timeout for the message to be
@@ -133,12 +133,12 @@ def wrap(model: nn.Module, world: World) -> nn.Module:
 
 
 def ties_rows(model: nn.Module) -> bool:
-    """Return whether a norm of the model has statistics over a batch, whose rows must then stay together."""
+    """Return whether a norm has statistics over a batch, whose rows must then stay together."""
     return any(getattr(module, "depends_on_batch", False) for module in model.modules())
 
 
 def share(batches: EpochBatches, update: range, world: World, *, whole: bool) -> list[Any]:
-    """Return the batches of an update that this process computes: every n-th whole batch, of n processes.
+    """Return the batches of an update that this process computes: every n-th of n processes.
 
     Without `whole`, or if n does not divide their number, it is a part of each batch. Either way
     each row is computed once, and a process makes only its own rows. Whole batches use a device
@@ -167,14 +167,15 @@ def all_gather(value: T, world: World) -> list[T]:
 
 
 def reshard(parts: Sequence[Sequence[torch.Tensor]], world: World) -> list[torch.Tensor]:
-    """Return this process's rows of tensors that any number of processes divided: each has every n-th row."""
-    own_rows = []
+    """Return this process's rows of tensors that n processes divided: each has every n-th row."""
+    rows_of_rank = []
     for tensors in zip(*parts, strict=True):
-        whole = torch.empty(sum(map(len, tensors)), *tensors[0].shape[1:], dtype=tensors[0].dtype)
+        first, count = tensors[0], sum(map(len, tensors))
+        whole = first.new_empty(count, *first.shape[1:])
         for rank, rows in enumerate(tensors):
             whole[rank :: len(tensors)] = rows
-        own_rows.append(whole[world.rank :: world.size].to(tensors[0].device))
-    return own_rows
+        rows_of_rank.append(whole[world.rank :: world.size])
+    return rows_of_rank
 
 
 def all_reduce(numbers: torch.Tensor, world: World) -> torch.Tensor:

@@ -1,9 +1,9 @@
 """CUDA graphs of a run's updates: the host launches one graph where it launched a thousand kernels.
 
-The first micro-batch of a shape is computed eagerly, the second is recorded as a graph, and later ones
-replay it. Kernels, rounding and dropout's counters are those of eager computation, so neither a resumed run
-nor a result shows which micro-batches were replayed. On the CPU a stand-in computes again from the graph's
-own tensors: tests try everything but CUDA itself.
+The first micro-batch of a shape is computed eagerly, the second is recorded as a graph, and later
+ones replay it. Kernels, rounding and dropout's counters are those of eager computation, so neither
+a resumed run nor a result shows which micro-batches were replayed. On the CPU a stand-in computes
+again from the graph's own tensors: tests try everything but CUDA itself.
 """
 
 import sys
@@ -36,8 +36,9 @@ class MicroBatchGraph:
 class Graphs:
     """Computes micro-batches and optimizer steps, and replays what it has recorded.
 
-    Gradients must stay where they are: set them to zero, not to None. `add_gradient` computes a micro-batch;
-    `step(scale, lr)` steps along the gradients times `scale`. If a device cannot record, all goes on eagerly.
+    Gradients must stay where they are: set them to zero, not to None. `add_gradient` computes a
+    micro-batch; `step(scale, lr)` steps along the gradients times `scale`. If a device cannot
+    record, all goes on eagerly.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Graphs:
         self._replay_step: Work | None = None
         self._has_stepped = False
         self._scale = torch.ones((), device=device)
-        # The CPU's fused optimizers read a rate of double precision, CUDA's one of single precision.
+        # The CPU's fused optimizers read a rate in double precision, CUDA's in single.
         rate_type = torch.float64 if device.type == "cpu" else torch.float32
         self._rate = torch.zeros((), dtype=rate_type, device=device)
 
@@ -67,7 +68,7 @@ class Graphs:
         return len(self._graphs)
 
     def add_gradient(self, batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
-        """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss, detached.
+        """Add the gradient of a micro-batch's summed loss; return that loss, detached.
 
         The next call may overwrite the tensors that are returned.
         """
@@ -85,7 +86,7 @@ class Graphs:
         return Loss(graph.total, batch.units, graph.carried)
 
     def step(self, scale: float, lr: float) -> None:
-        """Step along the gradients times `scale` with a learning rate; the second step is recorded."""
+        """Step along the gradients times `scale` at a rate; the second step is recorded."""
         self._scale.fill_(scale)
         self._rate.fill_(lr)
 
@@ -108,7 +109,7 @@ class Graphs:
         return replay
 
     def _recorded(self, work: Work) -> Work | None:
-        """Return a replay of `work`, which is not computed now; None, and no graph is left, if it fails."""
+        """Return a replay of `work`, not computed now; None, and no graph is left, if it fails."""
         replay = self._recorder.record(work)
         if self._recorder.has_failed:
             self._graphs.clear()
@@ -136,7 +137,7 @@ class Graphs:
 
 
 def _key(batch: AnyBatch, carried: Sequence[Tensor]) -> Key:
-    """Return what a graph is recorded for: the shapes of its inputs, and the facts that choose its path."""
+    """Return what a graph is for: the shapes of its inputs, and the facts that choose its path."""
     tensors = [*batch.tensors().values(), *carried]
     shapes = [(tensor.shape, tensor.dtype) for tensor in tensors]
     facts = [(name, value) for name, value in vars(batch).items() if isinstance(value, bool)]
@@ -144,10 +145,10 @@ def _key(batch: AnyBatch, carried: Sequence[Tensor]) -> Key:
 
 
 def _tables(model: nn.Module) -> Iterator[Tensor]:
-    """Yield the tensors of a model that are no parameters, such as fairseq's positions and future mask.
+    """Yield a model's tensors that are no parameters, such as fairseq's positions and future mask.
 
-    fairseq makes a larger one for a longer sentence and drops the old one. What the old one holds is right
-    for the sentences that it was made for.
+    fairseq makes a larger one for a longer sentence and drops the old one. What the old one holds
+    is right for the sentences that it was made for.
     """
     for module in model.modules():
         for value in [*vars(module).values(), *module.buffers(recurse=False)]:
@@ -156,7 +157,7 @@ def _tables(model: nn.Module) -> Iterator[Tensor]:
 
 
 class _Recorder:
-    """Records work as CUDA graphs that share one pool of memory, for they never run at the same time."""
+    """Records work as CUDA graphs; they share one pool of memory, since one runs at a time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -167,10 +168,10 @@ class _Recorder:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Compute a block on the stream that records, after the present stream and before it goes on.
+        """Compute a block on the stream that records; the present stream waits for it.
 
-        A stream other than the default one can record, and what a library keeps for each stream, such as
-        cuBLAS's workspace, is there before.
+        A stream other than the default one can record, and what a library keeps for each stream,
+        such as cuBLAS's workspace, is there before.
         """
         if self._device.type == "cpu":
             yield

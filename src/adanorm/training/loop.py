@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,7 +45,7 @@ CHECK_EVERY = 20  # updates between two fetches of the loss, to see whether it i
 
 
 class Trainer:
-    """The model, optimizer and state of one run. The validation score in `metric` picks the best weights."""
+    """The model, optimizer and state of one run. The best weights are the best in `metric`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Trainer:
         self._updates_per_epoch = 0  # until an epoch's batches are counted
 
     def make_graphs(self) -> Graphs | None:
-        """Return what replays this run's updates; None for norms of a batch, which read on the host."""
+        """Return what replays updates; None with norms of a batch, which read on the host."""
         if ties_rows(self.model):
             return None
         return Graphs(
@@ -90,7 +90,7 @@ class Trainer:
     def train(
         self, path: Path, log: Log, progress: Progress, *, log_test: Log | None = None
     ) -> Outcome:
-        """Train to the end, with checkpoints at `path`; return the outcome, the best weights scored.
+        """Train to the end, with checkpoints at `path`; return the outcome, with the test's score.
 
         On the first process, each evaluation calls `log` with a row and `log_test`, if any, with a
         test row.
@@ -157,7 +157,7 @@ class Trainer:
         with context.autocast() if self.graphs is None else nullcontext():
             for index, micro_batch in enumerate(micro_batches, 1):
                 is_last = index == len(micro_batches) or context.world.size == 1
-                with nullcontext() if is_last else self.shared_model.no_sync():  # type: ignore[operator]
+                with self._synchronized(is_last):
                     if self.graphs is None:
                         loss = self._add_gradient(micro_batch.to(context.device), self.carried)
                     else:
@@ -166,6 +166,11 @@ class Trainer:
                 total += loss.total
                 units += loss.units
         return Loss(total, units)
+
+    def _synchronized(self, is_last: bool) -> AbstractContextManager[None]:
+        """Return a context in which the last batch averages gradients over the processes."""
+        model: Any = self.shared_model
+        return nullcontext() if is_last else model.no_sync()
 
     def _add_gradient(self, micro_batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
         """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss."""
@@ -208,7 +213,7 @@ class Trainer:
         self.optimizer.step()
 
     def _fetch_loss(self) -> None:
-        """Fetch the sum of the losses since the last fetch: the run has diverged if it is not finite."""
+        """Fetch the sum of the losses since the last fetch; a sum not finite means divergence."""
         state = self.state
         pending_units = torch.full_like(self._pending_loss, self._pending_units)
         pending = torch.stack([self._pending_loss, pending_units])
@@ -309,7 +314,7 @@ class Trainer:
         return settings.max_updates is not None and state.update >= settings.max_updates
 
     def _score(self, folder: Path) -> Outcome:
-        """Return the outcome, with the test score of the best weights or of the kept ones' average."""
+        """Return the outcome, the best weights or the kept ones' average tested."""
         state, context = self.state, self.context
         if not self.best or state.diverged is not None or not context.world.is_main:
             return Outcome(state, None, self.best)
@@ -391,7 +396,7 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
 
 
 def _pinned(batches: list[AnyBatch]) -> list[AnyBatch]:
-    """Return batches in pinned memory, from which a GPU copies while it computes; as is without one."""
+    """Return batches in pinned memory, from which a GPU copies while it computes."""
     if not torch.cuda.is_available():
         return batches
     return [batch.moved(Tensor.pin_memory) for batch in batches]

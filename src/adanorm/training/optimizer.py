@@ -37,7 +37,7 @@ WRAPPED_METHODS = ("step", "add_param_group", "zero_grad", "state_dict", "load_s
 
 @cache
 def _without_dynamo(cls: Any) -> Callable[..., torch.optim.Optimizer]:
-    """Return an optimizer class of torch without the wrappers of its methods, which torch.compile needs."""
+    """Return a class of torch without its methods' wrappers, which only torch.compile needs."""
     plain = {name: inspect.unwrap(getattr(cls, name)) for name in WRAPPED_METHODS}
     return type(cls.__name__, (cls,), {**plain, "step": torch.no_grad()(plain["step"])})
 

@@ -29,7 +29,7 @@ def planned_updates(settings: TrainingConfig, epoch_batches: int) -> int:
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """A table of evaluations. Between them a terminal shows a bar, and a log gets a row every half minute."""
+    """A table of evaluations; between them a terminal's bar, or a row every half minute."""
 
     def __init__(
         self, settings: TrainingConfig, epoch_batches: int, metric: str, *, shown: bool
@@ -75,7 +75,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._print_row(str(row["epoch"]), int(row["update"]), f"{row['train_loss']:.4f}", valid)
 
     def _print_row(self, epoch: str, update: int, loss: str, valid: str) -> None:
-        """Print a row without breaking the bar; before the first row print the heads of the columns."""
+        """Print a row without breaking the bar, before the first one the heads of the columns."""
         columns = "{:>7}{:>10}{:>12}{:>22}{:>12}".format
         if not self._has_heads:
             self._has_heads = True

@@ -27,14 +27,14 @@ class ComputeContext(NamedTuple):
     graphs: bool = False  # whether CUDA graphs replay micro-batches
 
     def autocast(self, *, enabled: bool = True) -> Any:
-        """Return the autocast context of forward passes; `enabled=False` ends it for a backward pass."""
+        """Return the autocast context of a forward pass, or of a backward pass inside it."""
         if self.precision != "bf16":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
 
 
 def set_tf32(precision: str) -> None:
-    """Let CUDA round factors to TF32 only if precision is `tf32`; by default PyTorch does in convolutions.
+    """Let CUDA round factors to TF32 only under `tf32`; PyTorch's default does in convolutions.
 
     Sums of bf16 products are kept in float32, which by default PyTorch may round in between.
     """
@@ -46,7 +46,7 @@ def set_tf32(precision: str) -> None:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Have this thread, and those that start meanwhile, take numbers below 1.2e-38 for zero on the CPU.
+    """Have this thread, and those it starts, take numbers below 1.2e-38 for zero on the CPU.
 
     A processor computes with such denormal numbers many times slower. A network's gradients and
     Adam's means reach them where units are dead or training is unstable.
@@ -60,7 +60,7 @@ def flushed_denormals() -> Iterator[None]:
 
 @dataclass
 class State:
-    """The state of a run. Losses are means in nats per unit; loss_sum and loss_units give the next mean."""
+    """The state of a run; losses in nats per unit, loss_sum and loss_units give the next mean."""
 
     epoch: int = 0
     position: int = 0  # updates done in this epoch
@@ -110,7 +110,7 @@ class State:
 
 
 class Outcome(NamedTuple):
-    """The outcome of training. `test` is None if the run diverged, and on all processes but the first."""
+    """The outcome of training; `test` is None if it diverged, and on processes but the first."""
 
     state: State
     test: Evaluation | None
@@ -118,12 +118,12 @@ class Outcome(NamedTuple):
 
 
 def seed_of(*numbers: int) -> int:
-    """Return a seed made of numbers, such as a run's seed and a process's rank; others give another."""
+    """Return a seed made of numbers, such as a run's seed and a process's rank."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def rng_state(device: torch.device) -> list[Tensor]:
-    """Return the states of torch's generators that a run draws from: the CPU's and its CUDA device's."""
+    """Return the states of the generators that a run draws from: the CPU's and its device's."""
     return [
         torch.get_rng_state(),
         *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []),

@@ -32,7 +32,7 @@ from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
 ROWS_MULTIPLE = 256  # targets: to so many a batch for a CUDA graph is filled up
-# In references the second, a private-use character, replaces the first: a model's <unk> never matches.
+# In references the second, a private-use character, replaces the first: no <unk> matches.
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
 OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
@@ -40,7 +40,7 @@ OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subword
 
 @dataclass(frozen=True)
 class PairBatch(Movable):
-    """Token ids, and facts about them that are known before they move to a GPU, to save waits there."""
+    """Token ids, and facts about them that are known before they move, to save waits."""
 
     source: Tensor  # (B, S), padded left
     previous: Tensor  # (B, T), padded right
@@ -56,7 +56,7 @@ class PairBatch(Movable):
         return len(self.target) - self.added
 
     def with_rounded_rows(self) -> "PairBatch":
-        """Return the batch with N rounded up; the added targets repeat the first one and weigh nothing."""
+        """Return the batch with N rounded up; added targets repeat the first and weigh nothing."""
         rows = len(self.target)
         added = -rows % ROWS_MULTIPLE
         rows_of_first = torch.zeros(added, dtype=torch.long)
@@ -78,7 +78,7 @@ class Pairs:
         return len(self.sizes)
 
     def order(self, batch_tokens: int, random: np.random.Generator | None) -> list[Indices]:
-        """Return the indices of each batch's pairs, of similar lengths, at most `batch_tokens` per side.
+        """Return the indices of each batch's pairs, alike in length, `batch_tokens` a side at most.
 
         With a generator, batches are in random order, without pairs longer than a batch.
         """
@@ -148,7 +148,7 @@ class _FlatSide:
             self._ids = np.frombuffer(mapped, sentences._index.dtype)
 
     def padded(self, indices: Indices, padding: int, *, at: str) -> tuple[Any, Any]:
-        """Return the ids (B, T) of these sentences, padded `at` the left or the right, and where ids are."""
+        """Return the ids (B, T) of sentences, padded at the left or right, and where ids are."""
         sizes = self.sizes[indices][:, None]
         width = int(sizes.max())
         columns = np.arange(width)
@@ -177,7 +177,7 @@ class Corpus:
 
     @cached_property
     def inspection(self) -> Inspection:
-        """Counts and warnings: pairs in two splits, pairs too long for a batch, unknown target subwords."""
+        """Counts and warnings: pairs in two splits or too long, unknown target subwords."""
         counts = self.counted or count_overlaps(
             {name: part.as_bytes() for name, part in self.splits.items()}
         )
@@ -190,8 +190,8 @@ class Corpus:
         ]
         if too_long:
             warnings.append(
-                f"data.batch_tokens={batch_tokens}: {too_long:,} of {len(sizes):,} training pairs are"
-                " longer than a batch and are not trained on"
+                f"data.batch_tokens={batch_tokens}: {too_long:,} of {len(sizes):,} training pairs"
+                " are longer than a batch and are not trained on"
             )
         if any(word.startswith(PIECE) for word in self.dictionaries[1].symbols):
             warnings.append(
@@ -203,13 +203,13 @@ class Corpus:
         unknown, total = int((ids == self.dictionaries[1].unk()).sum()), len(ids) - len(lines)
         if unknown:
             warnings.append(
-                f"test: {unknown:,} of {total:,} target subwords ({unknown / total:.1%}) are unknown to the"
-                " dictionary: no translation matches them"
+                f"test: {unknown:,} of {total:,} target subwords ({unknown / total:.1%}) are"
+                " unknown to the dictionary: no translation matches them"
             )
         return Inspection(counts, tuple(warnings))
 
     def references(self, split: str, kind: str) -> list[str]:
-        """Return the references of a split as words (`kind="words"`) or running text (`kind="text"`)."""
+        """Return a split's references as words (`kind="words"`) or running text ("text")."""
         if self.data.path is None:  # beside a data-bin, a file with this name may have other pairs
             path = self.folder / f"{split}.{kind}.{self.words[1].language}"
             lines = packed.text_lines(path.read_bytes(), path.name)
@@ -220,13 +220,13 @@ class Corpus:
         return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
-        """Return a split's (translations, references) as words, as `outputs` are, and as running text."""
+        """Return a split's (translations, references) as words, like `outputs`, and as text."""
         text = [self.words[1].join(line) for line in outputs]
         return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
 
 
 def load_pairs(data: ParallelConfig) -> Corpus:
-    """Return the configured corpus, prepared if it is not yet; raises ValueError where it cannot be had."""
+    """Return the configured corpus, prepared if need be; ValueError where it cannot be had."""
     checksums: dict[str, str] = {}
     counts: Counts | None = None
     if data.path is not None:
@@ -263,7 +263,7 @@ def load_pairs(data: ParallelConfig) -> Corpus:
 
 
 def _dictionary(text: bytes, name: str) -> Any:
-    """Return fairseq's dictionary; ValueError for another text, or subwords that cannot be joined here."""
+    """Return fairseq's dictionary; ValueError for other text or subwords that cannot be joined."""
     dictionary = fairseq().data.Dictionary()
     try:
         dictionary.add_from_file(io.StringIO(text.decode("utf-8-sig")))
@@ -273,8 +273,9 @@ def _dictionary(text: bytes, name: str) -> Any:
         marked = [word for word in dictionary.symbols if word.startswith(mark)]
         if len(marked) > OTHERS_AT_MOST * len(dictionary):
             raise ValueError(
-                f"{name}: holds subwords of {kind}, such as {marked[0]!r}: those with @@, sentencepiece's and"
-                " whole words are scored here; give the text with data.train, data.valid and data.test"
+                f"{name}: holds subwords of {kind}, such as {marked[0]!r}: those with @@,"
+                " sentencepiece's and whole words are scored here; give the text with data.train,"
+                " data.valid and data.test"
             )
     return dictionary
 
@@ -297,7 +298,7 @@ def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) ->
 
 
 def _side(path: Path, dictionary: Any) -> Any:
-    """Return fairseq's dataset of one language of a split; ValueError, naming its file, if not whole."""
+    """Return fairseq's dataset of a split's language; ValueError, naming its file, if not whole."""
     index, library = path.with_suffix(".idx").read_bytes(), fairseq().data
     try:
         if index.startswith(b"MMIDIDX"):  # fairseq's older formats are not checked
