@@ -53,7 +53,8 @@ class Layer(nn.Module):
         """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
         # The input products of all steps at once; the rows of a gate are contiguous.
         products = F.linear(x, self.input_weight.flatten(0, 1))
-        by_gate = products.unflatten(2, (-1, self.dim)).transpose(1, 2).contiguous()
+        gates = products.view(*x.shape[:2], len(self.bias), self.dim)
+        by_gate = gates.transpose(1, 2).contiguous()
         weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
         norms = [self._norm_of(group) for group in self.GATES]
         outputs = []

@@ -204,7 +204,7 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
         return None
     is_single = _is_single(norm)
     # The rounding of float32 is divided by the step: it takes a longer one, and a wider tolerance.
-    steps = {"eps": 1e-2, "atol": 1e-3, "rtol": 1e-3} if is_single else {}
+    steps: dict[str, Any] = {"eps": 1e-2, "atol": 1e-3, "rtol": 1e-3} if is_single else {}
     is_right = torch.autograd.gradcheck(
         lambda rows: _value(norm, rows),
         (x.requires_grad_(),),

@@ -371,7 +371,7 @@ class GroupNorm(Affine):
 
     def _masked(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return y (B, positions ..., H) with statistics over the rows that count."""
-        grouped = x.unflatten(-1, (self.groups, -1))
+        grouped = x.reshape(*x.shape[:-1], self.groups, -1)
         mask = rows.unsqueeze(-1).expand(grouped.shape[:-1])  # (B, ..., groups)
         last = x.dim()
         positions = range(1, last - 1)
