@@ -50,9 +50,7 @@ class Undisturbed(NamedTuple):
                 return f"only one has {name}"
             if _shared(name, files[name]) != _shared(name, expected[name]):
                 return f"{name} differs"
-        names = {path.name for path in folder.rglob("*")}
-        leftovers = [name for name in names if name.endswith((".tmp", ".part"))]
-        leftovers += names & {"checkpoint.pt", "metrics.jsonl"}
+        leftovers = [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".part")]
         return f"{', '.join(leftovers)} left" if leftovers else ""
 
 
