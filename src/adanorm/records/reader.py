@@ -7,7 +7,7 @@ counts nowhere.
 
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -253,12 +253,24 @@ def record(folder: Path) -> Record:
 
     A whole line that is kept comes first, then the line of the folder itself, then contributions.
     """
-    kept_record = _kept(folder.parent).get(folder.name)
+    parent, file = _parts(folder)
+    return _record_in(parent, folder.name, _kept(parent, file))
+
+
+@cache
+def _parts(folder: Path) -> tuple[Path, Path]:
+    """Return a record's parent folder and the file that keeps its line: paths are slow."""
+    return folder.parent, lines.file_of(folder.parent)
+
+
+def _record_in(parent: Path, name: str, kept: Mapping[str, Record]) -> Record:
+    kept_record = kept.get(name)
     if kept_record and kept_record.line and kept_record.line.is_whole:
         return kept_record
+    folder = parent / name
     if lines.has_ended(folder):
-        names = (lines.RECORD, "result.json", *integrity.FILES)
-        return _ended(folder, tuple(lines.state_of(folder / name) for name in names))
+        files = (lines.RECORD, "result.json", *integrity.FILES)
+        return _ended(folder, tuple(lines.state_of(folder / file) for file in files))
     for contributed_record in contributed(folder):
         return contributed_record
     return kept_record or Record(folder)
@@ -308,8 +320,9 @@ def records(root: Path) -> Iterator[Record]:
     for folder in contributed_folder(root).glob(MERGED):
         parents.update(root / parent.relative_to(folder) for parent in lines.parents(folder))
     for parent in sorted(parents):
+        kept = _kept(parent)
         for name in names(parent):
-            entry = record(parent / name)
+            entry = _record_in(parent, name, kept)
             if entry.has_ended:
                 yield entry
 
