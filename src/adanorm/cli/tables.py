@@ -23,7 +23,7 @@ from adanorm.reporting.tables.formats import (
     write_table,
 )
 from adanorm.reporting.tables.league import league_csv, league_markdown
-from adanorm.reporting.tables.table import Table
+from adanorm.reporting.tables.table import Spreads, Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results
 from adanorm.verdicts.task_league import task_leagues
@@ -61,9 +61,10 @@ def main(arguments: Arguments) -> None:
         studies,
         "; `adanorm study` writes the table of one of your own",
     )
+    spreads: Spreads = {}
     for name in arguments.names or studies:
         study = load_study(name)
-        table = Table(study, study_grid(study), metric=metric)
+        table = Table(study, study_grid(study), metric=metric, spreads=spreads)
         if metric:
             print(table_text(table))
         else:

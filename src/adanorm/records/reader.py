@@ -351,10 +351,20 @@ def curve(folder: Path, name: str) -> list[float]:
     return [row[name] for row in record(folder).rows() if name in row]
 
 
+_SERIES: dict[tuple[Path, tuple[str, ...]], list[Experiment]] = {}
+
+
 def runs_on_record(run: Experiment) -> list[Experiment]:
-    """Return the runs on record that differ from a run in nothing but a seed of its series."""
-    seeds = _names_by_seed(run.folder().parent, run.identity)
-    return [run.model_copy(update={"seed": seed}) for seed in seeds]
+    """Return the runs on record that differ from a run in nothing but a seed of its series.
+
+    The same runs are returned as long as the folder has the same names: many tables and claims ask.
+    """
+    folder = run.folder()
+    key = folder, tuple(names(folder.parent))
+    if key not in _SERIES:
+        seeds = _names_by_seed(folder.parent, run.identity)
+        _SERIES[key] = [run.model_copy(update={"seed": seed}) for seed in seeds]
+    return [*_SERIES[key]]
 
 
 def siblings(run: Record) -> list[Record]:

@@ -17,7 +17,7 @@ from adanorm.records.folder import location
 from adanorm.records.result import Result
 from adanorm.reporting.tables import claims, formats
 from adanorm.reporting.tables.notes import notes
-from adanorm.reporting.tables.table import Table, table_of
+from adanorm.reporting.tables.table import Spreads, Table, table_of
 from adanorm.reporting.text import how_to_read, plain
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
@@ -197,7 +197,9 @@ def _differences(base: str, text: str) -> str:
 
 def read_tables(runs: str | None = None) -> dict[str, Table]:
     """Return the table of every study by name, from a folder of records or from results/."""
-    return {name: table_of(study, runs) for name, study in load_studies().items()}
+    spreads: Spreads = {}
+    studies = load_studies()
+    return {name: table_of(study, runs, spreads=spreads) for name, study in studies.items()}
 
 
 def build_report(runs: str | None = None) -> str:

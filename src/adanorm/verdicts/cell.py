@@ -143,8 +143,10 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     full_cell = cell_of(first, runs)
     if metric and any(metric in (result.test or {}) for result in full_cell.results):
         full_cell = cell_of(first, runs, metric=metric)
-    is_compared = full_cell.metric == first.task.metric and departures_from_paper(first) is None
-    paper = published(first.task.name, first.norm.name) if is_compared else None
+    paper = published(first.task.name, first.norm.name)
+    is_compared = paper is not None and full_cell.metric == first.task.metric
+    if not is_compared or departures_from_paper(first) is not None:
+        paper = None
     return replace(full_cell, planned=len(experiments), paper=paper)
 
 

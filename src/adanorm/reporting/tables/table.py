@@ -18,6 +18,7 @@ from adanorm.reporting.text import markdown
 from adanorm.stats.conjunction import significantly_best
 from adanorm.stats.variance import Spread, TaskVariance
 from adanorm.studies.study import (
+    Candidate,
     Study,
     StudyGrid,
     load_study,
@@ -36,6 +37,7 @@ from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.repetition import elsewhere
 
 Address: TypeAlias = tuple[str, str]  # a row and a task, or a row and a setting
+Spreads: TypeAlias = dict[tuple[str, str], Spread | None]  # by task and scale
 
 
 class Table:
@@ -43,7 +45,8 @@ class Table:
 
     If the study has a budget of settings, a cell shows the best by validation, named in `chosen`.
     `metric`, such as another kind of BLEU, replaces the task's own metric where runs have it.
-    Raises ValueError if no run has it.
+    Raises ValueError if no run has it. Tables of the same records may share `spreads`: each then
+    reads only what no other has read.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class Table:
         grid: StudyGrid,
         *,
         metric: str | None = None,
+        spreads: Spreads | None = None,
     ) -> None:
+        self.spreads = {} if spreads is None else spreads
         self.study, self.grid, self.metric = study, grid, metric
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown but not compared with ours.
@@ -63,24 +68,27 @@ class Table:
         self.lines: dict[Address, Sequence[str]] = {}  # overrides of a cell, without seed
         self.folder: str | None = None  # of the records
         for address, plan in grid.items():
-            self.tried[address] = [Tried(candidate) for candidate in plan.candidates]
-            if plan.runs:
-                self.folder = plan.runs[0].runs
-                self._choose(address)
+            candidates = plan.candidates
+            if candidates:
+                self.folder = candidates[0].runs[0].runs
+                if study.tries:
+                    self.tried[address] = [Tried(candidate) for candidate in candidates]
+                    self._show(address, max(self.tried[address], key=Tried.rank).candidate)
+                else:
+                    self._show(address, candidates[0])
         self.columns = {task: TaskColumn(self, task) for task in study.columns}
         if metric and all(cell is None or cell.metric != metric for cell in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
 
-    def _choose(self, address: Address) -> None:
-        """Set the cell of an address to the runs of its best setting by validation."""
-        tried = self.tried[address]
-        candidate = max(tried, key=Tried.rank).candidate
+    def _show(self, address: Address, candidate: Candidate) -> None:
+        """Set the cell of an address to the runs of one of its settings."""
         shown = self.cells[address] = cell(candidate.runs, metric=self.metric)
         self.lines[address] = candidate.overrides
         if candidate.setting is None or not shown.results:
             return
         key, _, value = candidate.setting.partition("=")
         self.chosen[address] = f"{key.rpartition('.')[2]}={value}"
+        tried = self.tried[address]
         ended = sum(setting.has_ended for setting in tried)
         if ended < len(tried):
             self.chosen[address] += f", of {ended}/{len(tried)} done"
@@ -102,7 +110,7 @@ class Table:
         tries: dict[Address, dict[str, Tried]] = {}
         begun = set()
         for row, task in product(self.study.rows, self.study.columns):
-            for tried in self.tried[row, task]:
+            for tried in self.tried.get((row, task), ()):
                 setting = tried.candidate.setting
                 if setting is not None:
                     tries.setdefault((row, setting), {})[task] = tried
@@ -249,8 +257,10 @@ class TaskColumn:
     @cached_property
     def spread(self) -> Spread | None:
         """The spread over seeds of all records of the task's registered norms at this scale."""
-        table = self.table
-        return evidence(self.task, table.study.scale, runs=table.folder).variance.within
+        table, key = self.table, (self.task, self.table.study.scale)
+        if key not in table.spreads:
+            table.spreads[key] = evidence(*key, runs=table.folder).variance.within
+        return table.spreads[key]
 
     @cached_property
     def variance(self) -> TaskVariance:
@@ -280,11 +290,13 @@ class TaskColumn:
         return f"{self.metric.text(self.baseline.score)} ({self.baseline.name})"
 
 
-def table_of(study: Study | str, runs: str | None = None) -> Table:
+def table_of(
+    study: Study | str, runs: str | None = None, *, spreads: Spreads | None = None
+) -> Table:
     """Return the table of a study, or of the study of this name; `runs` is the records' folder."""
     if isinstance(study, str):
         study = load_study(study)
-    return Table(study, study_grid(study, runs=runs))
+    return Table(study, study_grid(study, runs=runs), spreads=spreads)
 
 
 def origins(record: reader.Record) -> list[str]:
