@@ -243,8 +243,8 @@ def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
     for analysis, settings in (("gradients", ["task=rt"]), ("invariance", [])):
         run = compose_experiment([*settings, "norm=adanorm", f"runs={tmp_path}"])
         entry = AnalysisRecord(load_analysis(analysis), run)
-        task = {"task": run.task.name} if entry.analysis.tasks else {}
-        record_analysis(entry, **task, summary={"mean": 1.0})
+        task = run.task.name if entry.analysis.tasks else None
+        record_analysis(entry, task=task, summary={"mean": 1.0})
         assert keep(Record(entry.folder()), into=tmp_path / "kept")
         there = reader.record(tmp_path / "kept" / entry.folder().relative_to(tmp_path))
         assert there.ended == reader.record(entry.folder()).ended

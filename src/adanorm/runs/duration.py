@@ -51,7 +51,8 @@ def seconds_per_unit(task: Path, scale: str) -> float | None:
 
     If this machine's kind of processor has computed some of them, only those count.
     """
-    here, elsewhere = [], []
+    here: list[float] = []
+    elsewhere: list[float] = []
     for record in reader.records(task):
         if not record.folder.name.startswith(f"{scale}-"):
             continue
