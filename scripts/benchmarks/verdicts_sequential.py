@@ -34,7 +34,7 @@ EXAMPLE_ERRORS = (0.1, 0.3)
 def plans() -> dict[str, Looks]:
     """Return the looks of the registered plans by name."""
     registered = preregistration()
-    return {name or "first": registered.looks_of(name) for name in (None, *registered.plans)}
+    return {name: registered.looks_of(name) for name in ("first", *registered.plans)}
 
 
 class Answers(NamedTuple):
@@ -111,7 +111,7 @@ def sequential_plan(
     not open. `or_planned`: different at a look, or in a fixed plan read first on the planned seeds.
     Test examples (`example_error`) move the gaps of all seeds alike.
     """
-    plan = plan or preregistration().looks_of(None)
+    plan = plan or preregistration().looks_of("first")
     random = np.random.default_rng((1, round(100 * gap)))
     scores = np.array([noise.draw(random, plan.after[-1], gap) for _ in range(draws)])
     scores[:, 1] += example_error * random.standard_normal((draws, 1))
@@ -163,7 +163,7 @@ def saved(row: dict[str, Any], gap: float, margin: float) -> dict[str, Any]:
     """
     registered = preregistration()
     power = row["equivalent"] if gap == 0 else row["better"]
-    plan = registered.looks_of(None)._replace(power=min(0.995, max(0.06, power)))
+    plan = registered.looks_of("first")._replace(power=min(0.995, max(0.06, power)))
     need = partial(
         seeds_needed,
         plan,

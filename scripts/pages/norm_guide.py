@@ -26,7 +26,7 @@ from adanorm.reporting.figures.style import (
 )
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.cell import Evidence, variance_of
+from adanorm.verdicts.evidence import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
 
@@ -91,7 +91,7 @@ def _scores(tables: Sequence[Table], norm: str) -> list[str]:
 def _of_table(table: Table, norm: str) -> dict[str, str]:
     """Return, by task, a norm's score in a table and the answer beside LayerNorm."""
     decisions = chain.from_iterable(rule_decisions(table)[1].values())
-    by_rule = {d.column.task: d.comparison for d in decisions if d.compared == (norm, BASELINE)}
+    by_rule = {d.column.plan.task: d.comparison for d in decisions if d.rows == (norm, BASELINE)}
     lines = {}
     for task in table.study.columns:
         cell = table.columns[task].cells.get(norm)
@@ -119,17 +119,10 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
     """
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
-    plan = preregistration().plan_of(task, table.study.scale)
-    if preregistration().margin(task, "test", plan) is None or not {norm, BASELINE} <= cells.keys():
+    plan = preregistration().governing(task, table.study.scale)
+    if not plan.margin or not {norm, BASELINE} <= cells.keys():
         return None
-    records = Evidence(
-        task,
-        table.study.scale,
-        "test",
-        cells,
-        variance_of(cells),
-        plan=plan,
-    )
+    records = Evidence(plan, cells, variance_of(cells))
     return pair(records, norm, BASELINE)
 
 

@@ -15,7 +15,7 @@ from adanorm.records.lines import RECORD
 from adanorm.runs.duration import seconds_left
 from tests.faults.mistakes import BOMB
 from tests.reporting.records import as_older_version, put
-from tests.verdicts.test_by_example import comparison, edit_run, recount, run_of, swap, write
+from tests.verdicts.test_same_examples import comparison, edit_run, recount, run_of, swap, write
 
 HUGE = 20_000_000  # bytes
 

@@ -1,6 +1,7 @@
 """The answer to the question in words, from comparisons made by hand."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from adanorm.reporting.tables.claims import (
 )
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.claims import TaskAnswer
+from adanorm.verdicts.preregistration import preregistration
 from tests.verdicts import not_none
 
 SAME = [-0.1, 0.1, 0.0, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1, 0.0]
@@ -23,10 +25,11 @@ def compared(lead: float, *, paper: float | None = None, margin: float = 0.5) ->
 
 
 OF_RT = compared(0.0, paper=0.29)
-RT = TaskAnswer("rt", "paper", "fresh", OF_RT, 12, 20, family_p=1.0)
-DE_EN = TaskAnswer("de-en", "small", "small", compared(-0.8), 10, None, family_p=0.001)
-EN_VI = TaskAnswer("en-vi", "small", "small", compared(0.8), 10, None, family_p=0.001)
-PTB = TaskAnswer("ptb", "small", "folds", None, 1, 3)
+plan = partial(preregistration().governing, scale="small")
+RT = TaskAnswer(plan("rt"), OF_RT, 12, family_p=1.0)
+DE_EN = TaskAnswer(plan("de-en"), compared(-0.8), 10, family_p=0.001)
+EN_VI = TaskAnswer(plan("en-vi"), compared(0.8), 10, family_p=0.001)
+PTB = TaskAnswer(plan("ptb"), None, 1)
 
 
 def test_the_headline_names_where_adanorm_is_ahead_or_behind_and_what_is_missing() -> None:
@@ -35,7 +38,7 @@ def test_the_headline_names_where_adanorm_is_ahead_or_behind_and_what_is_missing
         " the paper reports it on seven of eight. It is behind on De-En. The paper's lead is excluded on RT."
         " No answer yet: PTB."
     )
-    first = replace(RT, task="sst5")
+    first = replace(RT, plan=plan("sst5"))
     later = replace(first, comparison=compared(0.3, paper=0.29), before=first)
     assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline(
         [RT, later]
@@ -56,7 +59,7 @@ def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_de
 
 def test_a_lead_has_the_digits_that_its_margin_needs() -> None:
     of_bpc = not_none(compare_gaps([0.011, 0.012, 0.010], 0.02))
-    row = answer_rows([TaskAnswer("enwik8", "small", "small", of_bpc, 3, 6)])[0]
+    row = answer_rows([TaskAnswer(plan("enwik8"), of_bpc, 3)])[0]
     assert row[3] == "+0.011 (+0.009 to +0.013)"
     assert row[5] == "within the margin, ±0.02 (+0.009 to +0.013)"
 

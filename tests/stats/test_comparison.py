@@ -16,7 +16,7 @@ from tests.verdicts import not_none
 FIRST = np.array([75.0, 76.2, 74.9, 77.0])
 SECOND = np.array([75.4, 76.1, 75.8, 77.9])
 GAPS = SECOND - FIRST
-PLAN = preregistration().looks_of(None)
+PLAN = preregistration().looks_of("first")
 
 
 def of_gap(

@@ -1,17 +1,19 @@
 """The plan with a look after every seed: its levels, and how often it errs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from adanorm.stats.sequential import Looks, nominal_levels
 from adanorm.stats.variance import TaskVariance
-from adanorm.verdicts.pair import compared
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.plan import compare_by
+from adanorm.verdicts.preregistration import first_plan, preregistration
 from scripts.benchmarks.verdicts_sequential import LOOKED_AT, WIDE, looks, plans, sequential_plan
 from tests.verdicts import not_none
 
-PLAN = preregistration().looks_of(None)
+PLAN = preregistration().looks_of("first")
 
 
 def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
@@ -29,7 +31,7 @@ def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "plan", [*map(preregistration().looks_of, (None, "fresh", "small")), Looks((2, 3, 5), 0.5)]
+    "plan", [*map(preregistration().looks_of, ("first", "fresh", "small")), Looks((2, 3, 5), 0.5)]
 )
 def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(
     plan: Looks,
@@ -65,13 +67,14 @@ def test_the_simulated_looks_are_those_that_tables_read() -> None:
     gaps = np.random.default_rng(5).normal(0.9, 1.4, (1, 40))
     of_b = dict(enumerate(gaps[0].tolist()))
     scores = {"a": dict.fromkeys(of_b, 0.0), "b": of_b, "c": {0: 5.0, 1: 9.0}}
+    plan = replace(first_plan("rt"), margin=0.5)
     paired = np.stack([np.zeros_like(gaps), gaps], axis=1)
     simulated = looks(paired, margin=0.5, plan=plans()["first"])
     for n in range(4, 41):
         variance = TaskVariance(
             {norm: {s: x[s] for s in x if s < n} for norm, x in scores.items()}, 8
         )
-        comparison = not_none(compared(variance, "b", "a", gaps[0, :n].tolist(), margin=0.5))
+        comparison = not_none(compare_by(plan, [variance], ("b", "a")))
         differs = not comparison.interval.low <= 0 <= comparison.interval.high
         assert differs == simulated.different[0, n - 3]
         assert (comparison.size == "within the margin") == simulated.equivalent[0, n - 3]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from adanorm.stats.conjunction import corrected
 from adanorm.verdicts import League, compare, league
-from adanorm.verdicts.task_league import league_by_plan
+from adanorm.verdicts.task_league import league_by_plan, plan_for_scores
 from tests.verdicts import not_none
 
 
@@ -76,11 +76,11 @@ def test_names_that_make_more_groups_than_letters_are_refused() -> None:
 
 
 def test_a_plan_reads_the_scores_of_its_last_look_at_the_level_of_that_look() -> None:
-    table = league_by_plan(drawn(1, names=2, seeds=5), 0.5, "small")
+    table = league_by_plan(drawn(1, names=2, seeds=5), plan_for_scores("small", 0.5))
     one = not_none(table.pairs[next(iter(table.pairs))])
     assert (one.seeds, table.looks and table.looks.after) == (3, (3, 6, 10))
     assert one.levels.difference < 0.01, "the first of three looks"
-    first = league_by_plan(drawn(1, names=2, seeds=3), 0.5, "first")
+    first = league_by_plan(drawn(1, names=2, seeds=3), plan_for_scores("first", 0.5))
     assert not_none(next(iter(first.pairs.values()))).levels.difference == 0.05, (
         "three seeds are read once"
     )

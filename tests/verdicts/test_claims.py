@@ -20,10 +20,11 @@ from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.stats.comparison import PaperGap
 from adanorm.stats.sequential import Kind, seeds_looked_at
 from adanorm.stats.variance import TaskVariance
-from adanorm.verdicts.cell import Cell, Evidence, evidence, variance_of
+from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.claims import ClaimResult, claim_evidence, claims_of_the_paper, evaluated
+from adanorm.verdicts.evidence import Evidence, evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import Claim, first_plan, preregistration
 from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lacking, listed, more
 from tests.records.test_result import FACTS
 from tests.reporting.records import put, record, run_in
@@ -183,7 +184,7 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
     rt, sst5 = (task.pair for task in result.run)
     comparison, ahead = not_none(rt.comparison), not_none(rt.prospect)
     effects: dict[Kind, float] = {"difference": 0.29, "equivalence": 1.0}
-    looks, sd = preregistration().looks_of(None), comparison.sd
+    looks, sd = preregistration().looks_of("first"), comparison.sd
     assert [*ahead] == [
         seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()
     ]
@@ -208,7 +209,7 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
         lacking(replace(rt, comparison=hopeless))
         == "no number of seeds is enough to show equivalence"
     )
-    look = replace(comparison, paper=None, levels=rt.looks.levels(4))
+    look = replace(comparison, paper=None, levels=rt.plan.looks.levels(4))
     assert lacking(replace(rt, comparison=look)) == margin, "it is one of many looks already"
     assert [more(rt, seeds) for seeds in (None, 3, 4, 40, 41)] == [
         "no number of seeds is enough",
@@ -250,7 +251,9 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance() -> None:
     norms = {
         norm: ended(scores=of) for norm, of in zip(("adanorm", "layernorm"), scores, strict=True)
     }
-    both = pair(Evidence("rt", "paper", "valid_best", norms, variance_of(norms)), *norms)
+    both = pair(
+        Evidence(first_plan("rt", quantity="valid_best"), norms, variance_of(norms)), *norms
+    )
     comparison = not_none(both.comparison)
     assert (comparison.seeds, comparison.df) == (most, most - 1)
     assert comparison.sd == pytest.approx(np.std(both.gaps, ddof=1))
@@ -271,7 +274,7 @@ def test_the_norm_with_the_larger_share_of_diverged_runs_is_worse() -> None:
     many = ended(scores=dict.fromkeys(range(2, 41), 75.0), diverged=(1,))
     for sides, answer in (((few, many), "worse"), ((many, few), "better")):
         norms = dict(zip(("adanorm", "layernorm"), sides, strict=True))
-        both = pair(Evidence("rt", "paper", "test", norms, variance_of(norms)), *norms)
+        both = pair(Evidence(first_plan("rt"), norms, variance_of(norms)), *norms)
         assert both.divergence_p == pytest.approx(comb(40, 1) / comb(44, 5)), (
             "5 of 44, 4 of them of the 4"
         )
@@ -339,7 +342,7 @@ def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(
             }
             record(run_of(tmp_path, "rt", norm, seed), rows=curve, **ends)
     result = judged(ADANORM, tmp_path).tasks[0]
-    gaps = [not_none(quantity).gaps for quantity in (result.pair, result.best_epoch, result.level)]
+    gaps = [not_none(quantity).gaps for quantity in (result.pair, result.best_epoch, result.tail)]
     assert gaps == [pytest.approx([gap, gap]) for gap in (1.0, 4.0, 3.0)]
 
 
@@ -348,7 +351,7 @@ def test_a_selection_of_seeds_restricts_every_part_of_a_cell(tmp_path: Path) -> 
     for seed in (7, 8):
         record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
     cell = (
-        evidence("rt", "paper", runs=str(tmp_path))
+        evidence(first_plan("rt"), runs=str(tmp_path))
         .of_seeds({"adanorm": {1, 2, 3, 7}})
         .norms["adanorm"]
     )
@@ -379,11 +382,11 @@ def test_a_claim_without_runs_is_not_run_and_is_no_evidence(tmp_path: Path) -> N
 
 def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone() -> None:
     norms = {norm: ended() for norm in ("adanorm", "layernorm")}
-    test = Evidence("rt", "paper", "test", norms, TaskVariance({}, 8))
+    test = Evidence(first_plan("rt"), norms, TaskVariance({}, 8))
     gap = not_none(paper_gap(test, "adanorm", "layernorm"))
     assert gap.value == pytest.approx(0.29)
-    for other in (replace(test, scale="mini"), replace(test, quantity="valid_best")):
-        assert paper_gap(other, "adanorm", "layernorm") is None
+    for plan in (first_plan("rt", "mini"), first_plan("rt", quantity="valid_best")):
+        assert paper_gap(replace(test, plan=plan), "adanorm", "layernorm") is None
     assert published_gap("en-de", "layernorm", "none") is None, "it diverged in the paper"
     assert published_gap("en-de", "layernorm", "powernorm") is None
     fewer_bits = not_none(published_gap("enwik8", "none", "layernorm"))
@@ -394,8 +397,11 @@ def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
     record_runs(tmp_path, "rt", "layernorm", [75.0, 75.0])
     folder = run_of(tmp_path, "rt", "layernorm", 1).folder()
     put(folder, "predictions.txt.gz", packed(b"1\n" * 500))
-    assert evidence("rt", "paper", runs=str(tmp_path)).variance.resolution == 0.2
-    assert evidence("rt", "paper", "valid_best", runs=str(tmp_path)).variance.resolution == 0
+    assert evidence(first_plan("rt"), runs=str(tmp_path)).variance.resolution == 0.2
+    assert (
+        evidence(first_plan("rt", quantity="valid_best"), runs=str(tmp_path)).variance.resolution
+        == 0
+    )
 
 
 def test_the_papers_own_table_passes_one_sign_test() -> None:

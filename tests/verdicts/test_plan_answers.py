@@ -26,7 +26,7 @@ def pair_with_top3(
     folder: Path, seed: int, layernorm: float, adanorm: float, *settings: str, task: str = "rt"
 ) -> None:
     """A run of each norm whose three evaluations best by validation have this mean test score."""
-    first = [f"task={task}", f"scale={preregistration().scale_of(task, 'small')}", *settings]
+    first = [f"task={task}", f"scale={preregistration().governing(task, 'small').scale}", *settings]
     for norm, score in (("layernorm", layernorm), ("adanorm", adanorm)):
         run = run_in(folder, *first, f"norm={norm}", seed=seed)
         selection, metric = run.task.selection_metric, run.task.metric
@@ -47,7 +47,7 @@ def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(
     for seed, gap in enumerate(gaps, 41):
         pair_with_top3(tmp_path, seed, 70.0, 70.0 + gap)
     one = answer(tmp_path, "rt")
-    assert (one.plan, one.scale, one.pairs, one.next_look) == ("fresh", "paper", 12, 20)
+    assert (one.plan.name, one.plan.scale, one.pairs, one.next_look) == ("fresh", "paper", 12, 20)
     first_ten = gaps[:10]  # the eleventh and twelfth pair wait for the next look
     comparison = not_none(one.comparison)
     assert comparison.gap == pytest.approx(fmean(first_ten))
@@ -63,7 +63,7 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
     for seed in range(1, 4):
         pair_with_top3(tmp_path, seed, 70.0 + 0.1 * seed, 72.0 + 0.1 * seed**2)
     before = answer(tmp_path, "rt")
-    assert (before.plan, before.pairs) == ("first", 3)
+    assert (before.plan.name, before.pairs) == ("first", 3)
     for seed in range(41, 50):
         pair_with_top3(tmp_path, seed, 70.0, 20.0 + seed)
     assert answer(tmp_path, "rt") == before
@@ -73,7 +73,7 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
     )
     pair_with_top3(tmp_path, 50, 70.0, 70.0)
     after = answer(tmp_path, "rt")
-    assert (after.plan, not_none(after.before).comparison) == ("fresh", before.comparison), (
+    assert (after.plan.name, not_none(after.before).comparison) == ("fresh", before.comparison), (
         "it stays decided"
     )
     now, then = answer_rows([after])
@@ -114,4 +114,4 @@ def test_a_task_that_no_cpu_trains_has_no_answer_from_runs_at_scale_mini(tmp_pat
         mini = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=mini", seed=seed)
         record(mini, test={"bleu": 30.0 + seed})
     one = answer(tmp_path, "de-en")
-    assert (one.scale, one.comparison, one.next_look) == ("small", None, 3)
+    assert (one.plan.scale, one.comparison, one.next_look) == ("small", None, 3)

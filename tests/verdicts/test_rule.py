@@ -1,6 +1,7 @@
 """A study's own rule, on scores whose answers are known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, variance
 
@@ -11,8 +12,10 @@ from adanorm.reporting.tables.notes import rule_notes
 from adanorm.reporting.tables.table import Table
 from adanorm.stats.comparison import compare_gaps
 from adanorm.stats.sequential import Looks
+from adanorm.stats.variance import TaskVariance
 from adanorm.studies.rule import Rule
 from adanorm.studies.study import Study, load_study, study_grid
+from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Column, check_margins, decide, improvement, not_worse
 from tests.conftest import Command
 from tests.reporting.records import record, score, scored
@@ -30,7 +33,14 @@ def ahead(lead: float) -> list[float]:
 def column(margin: float = 1.0, looks: tuple[int, ...] = (5,), **leads: float) -> Column:
     """Return five seeds of rows that lead `base` by these leads, with the noise of NOISE."""
     rows = {"base": list(BASE), **{row: ahead(lead) for row, lead in leads.items()}}
-    return Column("rt", {row: dict(enumerate(of, 1)) for row, of in rows.items()}, margin, looks)
+    scores = {row: dict(enumerate(of_row, 1)) for row, of_row in rows.items()}
+    plan = replace(
+        preregistration().plan("fresh", "rt"),
+        looks=Looks(looks, 1.5),
+        margin=margin,
+        size_interval="95 %",
+    )
+    return Column(plan, [TaskVariance(scores, 0.0)])
 
 
 def test_a_row_is_better_worse_equivalent_or_open_as_the_rule_says() -> None:

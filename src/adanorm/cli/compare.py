@@ -9,6 +9,7 @@ on the distribution that it is drawn from. The last line has a digest of the out
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from adanorm.cli.command import Arguments, Key, Usage, name_list, seed_list
@@ -19,10 +20,12 @@ from adanorm.metrics.table import KIND_METRICS, METRICS
 from adanorm.records.reader import seed_series
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.stats.comparison import Comparison
-from adanorm.verdicts.by_example import ByExample, compared_by_example, runs_of
-from adanorm.verdicts.cell import cell_on_record, variance_of
-from adanorm.verdicts.pair import compared
-from adanorm.verdicts.preregistration import Norms, claimed_pairs, preregistration
+from adanorm.stats.variance import TaskVariance, spread_of
+from adanorm.verdicts.cell import cell_on_record
+from adanorm.verdicts.evidence import variance_of
+from adanorm.verdicts.plan import Plan, comparison_of
+from adanorm.verdicts.preregistration import Norms, claimed_pairs, first_plan, preregistration
+from adanorm.verdicts.same_examples import ByExample, compare_examples, runs_of
 
 RUN_KEYS = ("task", "scale", "runs")  # settings of all runs that are compared
 
@@ -97,6 +100,9 @@ def compare(
     variance = variance_of({norm: cell for norm, cell in cells.items() if cell.runs})
     first = next(iter(runs.values()))
     metric = metric or first.task.metric
+    plan = first_plan(first.task.name, first.scale)
+    if metric != first.task.metric:
+        plan = replace(plan, margin=0.0)  # margins are of the task's own metric
     lines = [f"{first.task.name} {first.scale}, test {METRICS[metric].label}"]
     for base, other in pairs:
         pair_seeds = (
@@ -104,27 +110,33 @@ def compare(
             or sorted(cells[base].by_seed.keys() & cells[other].by_seed.keys())
             or [first.seed]
         )
-        pair = compared_by_example(
-            [runs_of(runs[norm], pair_seeds) for norm in (base, other)], metric
-        )
+        pair = compare_examples([runs_of(runs[norm], pair_seeds) for norm in (base, other)], metric)
         if pair is None:
             raise ValueError(
                 f"{first.task.name}: no run has the {metric} of two or more test examples"
             )
-        margin = (
-            preregistration().margin(first.task.name, "test")
-            if metric == first.task.metric
-            else None
-        )
-        comparison = compared(
-            variance, other, base, pair.gaps, margin=margin or 0.0, noise=pair.noise
-        )
+        comparison = _comparison(plan, pair, variance, (base, other))
         seed_names = ", ".join(map(str, pair.seeds))
         headline = f"{other} over {base}, seeds {seed_names}, {pair.noise.examples:,} examples"
         lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
         example = max(cells[norm].example for norm in (base, other))
         lines += _lines(pair, comparison, (base, other), example)
     return lines
+
+
+def _comparison(
+    plan: Plan, pair: ByExample, variance: TaskVariance, norms: Norms
+) -> Comparison | None:
+    """Return the comparison of the gaps that the counts per example make; None if no plan reads them."""
+    seeds = len(pair.gaps)
+    if seeds < 2:
+        return None
+    if seeds > plan.last:  # no look has so many: they are read once
+        plan = replace(plan, planned=seeds)
+    spread = variance.of_difference(*norms)
+    if seeds > plan.planned:
+        spread = spread_of(variance.gaps(*norms), variance.resolution)
+    return comparison_of(plan, pair.gaps, seeds, spread, noise=pair.noise)
 
 
 def _lines(

@@ -21,7 +21,7 @@ from adanorm.reporting.tables.league import outlook
 from adanorm.reporting.text import p_text, seeds
 from adanorm.stats.conjunction import League, league
 from adanorm.stats.variance import Scores
-from adanorm.verdicts.task_league import league_by_plan, plan_names
+from adanorm.verdicts.task_league import league_by_plan, plan_for_scores, plan_names
 
 NEEDED = ("name", "seed", "score")
 LARGEST, MOST_NAMES, LONGEST, MOST = (
@@ -145,7 +145,9 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, 
         name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()
     }
     margin, plan = float(keys["margin"]), keys["plan"]
-    table = league_by_plan(signed, margin, plan=plan) if plan else league(signed, margin)
+    table = (
+        league_by_plan(signed, plan_for_scores(plan, margin)) if plan else league(signed, margin)
+    )
     for names, pair in table.pairs.items():
         if pair is None:
             raise ValueError(

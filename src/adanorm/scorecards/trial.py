@@ -20,9 +20,10 @@ from adanorm.records.folder import path_text
 from adanorm.scorecards.columns import START_SECONDS, Column, choose_columns, span
 from adanorm.scorecards.observed import Observed, computed_alike, observe
 from adanorm.studies.study import Planned
-from adanorm.verdicts.cell import Cell, Evidence, evidence
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.pair import Pair, pair
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import first_plan, preregistration
 
 
 class Run(NamedTuple):
@@ -98,7 +99,7 @@ class Trial:
         records = self._evidence(column)
         seeds = range(1, preregistration().stopping.most + 1)
         for other in self.against:
-            norms = pair(records, self.norm, other, goes_on=True)
+            norms = pair(records, self.norm, other)
             has_setback = any(side.setback for side in norms.sides)
             is_open = norms.answer in ("open", "not run") and not has_setback
             if not is_open or other in self.alike(column):
@@ -114,7 +115,8 @@ class Trial:
         return reader.is_complete(self._planned(run).experiment.folder())
 
     def _evidence(self, column: Column) -> Evidence:
-        return evidence(column.task, column.scale, runs=self.runs, norms=self.norms)
+        plan = first_plan(column.task, column.scale).going_on
+        return evidence(plan, runs=self.runs, norms=self.norms)
 
     def scores(self) -> list[Score]:
         """Return the score of each column that has runs."""
@@ -123,9 +125,7 @@ class Trial:
             records = self._evidence(column)
             runs = {norm: records.norms[norm] for norm in self.norms}
             if any(side.runs for side in runs.values()):
-                pairs = {
-                    other: pair(records, self.norm, other, goes_on=True) for other in self.against
-                }
+                pairs = {other: pair(records, self.norm, other) for other in self.against}
                 scores.append(Score(column, runs, pairs, self.alike(column)))
         return scores
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from adanorm.stats.sequential import Levels, Numbers
-from adanorm.stats.variance import NO_SPREAD, Spread
+from adanorm.stats.variance import Spread, spread_of
 
 Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
@@ -240,10 +240,10 @@ def compare_gaps(
     training example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section
     3).
     """
-    own = Spread(stdev(gaps), len(gaps) - 1) if spread is None and len(gaps) > 1 else spread
-    if own is None or own.sd <= NO_SPREAD:
+    spread = spread or spread_of(gaps)
+    if spread is None:
         return None
-    sd, df = own
+    sd, df = spread
     sd *= math.sqrt(1 + len(gaps) * overlap)
     levels = levels or Levels(level, 2 * level)  # a fixed plan has one look
     return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)

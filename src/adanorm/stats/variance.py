@@ -1,10 +1,11 @@
 """The spread of scores over seeds and test examples, and where a number lies among possible further runs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
+from statistics import stdev
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,9 +41,10 @@ class TaskVariance:
     prior_df_at_most: float
     resolution: float = 0.0
 
-    def shared(self, first: str, second: str) -> list[int]:
-        """Return the seeds, sorted, with which both norms have a score."""
-        return sorted(self.scores.get(first, {}).keys() & self.scores.get(second, {}).keys())
+    def shared(self, *norms: str) -> list[int]:
+        """Return the seeds, sorted, with which all the norms have a score."""
+        seeds = [{*self.scores.get(norm, {})} for norm in norms]
+        return sorted(set.intersection(*seeds))
 
     def gaps(self, first: str, second: str) -> list[float]:
         """Return by how much the second norm scores above the first, one number per shared seed."""
@@ -51,28 +53,27 @@ class TaskVariance:
             for seed in self.shared(first, second)
         ]
 
-    def of_difference(self, first: str, second: str, *, borrowing: bool = True) -> Spread | None:
+    def of_difference(self, first: str, second: str) -> Spread | None:
         """Return the spread of one seed's difference between two norms; None if it cannot be estimated.
 
         With n gaps g, s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d) on n - 1 + d degrees
         of freedom (Smyth 2004): r is the residual sum of squares of all norms less this pair's
-        term, f its degrees of freedom, and d = min(prior_df, f). Without `borrowing`, d = 0. s² is
-        at least resolution² / 6.
+        term, f its degrees of freedom, and d = min(prior_df, f). s² is at least resolution² / 6.
         """
         gaps = self.gaps(first, second)
         if not gaps:
             return None
-        own, own_df = float(np.var(gaps)) * len(gaps) / 2, len(gaps) - 1
-        squares, df = self.residual if borrowing else (own, own_df)
-        rest, rest_df = max(0.0, squares - own), df - own_df
-        borrowed = min(self.prior_df, rest_df) if rest_df else 0
-        if own_df + borrowed <= 0:
+        pair_squares, pair_df = float(np.var(gaps)) * len(gaps) / 2, len(gaps) - 1
+        squares, df = self.residual
+        rest, rest_df = max(0.0, squares - pair_squares), df - pair_df
+        borrowed_df = min(self.prior_df, rest_df) if rest_df else 0.0
+        if pair_df + borrowed_df <= 0:
             return None
-        squares = own + (rest * borrowed / rest_df if borrowed else 0.0)
-        sd = math.sqrt(
-            max(2 * squares / (own_df + borrowed), self.resolution**2 / 6)
-        )  # twice a score's
-        return Spread(sd, own_df + borrowed) if sd > NO_SPREAD else None
+        if borrowed_df:
+            pair_squares += rest * borrowed_df / rest_df
+        variance = 2 * pair_squares / (pair_df + borrowed_df)  # twice that of a score
+        sd = math.sqrt(max(variance, self.resolution**2 / 6))
+        return Spread(sd, pair_df + borrowed_df) if sd > NO_SPREAD else None
 
     @cached_property
     def prior_df(self) -> float:
@@ -123,6 +124,17 @@ class TaskVariance:
         values -= values.mean()
         estimates, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
         return float(np.square(values - design @ estimates).sum()), len(runs) - int(rank)
+
+
+def spread_of(gaps: Sequence[float], resolution: float = 0.0) -> Spread | None:
+    """Return the spread of gaps by themselves; None for one gap, or if they do not vary.
+
+    `resolution` is the step of the scores: the variance is at least resolution² / 6.
+    """
+    if len(gaps) < 2:
+        return None
+    sd = max(stdev(gaps), resolution / math.sqrt(6))
+    return Spread(sd, len(gaps) - 1) if sd > NO_SPREAD else None
 
 
 class Prediction(NamedTuple):

@@ -1,17 +1,14 @@
-"""The runs of one norm on a task over seeds (`Cell`), and of all norms on it (`Evidence`)."""
+"""The runs of one norm on a task over seeds (`Cell`), as text and beside the paper's number."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 from typing import Literal, TypeAlias
 
-from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paper import departures_from_paper
 from adanorm.metrics.table import METRICS, mean_text
@@ -20,12 +17,9 @@ from adanorm.records.baselines import has_learned
 from adanorm.records.integrity import OUTPUTS
 from adanorm.records.published import Published, published
 from adanorm.records.result import Result, Status
-from adanorm.stats.variance import Spread, TaskVariance, prediction
-from adanorm.studies.rule import Compares
-from adanorm.studies.study import Candidate
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.stats.variance import Spread, prediction
+from adanorm.verdicts.quantities import Quantity, metric_of, value_of
 
-Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
 Fate: TypeAlias = Status | Literal["did not learn"]
 FATES: tuple[Fate, ...] = (
     "diverged",
@@ -162,111 +156,33 @@ def cell_of(
     *,
     metric: str | None = None,
 ) -> Cell:
-    """Return the cell of `runs`, which differ from `first` only in their seed."""
-    own = first.task.metric
-    metric = metric or own
-    ended = [(run, result) for run in runs if (result := reader.result(run.folder())) is not None]
-    done = [(run, result) for run, result in ended if result.status == "done"]
-    unlearned = [run.seed for run, result in done if not has_learned(run, result.test_score(own))]
-    name = metric if quantity in ("test", "top3") else first.task.selection_metric
-    sign = METRICS[
-        quantity if quantity in METRICS else "loss" if quantity.startswith("last_") else name
-    ].sign
-    learned = [(run, result) for run, result in done if run.seed not in unlearned]
-    values = {run.seed: value_of(run, result, quantity, metric) for run, result in learned}
+    """Return the cell of `runs`, which differ from `first` only in their seed.
+
+    Test scores are in `metric`, or in the task's own. Only runs that learned have a value.
+    """
+    metric = metric or first.task.metric
+    sign = metric_of(first, quantity, metric).sign
+    ended, unlearned, by_seed = [], [], {}
+    for run in runs:
+        result = reader.result(run.folder())
+        if result is None:
+            continue
+        ended.append((run, result))
+        if result.status != "done":
+            continue
+        if not has_learned(run, result.test_score(first.task.metric)):
+            unlearned.append(run.seed)
+            continue
+        value = value_of(run, result, quantity, metric)
+        if value is not None:
+            by_seed[run.seed] = sign * value
     return Cell(
         metric,
         runs=tuple(run for run, _ in ended),
         results=tuple(result for _, result in ended),
-        by_seed={seed: sign * value for seed, value in values.items() if value is not None},
+        by_seed=by_seed,
         unlearned=tuple(unlearned),
     )
-
-
-def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> float | None:
-    """Return a completed run's value of a quantity (a test score in `metric`); None if it has none."""
-    if quantity == "test" or (quantity == "top3" and result.averaged):
-        return (result.test or {}).get(
-            metric
-        )  # averaged weights are a mean over evaluations already
-    if quantity == "valid_best":
-        return (result.valid or {}).get(run.task.selection_metric)
-    valid = f"valid_{run.task.selection_metric}"
-    if quantity == "valid_level":
-        return level(reader.curve(run.folder(), valid))
-    rows = reader.record(run.folder()).rows()
-    if quantity.startswith("last_"):
-        return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
-    tracked = reader.record(run.folder()).rows("test_metrics.jsonl")
-    if (
-        quantity != "top3"
-    ):  # memorized or recovered: a score of wrong labels, at the last evaluation
-        return tracked[-1].get(f"test_{quantity}") if tracked else None
-    tests = {row["update"]: row[f"test_{metric}"] for row in tracked}
-    sign = METRICS[run.task.selection_metric].sign
-    scored = (row for row in rows if valid in row and row["update"] in tests)
-    return top3([(sign * row[valid], tests[row["update"]]) for row in scored])
-
-
-def level(curve: Sequence[float]) -> float | None:
-    """Return the mean of the last third of a run's evaluations (at least one); None without evaluations."""
-    return fmean(curve[-max(1, len(curve) // 3) :]) if curve else None
-
-
-def top3(evaluations: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean test score of the three evaluations (validation, test) best by validation, or None."""
-    best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
-    return fmean(test for _, test in best) if best else None
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The cells of a task at a scale by norm, and the variance of scores of norms whose runs all learned."""
-
-    task: str
-    scale: str
-    quantity: Quantity
-    norms: dict[str, Cell]
-    variance: TaskVariance
-    plan: str | None = None  # the plan that reads the runs; None: the first
-    overrides: Sequence[str] = ()  # settings in which the runs differ from the scale's own
-
-    def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> Evidence:
-        """Return the same evidence, with some norms restricted to the given seeds."""
-        norms = self.norms | {
-            norm: cell_of(runs[0], [run for run in runs if run.seed in chosen], self.quantity)
-            for norm, chosen in seeds.items()
-            if (runs := self.norms[norm].runs)
-        }
-        return replace(self, norms=norms, variance=variance_of(norms, self.quantity))
-
-
-def evidence(
-    task: str,
-    scale: str,
-    quantity: Quantity = "test",
-    *,
-    runs: str | None = None,
-    norms: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    plan: str | None = None,
-) -> Evidence:
-    """Return the evidence on a task at a scale, for the registered norms and `norms`; `runs` is a folder."""
-    names = dict.fromkeys([*preregistration().norms, *norms])
-    first_seed = [f"seed={preregistration().plans[plan].first}"] if plan else []
-    settings = [f"task={task}", f"scale={scale}", *overrides, *first_seed]
-    firsts = {norm: cached_experiment([*settings, f"norm={norm}"], runs=runs) for norm in names}
-    cells = {norm: cell_on_record(first, quantity) for norm, first in firsts.items()}
-    return Evidence(task, scale, quantity, cells, variance_of(cells, quantity), plan, overrides)
-
-
-def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
-    """Return the variance of scores on one task and scale, over the norms whose runs all learned."""
-    learned = {norm: cell for norm, cell in norms.items() if cell.by_seed and not cell.setback}
-    first = next(iter(learned.values()), None)
-    step = first.example if first and quantity == "test" and first.metric == "accuracy" else 0.0
-    scores = {norm: cell.by_seed for norm, cell in learned.items()}
-    return TaskVariance(scores, preregistration().prior_df_at_most, step)
 
 
 @cache
@@ -274,31 +190,6 @@ def _step(folder: Path) -> float:
     """Return the step of an accuracy in percent: 100 / the number of test examples; 0 without outputs."""
     record = reader.record(folder)
     return 100 / len(record.outputs()) if record.has(OUTPUTS) else 0.0
-
-
-class Tried:
-    """A setting that was tried, judged by validation; `valid` has the best score of each run that is done."""
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.candidate, self._metric = candidate, candidate.runs[0].task.selection_metric
-        self.results = [reader.result(run.folder()) for run in candidate.runs]
-        self.valid = [r.valid_score(self._metric) for r in self.results if r and r.status == "done"]
-        self.has_ended = None not in self.results
-
-    @property
-    def text(self) -> str:
-        """The mean validation score, and which runs diverged, failed or are missing; `-` if none ended."""
-        statuses = Counter(result.status for result in self.results if result)
-        facts = [METRICS[self._metric].text(fmean(self.valid))] if self.valid else []
-        facts += [f"{statuses[s]} {s}" for s in ("diverged", "failed") if s in statuses]
-        if facts and not self.has_ended:
-            facts.append(f"{statuses.total()}/{len(self.results)} seeds")
-        return ", ".join(facts) or "-"
-
-    def rank(self) -> tuple[bool, bool, float]:
-        """Return a sort key, largest for the best: all runs ended, all are done, mean signed score."""
-        mean = METRICS[self._metric].sign * fmean(self.valid) if self.valid else -math.inf
-        return self.has_ended, len(self.valid) == len(self.results), mean
 
 
 def last_fall(run: Experiment) -> float | None:

@@ -107,11 +107,11 @@ class Prediction(Config):
         """Yield each column's decision with the outcome of the prediction, or with why there is none."""
         decisions = chain.from_iterable(families.values())
         given_answers = {
-            one.column.task: one.answer for one in decisions if one.compared == self.given
+            one.column.plan.task: one.answer for one in decisions if one.rows == self.given
         }
         for decision in families[self.family]:
-            if decision.compared == self.rows:
-                is_void = given_answers.get(decision.column.task, "better") != "better"
+            if decision.rows == self.rows:
+                is_void = given_answers.get(decision.column.plan.task, "better") != "better"
                 outcome = (
                     "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
                 )

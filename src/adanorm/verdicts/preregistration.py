@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Literal, TypeAlias
 
@@ -13,6 +14,8 @@ from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import digest_of
 from adanorm.stats.sequential import Looks
 from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
+from adanorm.verdicts.plan import Plan
+from adanorm.verdicts.quantities import Quantity
 
 Norms: TypeAlias = tuple[str, str]  # worse, better: the second is compared with the first
 Tasks = Annotated[list[str], Field(min_length=1)]
@@ -73,28 +76,21 @@ class Claim(Config):
 
 
 class Stopping(Config):
-    """The seeds planned per cell, the most that are ever read, and how fast the error is spent."""
+    """Of the first plan: seeds planned per cell, the most that are ever read, and the error's spending."""
 
     planned: Look
     most: Positive
     spending: PositiveFloat
 
-    @property
-    def looks(self) -> tuple[int, ...]:
-        """The numbers of seeds after which a comparison is read: every one from `planned` to `most`."""
-        return tuple(range(self.planned, self.most + 1))
 
-
-class Plan(Config):
-    """A plan of seeds that decides comparisons of two norms: which runs it reads, how, and when."""
+class PlanEntry(Config):
+    """A plan after the first, as it is written in the file: for several data sets."""
 
     text: str
     scale: Literal["paper", "small"]
     tasks: Tasks
     first: Positive  # the first seed
-    looks: Annotated[
-        RisingLooks, Field(min_length=1)
-    ]  # numbers of shared seeds after which it is read
+    looks: Annotated[RisingLooks, Field(min_length=1)]  # numbers of shared seeds
     spending: PositiveFloat
     quantity: Literal["test", "top3"]
     margins: dict[str, PositiveFloat]
@@ -110,46 +106,77 @@ class Preregistration(Config):
     norms: list[str]
     prior_df_at_most: PositiveFloat
     stopping: Stopping
-    plans: dict[str, Plan]
-    small: list[str]
+    plans: dict[str, PlanEntry]
+    small: list[str]  # the tasks of plans at scale small
     margins: dict[str, Margin]
     claims: list[Claim]
 
     @model_validator(mode="after")
     def _every_comparison_has_a_margin(self) -> Preregistration:
         for claim in self.claims:
-            if lacking := [
-                task for task in claim.tasks if self.margin(task, claim.quantity) is None
-            ]:
-                raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {lacking[0]}")
+            for task in claim.tasks:
+                if self.margin(task, claim.quantity) is None:
+                    raise ValueError(f"claim {claim.id}: no margin of {claim.quantity} on {task}")
         return self
 
-    def looks_of(self, plan: str | None) -> Looks:
-        """Return the looks of a plan; None: those of the first plan, for more seeds than planned."""
-        chosen = self.plans[plan] if plan else self.stopping
-        return Looks(chosen.looks, chosen.spending, self.level, self.power)
+    def margin(self, task: str, quantity: str) -> float | None:
+        """Return the smallest difference that matters in the first plan, or None."""
+        return self.margins[task].of(quantity) if task in self.margins else None
 
-    def plan_of(self, task: str, scale: str) -> str | None:
-        """Return the name of the plan that reads a task for claims at a scale; None: the first plan."""
-        plans = self.plans.items() if scale == "small" else ()
-        return next((name for name, plan in plans if task in plan.tasks), None)
+    def looks_of(self, name: str) -> Looks:
+        """Return the looks of a plan: `first`, or one of `plans`."""
+        if name == "first":
+            after = tuple(range(self.stopping.planned, self.stopping.most + 1))
+            return Looks(after, self.stopping.spending, self.level, self.power)
+        entry = self.plans[name]
+        return Looks(entry.looks, entry.spending, self.level, self.power)
 
-    def margin(self, task: str, quantity: str, plan: str | None = None) -> float | None:
-        """Return the smallest difference that matters (for scores, the plan's own if it has one), or None."""
-        own = (
-            self.plans[plan].margins.get(task)
-            if plan and not quantity.startswith("last_")
-            else None
+    def plans_of(self, task: str, quantity: Quantity = "test") -> list[Plan]:
+        """Return the plans of a task, the first and those written after it, each with its own scale."""
+        names = [name for name, entry in self.plans.items() if task in entry.tasks]
+        return [self.plan(name, task, quantity) for name in ("first", *names)]
+
+    def governing(self, task: str, scale: str, quantity: Quantity = "test") -> Plan:
+        """Return the plan that reads a task for claims at a scale.
+
+        At scale `small` it is the task's newest plan, for RT, SST5 and MNIST one at the paper's
+        size. Runs of any other scale are read as the first plan reads them.
+        """
+        if scale == "small":
+            return self.plans_of(task, quantity)[-1]
+        return first_plan(task, scale, quantity)
+
+    def plan(self, name: str, task: str, quantity: Quantity = "test") -> Plan:
+        """Return a plan of a task; a later one reads its own quantity where the first reads test scores."""
+        margin, looks = self.margin(task, quantity), self.looks_of(name)
+        if name == "first":
+            return Plan(
+                name=name,
+                task=task,
+                scale="paper",
+                first=1,
+                last=self.stopping.most,
+                looks=looks,
+                quantity=quantity,
+                margin=margin or 0.0,
+                planned=self.stopping.planned,
+                examples="claimed pairs",
+            )
+        entry = self.plans[name]
+        if not quantity.startswith("last_"):
+            margin = entry.margins.get(task, margin)
+        return Plan(
+            name=name,
+            task=task,
+            scale=entry.scale,
+            first=entry.first,
+            last=entry.first + entry.looks[-1] - 1,
+            looks=looks,
+            quantity=entry.quantity if quantity == "test" else quantity,
+            margin=margin or 0.0,
+            folds=entry.folds or 0,
+            overlap=entry.overlap or 0.0,
         )
-        return own or (self.margins[task].of(quantity) if task in self.margins else None)
-
-    def quantity_read(self, quantity: Compares, plan: str | None) -> Compares:
-        """Return the quantity that a plan reads: its own for the test score, otherwise the one compared."""
-        return self.plans[plan].quantity if plan and quantity == "test" else quantity
-
-    def scale_of(self, task: str, scale: str) -> str:
-        """Return the scale of the deciding runs: `paper`, not `small`, if a CPU can train the task at it."""
-        return "paper" if scale == "small" and task not in self.small else scale
 
     @property
     def digest(self) -> str:
@@ -165,15 +192,25 @@ def preregistration() -> Preregistration:
     )
 
 
+def first_plan(task: str, scale: str = "paper", quantity: Quantity = "test") -> Plan:
+    """Return the first plan of a task, as it reads the runs of any scale."""
+    return replace(preregistration().plan("first", task, quantity), scale=scale)
+
+
 def drawn_claim(claim: Claim) -> Claim | None:
     """Return the claim whose figure shows this one too: the first on test scores with its norms; or None."""
-    tested = (one for one in preregistration().claims if one.quantity == claim.quantity == "test")
-    return next(
-        (one for one in tested if (one.better, one.worse) == (claim.better, claim.worse)), None
-    )
+    for registered in preregistration().claims:
+        has_its_norms = (registered.better, registered.worse) == (claim.better, claim.worse)
+        if registered.quantity == claim.quantity == "test" and has_its_norms:
+            return registered
+    return None
 
 
 def claimed_pairs(task: str) -> list[Norms]:
     """Return the pairs of norms that claims on a task's test score compare, the worse first."""
-    claims = [c for c in preregistration().claims if c.quantity == "test" and task in c.tasks]
-    return list(dict.fromkeys((worse, better) for better, worse in (c.norms(task) for c in claims)))
+    pairs: dict[Norms, None] = {}
+    for claim in preregistration().claims:
+        if claim.quantity == "test" and task in claim.tasks:
+            better, worse = claim.norms(task)
+            pairs[worse, better] = None
+    return [*pairs]

@@ -100,7 +100,7 @@ def lacking(pair: Pair) -> str:
         takes["to find the paper's gap"] = pair.prospect.to_find
     parts = [f"{more(pair, seeds)} {aim}" for aim, seeds in takes.items()]
     is_only_look = (
-        pair.comparison.levels.difference == pair.looks.level
+        pair.comparison.levels.difference == pair.plan.looks.level
     )  # the next seed changes that
     if is_only_look and any(seeds is not None for seeds in takes.values()):
         parts.append("though the next seed widens the interval at first")
@@ -115,5 +115,5 @@ def more(pair: Pair, seeds: int | None) -> str:
     if left <= 0:
         return f"more seeds than these ({seeds} usually do)"
     about = [] if pair.hours_per_seed is None else [f"{left * pair.hours_per_seed:.1f} h"]
-    about += ["beyond the plan"] if seeds > pair.looks.after[-1] else []
+    about += ["beyond the plan"] if seeds > pair.plan.looks.after[-1] else []
     return counted(left, "more seed") + (f" ({', '.join(about)})" if about else "")

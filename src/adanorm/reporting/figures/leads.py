@@ -10,8 +10,8 @@ from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.claims import SIZES, headline
 from adanorm.stats.comparison import Comparison
-from adanorm.verdicts.cell import Evidence
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
+from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.sentences import listed
@@ -88,7 +88,7 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
     metric = task_metric(answer.task).with_unit
-    axes.set_yticks([0], [f"{title(answer.task)}, {metric}\n{SIZES[answer.scale]}"])
+    axes.set_yticks([0], [f"{title(answer.task)}, {metric}\n{SIZES[answer.plan.scale]}"])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
@@ -99,13 +99,12 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
 
 def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
     """Return the comparisons of a claim's norms, one for each look at their shared seeds."""
-    better, worse = claim.norms(evidence.task)
-    seeds = evidence.variance.shared(worse, better)[: preregistration().stopping.most]
-    looks: Sequence[int] = range(2, len(seeds) + 1)
-    if evidence.plan is not None:
-        looks = preregistration().looks_of(evidence.plan).after
+    better, worse = claim.norms(evidence.plan.task)
+    seeds = evidence.variance.shared(worse, better)
     pairs = {}
-    for look in looks:
+    for look in range(2, len(seeds) + 1):
+        if evidence.plan.seeds_read(look) != look:
+            continue
         first = seeds[:look]
         both = pair(
             evidence.of_seeds({better: first, worse: first}),
@@ -128,7 +127,7 @@ def evidence_accrual(
     evidence = claim_evidence(claim, scale, runs)
     by_task = {task: evidence_by_seeds(claim, records) for task, records in evidence.items()}
     by_task = {task: pairs for task, pairs in by_task.items() if pairs}
-    if all(pairs[-1].scale != scale for pairs in by_task.values()):
+    if all(pairs[-1].plan.scale != scale for pairs in by_task.values()):
         return None
     better, worse = map(title, claim.norms(next(iter(by_task))))
     parts = []
@@ -144,7 +143,7 @@ def evidence_accrual(
         metric = METRICS[last.sides[0].metric]
         _draw_looks(axes, pairs)
         axes.set(
-            title=f"{title(task)}\n{SIZES[last.scale]}",
+            title=f"{title(task)}\n{SIZES[last.plan.scale]}",
             ylabel=f"lead, {metric.with_unit}",
         )
         answers |= {both.answer for both in pairs}

@@ -18,7 +18,8 @@ from adanorm.reporting.tables.table import Table, TaskColumn
 from adanorm.reporting.text import seeds
 from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, StudyRow
-from adanorm.verdicts.cell import Cell, Quantity, value_of
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.quantities import Quantity, value_of
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 

@@ -114,7 +114,7 @@ def claim_row(result: TaskResult) -> list[str]:
     """Return a claim's comparison on a task as a row, one text for each of CLAIM_COLUMNS."""
     pair, quantity = result.pair, result.claim.quantity
     metric = task_metric(result.task).label if quantity == "test" else QUANTITIES[quantity]
-    overrides = result.claim.overrides(pair.scale, result.task)
+    overrides = result.claim.overrides(pair.plan.scale, result.task)
     if overrides:
         metric = f"{metric} ({', '.join(overrides)})"
     answer = f"{pair.answer} ({pair.remark})" if pair.remark else pair.answer
@@ -154,7 +154,7 @@ def claim_row(result: TaskResult) -> list[str]:
         *papers,
         _seeds_text(pair, prospect.to_equate),
         _effect_and_half(result.best_epoch),
-        _effect_and_half(result.level),
+        _effect_and_half(result.tail),
     ]
 
 
@@ -260,7 +260,7 @@ def _answer_row(answer: TaskAnswer, mark: str = "") -> list[str]:
     metric = task_metric(answer.task)
     about = [
         f"{title(answer.task)} ({metric.label})",
-        f"{SIZES[answer.scale]}{mark}",
+        f"{SIZES[answer.plan.scale]}{mark}",
     ]
     gap = published_gap(answer.task, *question().norms(answer.task))
     papers = f"{gap.value + 0.0:+.2f}" if gap else ""  # no -0.00

@@ -146,5 +146,5 @@ def _outcomes(
                 p_text(comparison.family_p),
                 str(comparison.seeds),
             ]
-        rows.append([study, title(decision.column.task), *facts, outcome])
+        rows.append([study, title(decision.column.plan.task), *facts, outcome])
     return rows

@@ -17,7 +17,8 @@ from adanorm.reporting.text import (
     markdown,
     markdown_table,
 )
-from adanorm.verdicts.cell import Cell, Quantity
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.quantities import Quantity
 
 WIDTH, LABEL = (
     80,

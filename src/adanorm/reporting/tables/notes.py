@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from statistics import fmean
 
 from adanorm.config.paths import CONF
 from adanorm.config.titles import QUANTITIES, title
@@ -12,14 +11,14 @@ from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import Table, origin_note, table_of
 from adanorm.reporting.text import markdown, p_text
 from adanorm.studies.rule import Compares, Conclusion, Rule
-from adanorm.verdicts.cell import Cell, cell_of, last_fall
+from adanorm.verdicts.cell import last_fall
 from adanorm.verdicts.rule import (
     Column,
     Decision,
+    column_of,
     decide,
     improvement,
     not_worse,
-    rule_margin,
 )
 
 STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last tenth
@@ -208,7 +207,9 @@ def rule_decisions(
     for quantity in dict.fromkeys(map(rule.quantity_of, rule.families)):
         columns[quantity] = []
         for source in tables:
-            columns[quantity] += [_column(source, rule, task, quantity) for task in source.columns]
+            for task, column in source.columns.items():
+                scores = column_of(source.study, rule, task, quantity, column.cells)
+                columns[quantity].append(scores)
     return columns, decide(rule, columns)
 
 
@@ -217,10 +218,10 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     margins = []
     for quantity, of_quantity in columns.items():
         for column in of_quantity:
-            text = f"{_name(column.task)} {column.margin:g}"
+            text = f"{_name(column.plan.task)} {column.plan.margin:g}"
             if quantity != "test":
                 text += f" of the {QUANTITIES[quantity]}"
-            if column.example > column.margin:
+            if column.example > column.plan.margin:
                 text += f", where one test example is {column.example:.2g}"
             margins.append(text)
     parts = [f"margins {', '.join(margins)}"]
@@ -238,47 +239,10 @@ def _rule(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> str:
     return f"The study's rule: {'; '.join(parts)}."
 
 
-def _column(table: Table, rule: Rule, task: str, quantity: Compares) -> Column:
-    """Return a column's scores by planned seed, or by fold, and the rows that are not compared.
-
-    A rule without looks reads once, when all planned seeds are on record; with folds, those of
-    every fold.
-    """
-    study, cells = table.study, dict[str, Cell]()
-    for row, cell in table.columns[task].cells.items():
-        metric = cell.metric if quantity == "test" else None
-        if planned := [run for run in cell.runs if run.seed in study.seeds]:
-            cells[row] = cell_of(planned[0], planned, quantity, metric=metric)
-    setbacks = {row: cell.setback for row, cell in cells.items() if cell.setback}
-    scores = {row: {**cell.by_seed} for row, cell in cells.items() if not cell.setback}
-    looks = rule.looks or (len(study.seeds),)
-    if rule.folds_overlap is not None:
-        # A norm with a setback in one fold is not compared by its other folds.
-        setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
-        by_row, scores = scores, {}
-        looks = (len({row.at for row in study.rows.values()}),)
-        for label, by_seed in by_row.items():
-            norm, fold = study.rows[label].norm, study.rows[label].at
-            if len(by_seed) == len(study.seeds) and fold is not None and norm not in setbacks:
-                scores.setdefault(norm, {})[int(fold)] = fmean(by_seed.values())
-    margin = rule_margin(rule, task, quantity)
-    is_score = quantity == "test" and rule.folds_overlap is None
-    example = max((cell.example for cell in cells.values()), default=0.0) if is_score else 0.0
-    return Column(
-        task,
-        scores,
-        margin,
-        looks,
-        rule.folds_overlap or 0.0,
-        example,
-        setbacks,
-    )
-
-
 def _family(name: str, decisions: Sequence[Decision], rule: Rule) -> str:
     """Return the result of each comparison of a family on each of its columns, as one paragraph."""
     texts = []
-    for rows, group in groupby(decisions, key=lambda decision: decision.compared):
+    for rows, group in groupby(decisions, key=lambda decision: decision.rows):
         alike = list(group)
         text = f"{markdown(leads(list(map(title, rows))))}: {', '.join(map(_decision, alike))}"
         if rule.improves_on is not None:
@@ -299,7 +263,7 @@ def leads(rows: Sequence[str]) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    comparison, task = decision.comparison, _name(decision.column.task)
+    comparison, task = decision.comparison, _name(decision.column.plan.task)
     if comparison is None:
         return f"{task} {markdown(decision.lack)}"
     values = (comparison.gap, *comparison.interval)
@@ -322,12 +286,12 @@ def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
     states = ("borne out", "not shown", "not compared", "not run")
     tasks: dict[str, list[str]] = {state: [] for state in states}
     for decision in decisions:
-        if decision.compared != conclusion.where:
+        if decision.rows != conclusion.where:
             continue
         if decision.answer:
             state = "borne out" if decision.answer == conclusion.found else "not shown"
         else:
             state = "not compared" if decision.not_compared else "not run"
-        tasks[state].append(_name(decision.column.task))
+        tasks[state].append(_name(decision.column.plan.task))
     texts = [f"{state} on {', '.join(names)}" for state, names in tasks.items() if names]
     return f"By the rule, \u201c{markdown(conclusion.says)}\u201d: {'; '.join(texts)}."

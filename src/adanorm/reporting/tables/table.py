@@ -24,17 +24,13 @@ from adanorm.studies.study import (
     load_study,
     study_grid,
 )
-from adanorm.verdicts.cell import (
-    Cell,
-    Quantity,
-    Tried,
-    cell,
-    evidence,
-    value_of,
-)
+from adanorm.verdicts.cell import Cell, cell
+from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import published_gap
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import first_plan, preregistration
+from adanorm.verdicts.quantities import Quantity, value_of
 from adanorm.verdicts.repetition import elsewhere
+from adanorm.verdicts.tried import Tried
 
 Address: TypeAlias = tuple[str, str]  # a row and a task, or a row and a setting
 Spreads: TypeAlias = dict[tuple[str, str], Spread | None]  # by task and scale
@@ -259,7 +255,7 @@ class TaskColumn:
         """The spread over seeds of all records of the task's registered norms at this scale."""
         table, key = self.table, (self.task, self.table.study.scale)
         if key not in table.spreads:
-            table.spreads[key] = evidence(*key, runs=table.folder).variance.within
+            table.spreads[key] = evidence(first_plan(*key), runs=table.folder).variance.within
         return table.spreads[key]
 
     @cached_property

@@ -15,9 +15,11 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
 from adanorm.records import reader
 from adanorm.records.result import Result
-from adanorm.verdicts.by_example import ByExample, compared_by_example
-from adanorm.verdicts.cell import Evidence, cell_of, variance_of
+from adanorm.verdicts.cell import cell_of
+from adanorm.verdicts.evidence import Evidence, variance_of
 from adanorm.verdicts.pair import pair
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.same_examples import ByExample, compare_examples
 from tests.reporting.records import contents_of, edit, put, record, run_in
 from tests.verdicts import not_none
 
@@ -43,7 +45,7 @@ def write(folder: Path, seeds: Sequence[int], *, counted: bool = True) -> None:
 
 
 def comparison(folder: Path, seeds: Sequence[int]) -> ByExample | None:
-    return compared_by_example(
+    return compare_examples(
         [[run_of(norm, folder, seed) for seed in seeds] for norm in PAIR], "accuracy"
     )
 
@@ -149,8 +151,8 @@ def test_a_later_plan_pools_the_noise_of_examples_over_all_pairs_of_norms(tmp_pa
     # One seed of a norm does not tell its examples' noise from its own: such pairs are left out.
     # A fourth seed waits for the second look.
     pairs = [[cells[norm].runs[:3] for norm in two] for two in combinations((*PAIR, "none"), 2)]
-    variances = [not_none(compared_by_example(two, "accuracy")).noise.example for two in pairs]
-    records = Evidence("rt", "smoke", "test", cells, variance_of(cells), plan="small")
+    variances = [not_none(compare_examples(two, "accuracy")).noise.example for two in pairs]
+    records = Evidence(preregistration().plan("small", "rt"), cells, variance_of(cells))
     noise = not_none(pair(records, *PAIR).comparison).example_error
     assert noise == pytest.approx((fmean(variances) / 32) ** 0.5)
     assert min(variances) < 0 < fmean(variances), "only the mean is held to nil"
@@ -161,7 +163,7 @@ def test_a_gap_of_bleu_is_split_into_precision_and_brevity(tmp_path: Path) -> No
     runs = [run_of(norm, tmp_path, task="de-en") for norm in PAIR]
     for run, length in zip(runs, (9, 10), strict=True):
         record(run, counted={"bleu": [[9, 8, 7, 6, length, 10]] * 4})
-    one = not_none(compared_by_example([[run] for run in runs], "bleu"))
+    one = not_none(compare_examples([[run] for run in runs], "bleu"))
     assert one.parts["precision"] < 0 < one.parts["brevity penalty"]
     scores = [not_none(reader.result(run.folder())).test_score("bleu") for run in runs]
     assert sum(one.parts.values()) == pytest.approx(scores[1] - scores[0])

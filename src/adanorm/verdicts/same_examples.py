@@ -30,7 +30,7 @@ class ByExample:
     spreads: tuple[tuple[float, float] | None, ...]
 
 
-def compared_by_example(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
+def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
     """Return two norms compared seed by seed; None unless all runs counted equally many examples, at least 2.
 
     Raises ValueError if the seeds belong to several series.

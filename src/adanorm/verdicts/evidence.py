@@ -1,0 +1,59 @@
+"""The runs of all norms on a task that a plan reads, and the variance of their scores."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from adanorm.config.compose import cached_experiment
+from adanorm.records import reader
+from adanorm.stats.variance import TaskVariance
+from adanorm.verdicts.cell import Cell, cell_of
+from adanorm.verdicts.plan import Plan
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.quantities import Quantity
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The cells of a plan's task by norm, and the variance of scores of norms whose runs all learned."""
+
+    plan: Plan
+    norms: dict[str, Cell]
+    variance: TaskVariance
+    overrides: Sequence[str] = ()  # settings in which the runs differ from the scale's own
+
+    def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> "Evidence":
+        """Return the same evidence, with some norms restricted to the given seeds."""
+        norms = dict(self.norms)
+        for norm, chosen in seeds.items():
+            if runs := self.norms[norm].runs:
+                kept = [run for run in runs if run.seed in chosen]
+                norms[norm] = cell_of(runs[0], kept, self.plan.quantity)
+        return replace(self, norms=norms, variance=variance_of(norms, self.plan.quantity))
+
+
+def evidence(
+    plan: Plan,
+    *,
+    runs: str | None = None,
+    norms: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+) -> Evidence:
+    """Return the evidence that a plan reads, on the registered norms and on `norms`; `runs` is a folder."""
+    settings = [f"task={plan.task}", f"scale={plan.scale}", *overrides]
+    cells = {}
+    for norm in dict.fromkeys([*preregistration().norms, *norms]):
+        composed = cached_experiment([*settings, f"norm={norm}"], runs=runs)
+        first = composed.model_copy(update={"seed": plan.first})  # it says which series is read
+        on_record = reader.runs_on_record(first)
+        its_runs = [run for run in on_record if plan.first <= run.seed <= plan.last]
+        cells[norm] = cell_of(first, its_runs, plan.quantity)
+    return Evidence(plan, cells, variance_of(cells, plan.quantity), overrides)
+
+
+def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
+    """Return the variance of scores on one task and scale, over the norms whose runs all learned."""
+    learned = {norm: cell for norm, cell in norms.items() if cell.by_seed and not cell.setback}
+    first = next(iter(learned.values()), None)
+    step = first.example if first and quantity == "test" and first.metric == "accuracy" else 0.0
+    scores = {norm: cell.by_seed for norm, cell in learned.items()}
+    return TaskVariance(scores, preregistration().prior_df_at_most, step)

@@ -1,0 +1,124 @@
+"""Plans of seeds: one type says what decides a comparison, and one function reads scores by any plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Literal
+
+from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
+from adanorm.stats.sequential import Levels, Looks, last_look
+from adanorm.stats.variance import Components, Spread, TaskVariance, spread_of
+from adanorm.verdicts.quantities import Quantity
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides comparisons on one data set: which seeds are read, when, by which quantity.
+
+    A data set has a list of plans, `preregistration.plans_of`; the first plan is one of them. A
+    study's rule makes a plan for each column.
+    """
+
+    name: str
+    task: str
+    scale: str  # of the runs
+    first: int  # the first seed
+    last: int
+    looks: Looks  # the numbers of shared seeds after which it is read
+    quantity: Quantity
+    margin: float  # the smallest difference that matters; 0: none is registered
+    # Up to so many shared seeds are read once, as a fixed plan with a variance of all norms.
+    planned: int = 0
+    # The interval that must lie within the margin: the 90 % one is two one-sided tests of 5 %.
+    size_interval: Literal["90 %", "95 %"] = "90 %"
+    # Whose noise of test examples an interval allows for.
+    examples: Literal["none", "claimed pairs", "pair", "pooled"] = "pooled"
+    decision: Literal["of the last look"] = "of the last look"  # an earlier look's does not stand
+    groups: Literal["paired"] = "paired"  # by seed
+    folds: int = 0  # `data.fold` from 1 on; a gap is then a fold's mean over seeds
+    overlap: float = 0.0  # of folds: test examples per training example
+
+    @property
+    def going_on(self) -> "Plan":
+        """The first plan where seeds are added from the start: the planned seeds are its first look."""
+        return replace(self, planned=0, examples="pair")
+
+    def seeds_read(self, shared: int) -> int | None:
+        """Return how many of the shared seeds are read; None before the first look."""
+        if 2 <= shared <= self.planned:  # one gap does not tell how gaps vary
+            return shared
+        return last_look(self.looks.after, shared)
+
+    def levels(self, seeds: int) -> Levels:
+        """Return the levels of the tests after so many seeds."""
+        is_only_look = self.looks.after == (seeds,)
+        if seeds <= self.planned or is_only_look:
+            levels = Levels(self.looks.level, 2 * self.looks.level)
+        else:
+            levels = self.looks.levels(seeds)
+        if self.size_interval == "95 %":
+            return Levels(levels.difference, levels.difference)
+        return levels
+
+
+def compare_by(
+    plan: Plan,
+    samples: Sequence[TaskVariance],
+    rows: Sequence[str],
+    *,
+    noise: Components | None = None,
+    paper: PaperGap | None = None,
+    beyond_margin: bool = False,
+) -> Comparison | None:
+    """Return the comparison of rows as a plan reads their scores; None before its first look.
+
+    Of rows (a, b) it compares a with b; of (a, b, c, d) a's lead over b with c's over d. `samples`
+    has the scores of all rows, one sample for each fold of the plan. None too if gaps do not vary.
+    """
+    shared = [sample.shared(*rows) for sample in samples]
+    seeds = plan.seeds_read(min(map(len, shared)))
+    if seeds is None:
+        return None
+    by_sample = []
+    for sample, common in zip(samples, shared, strict=True):
+        by_sample.append([_gap(sample, rows, seed) for seed in common[:seeds]])
+    gaps = [fmean(of_fold) for of_fold in by_sample] if plan.folds else by_sample[0]
+    if seeds <= plan.planned:
+        spread = samples[0].of_difference(rows[1], rows[0])
+    else:
+        spread = spread_of(gaps, 0.0 if plan.folds else samples[0].resolution)
+    return comparison_of(
+        plan, gaps, seeds, spread, noise=noise, paper=paper, beyond_margin=beyond_margin
+    )
+
+
+def comparison_of(
+    plan: Plan,
+    gaps: Sequence[float],
+    seeds: int,
+    spread: Spread | None,
+    *,
+    noise: Components | None = None,
+    paper: PaperGap | None = None,
+    beyond_margin: bool = False,
+) -> Comparison | None:
+    """Return the comparison of gaps, by seed or by fold, at a plan's look after `seeds` seeds; or None."""
+    if spread is None:
+        return None
+    facts: dict[str, Any] = {"paper": paper, "beyond_margin": beyond_margin}
+    if noise is not None:
+        facts |= {"example_error": noise.example_error, "examples": noise.examples}
+    return compare_gaps(
+        gaps,
+        plan.margin,
+        level=plan.looks.level,
+        levels=plan.levels(seeds),
+        spread=spread,
+        overlap=plan.overlap,
+        **facts,
+    )
+
+
+def _gap(sample: TaskVariance, rows: Sequence[str], seed: int) -> float:
+    scores = [sample.scores[row][seed] for row in rows]
+    return sum(sign * score for sign, score in zip((1, -1, -1, 1), scores, strict=False))
