@@ -45,7 +45,7 @@ DRAWN = [*CORNERS, "none"]
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None if no corner has runs."""
     maps: dict[str, dict[str, dict[int, float]]] = {}  # scores by task, arm and seed
-    drawn = []
+    drawn: list[dict[int, float]] = []
     for column in table.begun:
         by_arm = {arm: drawn_scores(column.cells.get(arm)) for arm in DRAWN}
         scores = {arm: by_seed for arm, by_seed in by_arm.items() if by_seed}

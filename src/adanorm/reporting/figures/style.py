@@ -259,7 +259,7 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
             return file.getvalue()
         # Not savefig, which would draw the SVG twice, and use only the second.
         figure.dpi = PIXELS_PER_INCH  # of images in it
-        FigureCanvasSVG(figure).print_svg(file, metadata=metadata)
+        FigureCanvasSVG(figure).print_svg(file, metadata=metadata)  # type: ignore[no-untyped-call]
     fonts = (b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
     return _numbered_ids(file.getvalue().replace(*fonts))
 

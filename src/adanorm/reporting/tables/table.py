@@ -276,7 +276,9 @@ class TaskColumn:
     @cached_property
     def baseline(self) -> Baseline | None:
         """The best trivial baseline on the data; None if none is recorded."""
-        return self.run and best_baseline(self.run, self.table.metric or self.run.task.metric)
+        if self.run is None:
+            return None
+        return best_baseline(self.run, self.table.metric or self.run.task.metric)
 
     @property
     def baseline_text(self) -> str:
