@@ -24,13 +24,13 @@ def load_sentences(data: TextConfig) -> Splits:
     Raises ValueError for a file that is missing or unfit.
     """
     checksums, corpora = {}, {}
-    own = data.own_files()
-    if own or data.source == "rt":
-        separator = "\t" if own else " "
-        files = own or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
+    own_files = data.own_files()
+    if own_files or data.source == "rt":
+        separator = "\t" if own_files else " "
+        files = own_files or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
         for split, path in files.items():
             content = path.read_bytes()
-            name = f"{split}/{path.name}" if own else path.name
+            name = f"{split}/{path.name}" if own_files else path.name
             checksums[name] = hashlib.sha256(content).hexdigest()
             corpora[split] = read_lines(content, str(path), separator)
     elif data.source == "synthetic":

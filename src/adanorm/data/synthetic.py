@@ -88,8 +88,8 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
         for index in range(count):
             numbers = random.integers(0, 20, random.integers(3, 12))
             words = [f"word{number}" for number in numbers]
-            place = random.integers(len(words))
-            words[place] = ("bad", "good")[index % 2]
+            position = random.integers(len(words))
+            words[position] = ("bad", "good")[index % 2]
             rows.append((str(index % 2), words))
         splits[split] = rows
     return splits

@@ -85,9 +85,10 @@ class CharLm(TrainingTask):
         model: nn.Module,
         entries: Sequence[str],
         *,
-        length: int,
-        temperature: float,
-        draw: int,
+        length: int = 500,
+        temperature: float = 1.0,
+        draw: int = 1,
+        **options: Any,
     ) -> list[str]:
         """Return each prompt with `length` bytes drawn after it, and a line feed.
 

@@ -85,8 +85,8 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
 
     Raises ValueError where one cannot be had.
     """
-    if own := data.own_files():
-        return own
+    if files := data.own_files():
+        return files
     if data.source in ("synthetic", FULL_SIZE):
         return {}
     if data.source not in RECIPES:

@@ -221,6 +221,7 @@ class Steps:
     def _chosen(self, split: str) -> Iterator[Part]:
         """Yield a split's pairs: every n-th pair of the whole is validation, the rest training."""
         every = self._data.valid_every
+        assert every is not None, "checked before any step"
         for start, texts in self._chunks("words", "whole"):
             sides = _lines(texts)
             numbers = range(start + 1, start + 1 + len(sides[0]))
