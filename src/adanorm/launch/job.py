@@ -21,10 +21,8 @@ from adanorm.config.paths import CONF
 from adanorm.files import write_whole
 from adanorm.records.folder import OF_A_STUDY
 
-STOPPED = (
-    -signal.SIGTERM,
-    -signal.SIGUSR2,
-)  # SLURM has ended the run, or has warned it with the second
+# SLURM has ended the run, or has warned it with the second.
+STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)
 LONGEST_STOP = 600  # seconds
 
 
@@ -36,17 +34,18 @@ def job(config: DictConfig) -> int:
     """
     folder = Path(config.plan)
     plan = json.loads((folder / "plan.json").read_text("utf-8"))
+    command = [sys.executable, "-m", "adanorm", "run", f"gpus={config.gpus}"]
+    command += plan["runs"][config.index]
+    environment = {**os.environ, OF_A_STUDY: "1"}
     with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
-        visible = {"CUDA_VISIBLE_DEVICES": ",".join(devices)} if devices else {}
+        if devices:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
         with (folder / f"{config.index}.log").open("a", encoding="utf-8") as log:
-            # Several progress bars at once are unreadable: only a run that is alone prints to the
-            # terminal.
+            # Several progress bars at once are unreadable: a run prints only if it is alone.
             output = None if plan["aloud"] else log
-            environment = {**os.environ, **visible, OF_A_STUDY: "1"}
             code = subprocess.call(
-                [sys.executable, "-m", "adanorm", "run", f"gpus={config.gpus}", *plan["runs"][config.index]],
-                cwd=plan["cwd"], env=environment, stdout=output, stderr=output,
-            )  # fmt: skip
+                command, cwd=plan["cwd"], env=environment, stdout=output, stderr=output
+            )
     if code in STOPPED and "SLURM_JOB_ID" in os.environ:
         time.sleep(LONGEST_STOP)  # SLURM requeues this job only if it has not ended
     write_whole(folder / f"{config.index}.ended", str(code).encode())
@@ -57,7 +56,10 @@ def job(config: DictConfig) -> int:
 def reserved_devices(
     devices: Sequence[str], count: int, runs_per_device: int = 1
 ) -> Iterator[list[str]]:
-    """Wait for `count` devices and yield them, the least shared first; each takes `runs_per_device` jobs."""
+    """Wait for `count` devices and yield them, the least shared first.
+
+    Each device takes `runs_per_device` jobs: a job holds the lock of one of the device's turns.
+    """
     reserved: list[str] = []
     while devices:
         with ExitStack() as locks:

@@ -76,7 +76,7 @@ class Launch:
 
     @property
     def on_gpus(self) -> bool:
-        """Whether runs are computed on GPUs, of this machine or of a cluster whose jobs ask for them."""
+        """Whether runs are computed on GPUs, of this machine or of a cluster."""
         gpus = self.settings.get(self.facts.gpus, "1") if self.facts.gpus else "0"
         return bool(self.devices) or gpus not in ("0", "null")
 
@@ -87,25 +87,27 @@ class Launch:
 
     def overrides(self) -> list[str]:
         """Return the overrides of the jobs' command line, without those of their plan."""
-        choice = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
         gpus = self.gpus if self.on_gpus else 0  # per run
-        numbers = {"workers": self.workers, "gpus": self.gpus if self.devices else 0}
-        numbers |= {
+        numbers = {
+            "workers": self.workers,
+            "gpus": self.gpus if self.devices else 0,
             "cores": max(CORES_PER_GPU * gpus, 2),
             "memory_gb": max(MEMORY_GB_PER_GPU * gpus, 16),
         }
-        defaults = [x for x, other in self.facts.overrides.items() if other not in self.settings]
-        settings = [f"hydra.launcher.{key}={value}" for key, value in self.settings.items()]
-        return [*choice, *(default.format(**numbers) for default in defaults), *settings]
+        texts = [f"launcher={self.launcher}", f"workers={self.workers}", f"gpus={self.gpus}"]
+        for text, replaced_by in self.facts.overrides.items():
+            if replaced_by not in self.settings:
+                texts.append(text.format(**numbers))
+        for key, value in self.settings.items():
+            texts.append(f"hydra.launcher.{key}={value}")
+        return texts
 
 
 def load_facts(launcher: str) -> LauncherFacts:
-    """Return the facts of conf/launcher/<launcher>.yaml; raises ValueError if they are invalid or missing."""
+    """Return the facts of conf/launcher/<launcher>.yaml; ValueError if they are invalid or missing."""
     check_known("launcher", [launcher], choices("launcher"))
-    values = read_yaml_file(CONF / "launcher" / f"{launcher}.yaml")
-    return LauncherFacts.checked(
-        values.get("launcher", {}), f"conf/launcher/{launcher}.yaml: launcher."
-    )
+    facts = read_yaml_file(CONF / "launcher" / f"{launcher}.yaml").get("launcher", {})
+    return LauncherFacts.checked(facts, f"conf/launcher/{launcher}.yaml: launcher.")
 
 
 def choose_launch(
@@ -127,30 +129,38 @@ def choose_launch(
     if facts.plugin is not None and importlib.util.find_spec(facts.plugin) is None:
         raise ValueError(f"launcher {launcher}: not installed: {install_command('cluster')}")
     if facts.requires is not None and shutil.which(facts.requires) is None:
-        raise ValueError(
-            f"launcher {launcher}: no {facts.requires} here; submit from a machine that has it"
-        )
+        hint = "submit from a machine that has it"
+        raise ValueError(f"launcher {launcher}: no {facts.requires} here; {hint}")
     devices = [] if on_cpu else [str(index) for index in range(usable_devices())]
-    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
         devices = visible.split(",")[: len(devices)]
     if facts.local and not on_cpu:
         check_devices(gpus)
-    room = len(devices) or len(os.sched_getaffinity(0)) // threads
     values = dict(setting.removeprefix("launcher.").split("=", 1) for setting in settings)
     if facts.workers in values:
         raise ValueError(f"launcher.{facts.workers}={values[facts.workers]}: write workers=N")
-    launch = Launch(launcher, facts, workers or max(1, room // gpus), gpus, devices, values)
+    if workers is None:
+        room = len(devices) or len(os.sched_getaffinity(0)) // threads
+        workers = max(1, room // gpus)
+    launch = Launch(launcher, facts, workers, gpus, devices, values)
+    _check_settings(launch)
+    return launch
+
+
+def _check_settings(launch: Launch) -> None:
+    """Raise ValueError, in one line, if the launcher lacks a setting or refuses its value."""
     read_yaml_file(CONF / "job.yaml")  # Hydra reads it below; its own message would have many lines
+    line = [*launch.overrides(), "plan=nowhere", "index=0"]
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            compose(
-                "job", [*launch.overrides(), "plan=nowhere", "index=0"], return_hydra_config=True
-            )
+            compose("job", line, return_hydra_config=True)
     except (HydraException, OmegaConfBaseException) as error:
         problem = one_line(error).replace("hydra.launcher.", "launcher.")
-        problem = problem.partition(": ")[0] if problem.startswith("unknown key") else problem
-        raise ValueError(f"{problem}: conf/launcher/{launcher}.yaml has the settings") from None
-    return launch
+        if problem.startswith("unknown key"):
+            problem = problem.partition(": ")[0]
+        file = f"conf/launcher/{launch.launcher}.yaml"
+        raise ValueError(f"{problem}: {file} has the settings") from None
 
 
 def run_all(
@@ -163,32 +173,40 @@ def run_all(
     The jobs' logs go into a new folder, whose name begins with `name`, in studies/ of the folder of
     runs, or of outputs/.
     """
-    arguments = [[*run.arguments, *_of_logger(run, name)] for run in runs]
-    plan = {"cwd": os.getcwd(), "aloud": launch.aloud, "runs": arguments}
-    plan |= {
-        "devices": launch.devices if launch.facts.local else [],
-        "runs_a_device": launch.runs_per_device,
-    }
-    studies = (Path(runs_folder) if runs_folder else PROJECT / "outputs") / "studies"
-    studies.mkdir(parents=True, exist_ok=True)
-    folder = Path(mkdtemp(prefix=f"{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}-", dir=studies))
-    write_whole(folder / "plan.json", json.dumps(plan, indent=1).encode())
+    folder = _write_plan(runs, launch, name, runs_folder)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     remaining = list(range(len(runs)))
     while remaining:
         _launch(runs, remaining, launch, folder)
-        remaining = [
-            index for index in remaining if _state(runs[index], _code(folder, index)) == "held"
-        ]
-        if remaining:
-            print(f"{counted(len(remaining), 'run')} held by another process: waiting", flush=True)
-        while any(is_locked(runs[index].experiment.folder()) for index in remaining):
+        held = []
+        for index in remaining:
+            if _state(runs[index], _code(folder, index)) == "held":
+                held.append(index)
+        if held:
+            print(f"{counted(len(held), 'run')} held by another process: waiting", flush=True)
+        while any(is_locked(runs[index].experiment.folder()) for index in held):
             time.sleep(1)
-        remaining = [
-            index for index in remaining if not reader.is_complete(runs[index].experiment.folder())
-        ]
-    return [run for run in runs if not reader.is_complete(run.experiment.folder())]
+        remaining = [index for index in held if not _is_made(runs[index])]
+    return [run for run in runs if not _is_made(run)]
+
+
+def _write_plan(
+    runs: Sequence[Planned], launch: Launch, name: str, runs_folder: str | None
+) -> Path:
+    """Return a new folder with plan.json, from which the jobs read their runs."""
+    parent = (Path(runs_folder) if runs_folder else PROJECT / "outputs") / "studies"
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(mkdtemp(prefix=f"{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}-", dir=parent))
+    plan = {
+        "cwd": os.getcwd(),
+        "aloud": launch.aloud,
+        "runs": [[*run.arguments, *_of_logger(run, name)] for run in runs],
+        "devices": launch.devices if launch.facts.local else [],
+        "runs_a_device": launch.runs_per_device,
+    }
+    write_whole(folder / "plan.json", json.dumps(plan, indent=1).encode())
+    return folder
 
 
 def _of_logger(run: Planned, study: str) -> list[str]:
@@ -206,11 +224,14 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def _is_made(run: Planned) -> bool:
+    return reader.is_complete(run.experiment.folder())
+
+
 def _state(run: Planned, code: str) -> str:
     """Return made, held or failed; also held if another process had the run when its job started."""
-    folder = run.experiment.folder()
-    is_held = is_locked(folder)  # checked first: the run may end in between
-    if reader.is_complete(folder):
+    is_held = is_locked(run.experiment.folder())  # checked first: the run may end in between
+    if _is_made(run):
         return "made"
     return "held" if is_held or code == str(HELD_CODE) else "failed"
 
@@ -224,30 +245,24 @@ def _launch(runs: Sequence[Planned], indices: Sequence[int], launch: Launch, fol
     """Hand the runs of these indices to the launcher and wait until it has finished with them."""
     for index in indices:
         (folder / f"{index}.ended").unlink(missing_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "adanorm.launch.job",
-        "-m",
-        f"index={','.join(map(str, indices))}",
-    ]
-    command += [f"plan={quoted(str(folder.resolve()))}", *launch.overrides()]
+    command = [sys.executable, "-m", "adanorm.launch.job", "-m", *launch.overrides()]
+    command.append(f"index={','.join(map(str, indices))}")
+    command.append(f"plan={quoted(str(folder.resolve()))}")
     pending = list(indices)
     path = folder / "launcher.log"
-    with (
-        path.open("a", encoding="utf-8") as log,
-        _group(command, None if launch.aloud else log) as process,
-    ):
-        while pending:
-            is_over = (
-                process.poll() is not None
-            )  # checked before the jobs: the last may end in between
-            for index in [i for i in pending if is_over or (folder / f"{i}.ended").exists()]:
-                pending.remove(index)
-                _report(runs, index, folder)
-            if pending:
-                time.sleep(SECONDS)
-        code = process.wait()
+    with path.open("a", encoding="utf-8") as log:
+        output = None if launch.aloud else log
+        with _group(command, output) as process:
+            while pending:
+                # Checked before the jobs: the last may end in between.
+                is_over = process.poll() is not None
+                for index in [*pending]:
+                    if is_over or (folder / f"{index}.ended").exists():
+                        pending.remove(index)
+                        _report(runs, index, folder)
+                if pending:
+                    time.sleep(SECONDS)
+            code = process.wait()
     if code:
         last = path.read_text("utf-8", "replace").strip().splitlines()[-1:]
         print(f"launcher {launch.launcher}: ended with {code} {' '.join(last)}", flush=True)
@@ -282,16 +297,19 @@ def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subproces
 
 
 def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
-    run, code, log = runs[index], _code(folder, index), folder / f"{index}.log"
-    state, result = _state(run, code), reader.result(run.experiment.folder())
-    text = {"made": "ended", "held": "held by another process"}.get(state, f"FAILED with {code}")
-    print(f"[{index + 1}/{len(runs)}] {run.name}: {text}", flush=True)
+    """Print how the run of an index has ended, with its outcome or the end of its log."""
+    run, code = runs[index], _code(folder, index)
+    state = _state(run, code)
+    words = {"made": "ended", "held": "held by another process", "failed": f"FAILED with {code}"}
+    print(f"[{index + 1}/{len(runs)}] {run.name}: {words[state]}", flush=True)
+    result = reader.result(run.experiment.folder())
+    log = folder / f"{index}.log"
     details: list[str] = []
-    if result is not None and (
-        state == "made" or code == "1"
-    ):  # 1: an error in training, on record
+    if result is not None and (state == "made" or code == "1"):  # 1: a failure on record
         details = [outcome(run.experiment.task, result)]
     elif state == "failed" and log.exists():
         details = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
-    for line in filter(str.strip, details):
-        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "), flush=True)
+    for line in details:
+        if line.strip():
+            text = textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    ")
+            print(text, flush=True)
