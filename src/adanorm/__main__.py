@@ -1,4 +1,4 @@
-"""The process of the command `adanorm` (also `python -m adanorm`): its signals, streams and exit codes."""
+"""The process of the command `adanorm`: its signals, streams and exit codes."""
 
 import fcntl
 import io
@@ -14,7 +14,10 @@ from adanorm.process import end_with_parent, is_first_process, set_up_libraries
 
 
 def main() -> NoReturn:
-    """Run this process's command line; if interrupted at any moment, end with one line and code 130."""
+    """Run this process's command line.
+
+    If interrupted at any moment, end with one line and code 130.
+    """
     if (
         signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ):  # a shell's background jobs ignore it
@@ -99,7 +102,9 @@ def _run() -> NoReturn:
 
 
 def _leave(line: str) -> NoReturn:
-    """End the process with code 2 and the line of a mistake; of torchrun's processes only one prints it.
+    """End the process with code 2 and the line of a mistake.
+
+    Of torchrun's processes only one prints it.
 
     That is the first to fail: torchrun then ends the others, which may not have reached the
     mistake.

@@ -64,7 +64,10 @@ def main(arguments: Arguments) -> None:
 
 
 def _observe(missing: Sequence[AnalysisRecord]) -> None:
-    """Make records. One that another process holds comes last: it is made here if left unfinished there."""
+    """Make records.
+
+    One that another process holds comes last: it is made here if left unfinished there.
+    """
     from adanorm.analyses.along_training import make
 
     for record in missing:
@@ -86,7 +89,7 @@ def _observe(missing: Sequence[AnalysisRecord]) -> None:
 def _analysis_settings(
     analysis: Analysis, arguments: Arguments
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the settings of the analysis itself, as on the command line, and the overrides of its runs."""
+    """Return the settings of the analysis, as on the command line, and its runs' overrides."""
     keys, option_names = arguments.keys, (*analysis.options, "steps", "every")
     pairs = [setting.partition("=")[::2] for setting in arguments.settings]
     settings = {key: value for key, value in pairs if key in option_names}

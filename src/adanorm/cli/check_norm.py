@@ -1,4 +1,6 @@
-"""Test whether a module keeps the contract of a norm, one line per check; exit code 1 if a check fails.
+"""Test whether a module keeps the contract of a norm, one line per check.
+
+Exit code 1 if a check fails.
 
 Name a norm of the suite, such as norm=adanorm, or your own, norm=my_norms:MyNorm. The last lines
 name the tasks in which the norm is not defined.

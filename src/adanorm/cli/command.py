@@ -1,4 +1,4 @@
-"""The command line `adanorm COMMAND [NAME] [key=value ...]`: one syntax, one kind of help and of error."""
+"""The command line `adanorm COMMAND [NAME] [key=value ...]`: its syntax, help and errors."""
 
 import importlib
 import os
@@ -62,7 +62,7 @@ class Usage(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """A parsed command line: names, values of the command's keys or their defaults, settings `key=value`."""
+    """A parsed command line: names, the command's keys or their defaults, settings `key=value`."""
 
     names: list[str]
     keys: dict[str, str]
@@ -70,7 +70,10 @@ class Arguments(NamedTuple):
 
 
 def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arguments:
-    """Return the parsed command line; raises ValueError for an argument that the command does not take."""
+    """Return the parsed command line.
+
+    Raises ValueError for an argument that the command does not take.
+    """
     from adanorm.config.errors import suggestion
     from adanorm.config.overrides import check_each_once
 
@@ -139,7 +142,10 @@ def name_list(key: str, text: str) -> list[str]:
 
 
 def seed_list(text: str) -> list[int]:
-    """Return the seeds in the text `1,2,3`; ValueError if one is not a whole number or is named twice."""
+    """Return the seeds in the text `1,2,3`.
+
+    Raises ValueError if one is not a whole number or is named twice.
+    """
     if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
         raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
     seeds = [str(whole_number("seeds", seed, at_least=0)) for seed in text.split(",")]
@@ -147,7 +153,10 @@ def seed_list(text: str) -> list[int]:
 
 
 def folder_of(text: str) -> str | None:
-    """Return the absolute path of a `runs=` folder, None if it is empty or results/runs; refuses `${`."""
+    """Return the absolute path of a `runs=` folder, None if it is empty or results/runs.
+
+    Refuses `${`.
+    """
     if "${" in text:
         raise ValueError(
             f"runs={text}: a folder's name cannot hold ${{, which stands for another setting"
@@ -207,7 +216,7 @@ def help_text(command: str, usage: Usage, about: str) -> str:
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """Return a text in lines of at most 80 columns: `start` begins the first and indents the others."""
+    """Return a text in lines of at most 80 columns; `start` begins the first, the rest is indented."""
     indent = " " * len(start)
     return textwrap.wrap(
         text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False
@@ -215,7 +224,10 @@ def hanging(start: str, text: str) -> list[str]:
 
 
 def command_name(text: str) -> str:
-    """Return the command that a word names; raises ValueError, with the choices, if there is none."""
+    """Return the command that a word names.
+
+    Raises ValueError, with the choices, if there is none.
+    """
     if (name := OTHER_NAMES.get(text, text)) not in COMMANDS:
         from adanorm.config.errors import check_known
 
@@ -224,7 +236,10 @@ def command_name(text: str) -> str:
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Run a command line, without the program's name, and return its exit code; ValueError for a mistake."""
+    """Run a command line, without the program's name, and return its exit code.
+
+    Raises ValueError for a mistake.
+    """
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(overview())
         return 0
@@ -245,7 +260,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def no_early_end() -> Iterator[None]:
-    """Raise ValueError if code that runs within, such as a norm's, calls `sys.exit()` as if it succeeded."""
+    """Raise ValueError if code that runs within, such as a norm's, ends the process."""
     try:
         yield
     except SystemExit as end:

@@ -94,7 +94,10 @@ def _show_sweep(sweep: Mapping[str, Experiment]) -> None:
 
 
 def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> None:
-    """Run a command line with Hydra's flags; print before each run of a sweep what sets it apart."""
+    """Run a command line with Hydra's flags.
+
+    Print before each run of a sweep what sets it apart.
+    """
     import hydra
     from omegaconf import DictConfig, OmegaConf
 
@@ -120,7 +123,10 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
 
 
 def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
-    """Return a sweep's runs by what sets each apart; ValueError, before any run, if two are the same."""
+    """Return a sweep's runs by what sets each apart.
+
+    Raises ValueError, before any run, if two are the same.
+    """
     from adanorm.norms import norm_factory
 
     jobs = [*itertools.product(*map(_swept, overrides))]

@@ -61,7 +61,7 @@ def _suits(preset: str, task: str) -> bool:
 
 
 def cached_experiment(overrides: Sequence[str], *, runs: str | None = None) -> Experiment:
-    """Return compose_experiment(overrides), composed once per process, with its records in `runs`."""
+    """Return compose_experiment(overrides), composed once, with its records in `runs`."""
     experiment = _composed_once(tuple(overrides))
     return experiment if runs is None else experiment.model_copy(update={"runs": runs})
 
@@ -75,7 +75,7 @@ def compose_values(overrides: Sequence[str]) -> Values:
 
 
 def _composed(prepared: Sequence[str]) -> Values:
-    """Return the configuration of overrides: from the files if all are plain, or else from Hydra."""
+    """Return the configuration of overrides: from the files if all are plain, else Hydra's."""
     with suppress(LookupError):
         return _composed_here(prepared)
     return _composed_by_hydra(prepared)
@@ -95,7 +95,10 @@ def _choice(override: str) -> tuple[str, str] | None:
 
 
 def _composed_here(prepared: Sequence[str]) -> Values:
-    """Return the configuration of choices and plain settings; LookupError for any other override."""
+    """Return the configuration of choices and plain settings.
+
+    Raises LookupError for any other override.
+    """
     values = _copied(_from_files(_chosen_files(prepared)))
     for override in prepared:
         if _choice(override) is None:
@@ -104,7 +107,10 @@ def _composed_here(prepared: Sequence[str]) -> Values:
 
 
 def _set(values: Values, key: str, value: Any) -> None:
-    """Set a dotted key in place; LookupError for a section, or a new key that has no `++` in front."""
+    """Set a dotted key in place.
+
+    Raises LookupError for a section, or a new key that has no `++` in front.
+    """
     *parents, last = key.lstrip("+").split(".")
     section = values
     for name in parents:
@@ -251,7 +257,10 @@ def parse_experiment(values: Values, file_values: Values | None = None) -> Exper
 
 
 def as_dry_run(values: Values) -> None:
-    """Change values in place to a dry run's: few updates on made-up data; the model's sizes stay."""
+    """Change values in place to a dry run's: few updates on made-up data.
+
+    The model's sizes stay.
+    """
     updates, data, training = values["updates"], values["data"], values["training"]
     if isinstance(updates, int) and updates > MOST_UPDATES:
         raise ValueError(f"updates={updates}: a dry run has at most {MOST_UPDATES}")

@@ -26,7 +26,10 @@ def _named_file(key: str, path: str) -> Path:
 
 
 def _plain_or_packed(key: str, prefix: str, ending: str) -> Path:
-    """Return the file `prefix` + `ending`, .gz preferred; ValueError if there is neither, or both differ."""
+    """Return the file `prefix` + `ending`, .gz preferred.
+
+    Raises ValueError if there is neither, or both differ.
+    """
     path = Path(f"{prefix}{ending}")
     packed = path.with_name(f"{path.name}.gz")
     if not (packed.is_file() or path.is_file()):
@@ -45,7 +48,10 @@ def _plain_or_packed(key: str, prefix: str, ending: str) -> Path:
 
 
 def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
-    """Return the files of a fairseq data-bin by name; their names may have the languages in either order."""
+    """Return the files of a fairseq data-bin by name.
+
+    Their names may have the languages in either order.
+    """
     pairs = ["-".join(languages), "-".join(languages[::-1])]
     pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
     if shard := next(folder.glob(f"train[0-9]*.{pair}.*"), None):
@@ -68,7 +74,10 @@ def _existing(path: Path) -> Path:
 
 
 def penn_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the Penn Treebank's sorted files wsj_SSNN.* by split, as in the paper: sections 2-21, 22, 23."""
+    """Return the Penn Treebank's sorted files wsj_SSNN.* by split.
+
+    As in the paper, sections 2 to 21 are for training, 22 for validation and 23 for the test.
+    """
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
     sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
     files = {
@@ -99,11 +108,17 @@ class DataConfig(Config):
     mirrors: tuple[str, ...] = ()  # used if no `mirror` is set
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role, {} for data of the catalogue; ValueError if one is missing."""
+        """Return the user's own files by role, {} for data of the catalogue.
+
+        Raises ValueError if one is missing.
+        """
         return {}
 
     def local_files(self) -> dict[str, list[Path]]:
-        """Return all files at paths that the user named, by role; their content identifies the run."""
+        """Return all files at paths that the user named, by role.
+
+        Their content identifies the run.
+        """
         return {role: [path] for role, path in self.own_files().items()}
 
     def lacks(self) -> str | None:
@@ -146,7 +161,7 @@ class ColorImagesConfig(LabelledImagesConfig):
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
 
     def own_files(self) -> dict[str, Path]:
-        """Return the files data_batch_*.bin, in order of their numbers, and test_batch.bin under `path`."""
+        """Return data_batch_*.bin, in order of their numbers, and test_batch.bin under `path`."""
         if self.path is None:
             return {}
         folder = Path(self.path)
@@ -158,7 +173,10 @@ class ColorImagesConfig(LabelledImagesConfig):
 
 
 class GaussianConfig(DataConfig):
-    """Inputs drawn from a normal distribution; the targets are a random linear map of them, plus noise."""
+    """Inputs drawn from a normal distribution.
+
+    The targets are a random linear map of them, plus noise.
+    """
 
     kind = "regression"
     reader: Literal["gaussian"]
@@ -184,7 +202,10 @@ class ThreeFilesConfig(DataConfig):
         return {split: _named_file(split, path) for split, path in self.named().items()}
 
     def named(self) -> dict[str, str]:
-        """Return the user's path for each split, or {}; raises ValueError if only some splits have one."""
+        """Return the user's path for each split, or {}.
+
+        Raises ValueError if only some splits have one.
+        """
         paths = {split: path for split in SPLITS if (path := getattr(self, split))}
         if paths and (missing := [f"data.{split}" for split in SPLITS if split not in paths]):
             needed = "own text needs data.train, data.valid and data.test"
@@ -226,7 +247,7 @@ class ParallelConfig(ThreeFilesConfig):
     batch_tokens: Positive
 
     def own_files(self) -> dict[str, Path]:
-        """Return the user's own files by role: a fairseq data-bin's, or six texts named PREFIX.<language>."""
+        """Return the files of a fairseq data-bin, or six texts named PREFIX.<language>, by role."""
         if self.path is not None:
             if self.train or self.valid or self.test:
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
@@ -262,7 +283,10 @@ class ByteTextConfig(DataConfig):
 
 
 class TreebankConfig(ThreeFilesConfig):
-    """Sentences with their trees, and how a parser reads them; `path` or own files replace `source`."""
+    """Sentences with their trees, and how a parser reads them.
+
+    `path` or own files replace `source`.
+    """
 
     kind = "parsing"
     reader: Literal["trees"]
@@ -292,7 +316,7 @@ class TreebankConfig(ThreeFilesConfig):
         return self
 
     def lacks(self) -> str | None:
-        """Return what the user must name for the licensed Penn Treebank, None if nothing is missing."""
+        """Return what the user must name for the licensed Penn Treebank, or None."""
         if self.source != "penn" or self.path is not None or self.train is not None:
             return None
         return (

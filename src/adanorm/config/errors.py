@@ -54,7 +54,7 @@ def check_known(kind: str, names: Iterable[str], choices: Collection[str], hint:
 
 
 def suggestion(name: str, choices: Iterable[str]) -> str:
-    """Return '; did you mean NAME?' with the choice most similar to `name`, or '' if none is close."""
+    """Return '; did you mean NAME?' with the choice most similar to `name`, or ''."""
     spellings = {choice.lower(): choice for choice in choices}
     similar = get_close_matches(name.lower(), spellings, n=1)
     return f"; did you mean {spellings[similar[0]]}?" if similar else ""

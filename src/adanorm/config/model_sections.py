@@ -70,7 +70,10 @@ class ResidualConfig(TransformerConfig):
     @model_validator(mode="before")
     @classmethod
     def _one_run_has_one_identity(cls, settings: Any) -> Any:
-        """Write defaults as null: equal runs have one identity. Raises ValueError for an unknown position."""
+        """Write defaults as null: equal runs have one identity.
+
+        Raises ValueError for an unknown position.
+        """
         position = settings.get("norm_position") if isinstance(settings, dict) else None
         if position is None:
             return settings
@@ -151,7 +154,10 @@ class FairseqTransformerConfig(ResidualConfig):
     @model_validator(mode="before")
     @classmethod
     def _has_no_norms_in_heads(cls, settings: Any) -> Any:
-        """Drop qk_norm=null, which other Transformers have; raises ValueError for any other qk_norm."""
+        """Drop qk_norm=null, which other Transformers have.
+
+        Raises ValueError for any other qk_norm.
+        """
         values = dict(settings)
         if (qk_norm := values.pop("qk_norm", None)) is not None:
             why = "fairseq's attention shows no queries and keys; choose null, or task=rt, sst5 or enwik8"

@@ -1,4 +1,7 @@
-"""Norms of other packages, named by entry point or as package.module:Class, identified by their source."""
+"""Norms of other packages, named by entry point or as package.module:Class.
+
+Their source identifies them.
+"""
 
 import ast
 import importlib.machinery
@@ -26,7 +29,7 @@ def outside_norms() -> list[str]:
 
 
 def find_outside(name: str, path: str | None) -> Any:
-    """Return the class at `path`, package.module:Class, or else of the entry point `name`, or else None.
+    """Return the class at `path` (package.module:Class), or of the entry point `name`, or None.
 
     A norm of the suite goes before an entry point of its name. ValueError if the class cannot be
     imported.
@@ -65,7 +68,7 @@ class _FromSource(importlib.machinery.SourceFileLoader):
 
 
 class _OutsideFinder:
-    """Finds the modules of outside norms as Python does, but has _FromSource load them, now and later."""
+    """Finds the modules of outside norms as Python does, but has _FromSource load them."""
 
     hashed: ClassVar[dict[str, bytes]] = {}  # by path
     tops: ClassVar[set[str]] = set()  # top-level packages and modules
@@ -85,7 +88,10 @@ class _OutsideFinder:
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
-    """Return the contents of a norm's source files by relative path, {} for the suite's; imports nothing."""
+    """Return the contents of a norm's source files by relative path, {} for the suite's.
+
+    Imports nothing.
+    """
     if (location := _module_and_class(name, path)) is None:
         return {}
     try:
@@ -95,7 +101,7 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
 
 
 def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
-    """Return module and class of a norm from outside, None for a norm of the suite or an unknown one."""
+    """Return module and class of a norm from outside, None for any other name."""
     if path is None:
         points = () if name in choices("norm") else entry_points(group=GROUP, name=name)
         return next(((point.module, point.attr) for point in points), None)
@@ -111,7 +117,7 @@ def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
 
 @cache
 def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
-    """Return the folder that holds a module's package, and contents by path: the module and its imports.
+    """Return the folder of a module's package, and the sources of the module and its imports.
 
     Only imports from its own package count; for a module in no package, those from its folder.
     Imports are read from the source, not run: one by a name made up at run time is missed. Files

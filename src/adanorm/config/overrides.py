@@ -122,7 +122,7 @@ def _norms_in(overrides: Sequence[str]) -> list[str]:
 
 
 def _check_named(override: str) -> None:
-    """Raise ValueError for an override that removes a required choice, or sets a task's or norm's name."""
+    """Raise ValueError for an override that removes a choice, or sets a task's or norm's name."""
     key, _, value = override.partition("=")
     group, _, name = key.lstrip("+~").partition(".")
     if not name and group in REQUIRED and (key.startswith("~") or not value):
@@ -136,7 +136,10 @@ def _check_named(override: str) -> None:
 
 
 def _all_choices(group: str) -> list[str]:
-    """Return the files of a group, and what it takes besides; listing installed packages is slow."""
+    """Return the files of a group, and what it takes besides.
+
+    Listing installed packages is slow.
+    """
     names = choices(group)
     if group == "norm":
         names += outside_norms()

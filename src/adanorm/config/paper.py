@@ -12,7 +12,7 @@ from adanorm.config.yaml_file import dotted, read_conf
 
 @cache
 def papers_sources(task: str) -> frozenset[str]:
-    """Return the data sources behind the paper's numbers for a task: its own and those of presets."""
+    """Return the sources of the data behind the paper's numbers: the task's and of presets."""
     source = cached_experiment([f"task={task}", "scale=paper"]).data.source
     sources = {source}
     for name in choices("preset"):
@@ -45,7 +45,7 @@ def departures_from_paper(run: Experiment) -> str | None:
 
 @cache
 def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
-    """Return a task's settings at scale paper, one entry per preset with its scoring, its own first."""
+    """Return a task's settings at scale paper by preset, of those that score as it does."""
     choice = [f"task={task}", f"norm={norm}", "scale=paper"]
     entries = [_settings(cached_experiment(choice))]
     for preset in choices("preset"):
@@ -57,7 +57,7 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
 
 
 def _settings(run: Experiment) -> dict[str, Any]:
-    """Return the settings that identify a run, by dotted key, without its seed and empty sections."""
+    """Return what identifies a run, by dotted key, without its seed and empty sections."""
     settings = dict(dotted(run.identity))
     del settings["seed"]
     return {key: value for key, value in settings.items() if value != {}}

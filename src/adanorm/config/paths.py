@@ -22,7 +22,7 @@ DRY_RUNS = PROJECT / "outputs" / "dry-runs"
 
 
 def install_command(extra: str, python: str = sys.executable) -> str:
-    """Return the command with which `python` installs an extra from the package's source: no index has it."""
+    """Return the command that installs an extra from the package's source: no index has it."""
     if IS_CHECKOUT:
         return f"{python} -m pip install -e '{PROJECT}[{extra}]'"
     origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
@@ -31,12 +31,12 @@ def install_command(extra: str, python: str = sys.executable) -> str:
 
 
 def runs_folder(runs: str | Path | None) -> Path:
-    """Return the folder of the runs' records, <task>/<norm>/...: `runs`, or results/runs without it."""
+    """Return the folder of the runs' records: `runs`, or results/runs without it."""
     return Path(runs) if runs else RUNS
 
 
 def analyses_folder(runs: str | Path | None) -> Path:
-    """Return the folder of the analyses' records: results/analyses, or `analyses` in a folder of runs."""
+    """Return the folder of the analyses' records: results/analyses, or `runs`/analyses."""
     folder = runs_folder(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
 
@@ -47,7 +47,10 @@ def contributed_folder(runs: Path) -> Path:
 
 
 def choices(group: str) -> list[str]:
-    """Return the sorted names in a configuration group, such as the tasks; a group is listed only once."""
+    """Return the sorted names in a configuration group, such as the tasks.
+
+    A group is listed only once.
+    """
     return [*_names_in(CONF, group)]
 
 

@@ -1,4 +1,4 @@
-"""Where norms sit in a stack of residual layers: the positions by name, and the placement of each layer."""
+"""Where norms sit in a stack of residual layers: the positions by name, and each layer's placement."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ Heads = Literal["head", "all"]
 
 
 class Branch(NamedTuple):
-    """The norms of a branch F: z = P(a x + O(F(s N(x)))), where each of N, O and P is a norm or nothing."""
+    """The norms of a branch F: z = P(a x + O(F(s N(x)))); N, O and P are norms or nothing."""
 
     front: bool = False  # N, on the branch's input
     output: bool = False  # O, on the branch's output
@@ -90,16 +90,16 @@ def placements(
 
 
 def quarter(layers: int) -> int:
-    """Return the default number of post layers in `mix`: a quarter as its authors have, at least one."""
+    """Return the default number of post layers in `mix`: its authors' quarter, at least one."""
     return max(1, layers // 4)
 
 
 def deepnorm(layers: int) -> tuple[float, float]:
-    """Return DeepNorm's alpha and beta for an encoder or a decoder alone (table 2 of the DeepNorm paper)."""
+    """Return DeepNorm's alpha and beta for an encoder or a decoder alone (its table 2)."""
     return (2 * layers) ** 0.25, (8 * layers) ** -0.25
 
 
 def deepnorm_of_pair(encoder: int, decoder: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return DeepNorm's (alpha, beta) for an encoder and for the decoder that reads it (the same table)."""
+    """Return DeepNorm's (alpha, beta) for an encoder and its decoder (the same table)."""
     root = (encoder**4 * decoder) ** (1 / 16)
     return (0.81 * root, 0.87 / root), ((3 * decoder) ** 0.25, (12 * decoder) ** -0.25)

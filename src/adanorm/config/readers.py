@@ -1,4 +1,4 @@
-"""What reads a setting: it is a mistake to set one that the chosen task, model and norm do not read."""
+"""What reads a setting: a setting that the chosen task, model and norm do not read is a mistake."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -93,7 +93,7 @@ READERS: tuple[tuple[str, str, Callable[[Experiment], bool]], ...] = (
 
 
 def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
-    """Change values in place so that equal runs have equal values: a value that means null becomes null.
+    """Change values in place so that equal runs have equal values: what means null becomes null.
 
     `norm_file` is the YAML of a norm of the suite, {} for a norm from outside. A parameter of null
     becomes the value that this file gives it.

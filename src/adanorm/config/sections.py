@@ -22,7 +22,10 @@ Scale = Literal["paper", "small", "mini", "smoke"]
 
 
 def each_once(entries: list[Any]) -> list[Any]:
-    """Return the list unchanged; raises ValueError for an entry named twice, which would count double."""
+    """Return the list unchanged.
+
+    Raises ValueError for an entry named twice, which would count double.
+    """
     for entry in entries:
         if entries.count(entry) > 1:
             raise ValueError(f"{entry!r} is named twice")
@@ -40,7 +43,10 @@ class Config(BaseModel):
 
     @classmethod
     def checked(cls, values: Any, name: str = "") -> Self:
-        """Return the section with these values; raises ValueError, `name` in front, if they are invalid."""
+        """Return the section with these values.
+
+        Raises ValueError, `name` in front, if they are invalid.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -90,14 +96,14 @@ class TaskConfig(Config):
 
 
 def _without_nulls(params: Any) -> Any:
-    """Return params without nulls: null means the norm's own default and does not identify a run."""
+    """Return params without nulls: null means the norm's default and identifies no run."""
     if not isinstance(params, dict):
         return params
     return {key: value for key, value in params.items() if value is not None}
 
 
 class NormConfig(Config):
-    """The norm, its parameters, the sites that have it, its numerics and the backend that computes it."""
+    """The norm, its parameters, its sites, its numerics and the backend that computes it."""
 
     name: Name
     path: str | None
@@ -108,7 +114,10 @@ class NormConfig(Config):
 
     @property
     def choice(self) -> "NormChoice":
-        """What `norm_factory` makes the norm from; raises ValueError if an outside norm is not there."""
+        """What `norm_factory` makes the norm from.
+
+        Raises ValueError if an outside norm is not there.
+        """
         from adanorm.norms import NormChoice  # imports torch
 
         outside = find_outside(self.name, self.path)
@@ -116,7 +125,10 @@ class NormConfig(Config):
 
     @property
     def code(self) -> dict[str, bytes]:
-        """An outside norm's source files by path, {} for the suite's norms; ValueError if there are none."""
+        """An outside norm's source files by path, {} for the suite's norms.
+
+        Raises ValueError if there are none.
+        """
         return outside_code(self.name, self.path)
 
     @model_validator(mode="after")
@@ -167,7 +179,7 @@ class DecodingConfig(Config):
 
 
 class AverageConfig(Config):
-    """Weights averaged over evaluations before the test: the last ones or the best by validation."""
+    """Weights averaged over evaluations before the test: the last or the best ones."""
 
     of: Literal["last", "best"]
     count: Positive

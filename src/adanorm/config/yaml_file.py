@@ -1,4 +1,7 @@
-"""Strict reading of YAML, where a key given twice is a mistake; a section's settings by dotted key."""
+"""Strict reading of YAML, where a key given twice is a mistake.
+
+A section's settings by dotted key.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -81,7 +84,10 @@ def _check_plain(value: Any, depth: int = 1) -> None:
 
 
 def read_yaml_file(path: Path, kind: type[Any] = dict) -> Any:
-    """Return the mapping or list (`kind`) in a YAML file; ValueError, with its path, if there is none."""
+    """Return the mapping or list (`kind`) in a YAML file.
+
+    Raises ValueError, with its path, if there is none.
+    """
     try:
         value = read_yaml(path.read_text("utf-8"))
         if isinstance(value, kind):

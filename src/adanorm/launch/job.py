@@ -28,7 +28,9 @@ LONGEST_STOP = 600  # seconds
 
 @hydra.main(config_path=str(CONF), config_name="job", version_base="1.3")
 def job(config: DictConfig) -> int:
-    """Make the plan's run of this index; return its exit code, which is also written beside its log.
+    """Make the plan's run of this index.
+
+    Return its exit code, which is also written beside its log.
 
     A run that fails is no error of the job, so that the launcher goes on with the other runs.
     """

@@ -104,7 +104,10 @@ class Launch:
 
 
 def load_facts(launcher: str) -> LauncherFacts:
-    """Return the facts of conf/launcher/<launcher>.yaml; ValueError if they are invalid or missing."""
+    """Return the facts of conf/launcher/<launcher>.yaml.
+
+    Raises ValueError if they are invalid or missing.
+    """
     check_known("launcher", [launcher], choices("launcher"))
     facts = read_yaml_file(CONF / "launcher" / f"{launcher}.yaml").get("launcher", {})
     return LauncherFacts.checked(facts, f"conf/launcher/{launcher}.yaml: launcher.")
@@ -119,7 +122,9 @@ def choose_launch(
     on_cpu: bool,
     threads: int = 1,
 ) -> Launch:
-    """Return where runs are made. None for `workers` means as many as this machine has GPUs or cores for.
+    """Return where runs are made.
+
+    None for `workers` means as many as this machine has GPUs or cores for.
 
     Without GPUs each then has one core per thread: two runs with one thread each beat one run with
     two. Raises ValueError if the launcher is not installed, lacks a setting, or this machine lacks
@@ -229,7 +234,10 @@ def _is_made(run: Planned) -> bool:
 
 
 def _state(run: Planned, code: str) -> str:
-    """Return made, held or failed; also held if another process had the run when its job started."""
+    """Return made, held or failed.
+
+    Also held if another process had the run when its job started.
+    """
     is_held = is_locked(run.experiment.folder())  # checked first: the run may end in between
     if _is_made(run):
         return "made"
@@ -271,7 +279,9 @@ def _launch(runs: Sequence[Planned], indices: Sequence[int], launch: Launch, fol
 
 @contextmanager
 def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process in a group of its own; after a block, end all processes that are left in the group.
+    """Start a process in a group of its own.
+
+    After a block, end all processes that are left in the group.
 
     However this process ends, Linux sends SIGTERM to the new process, which then ends its group.
     """

@@ -1,1 +1,1 @@
-"""A norm on trial: what it is, what it costs, and how it scores beside others within a budget of time."""
+"""A norm on trial: what it is, costs and scores beside others within a budget of time."""

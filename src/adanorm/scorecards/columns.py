@@ -45,7 +45,10 @@ class Column(NamedTuple):
 
 
 def budget_seconds(text: str) -> float:
-    """Return the seconds of a budget such as 90s, 10min, 2h or 1d; raises ValueError for any other text."""
+    """Return the seconds of a budget such as 90s, 10min, 2h or 1d.
+
+    Raises ValueError for any other text.
+    """
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
     seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
     if seconds <= 0:
@@ -61,7 +64,7 @@ def span(seconds: float) -> str:
 def choose_columns(
     norms: Sequence[str], *, budget: float, workers: int
 ) -> tuple[list[Column], list[str]]:
-    """Return the columns whose planned seeds fit, the cheapest first, and one line per task left out.
+    """Return the columns whose planned seeds fit, cheapest first, and a line per task left out.
 
     A task is chosen at scale paper if that fits, otherwise at mini. It needs a registered margin,
     its data on this machine, and sites at which the norms are defined. If none fits, the only
@@ -97,7 +100,7 @@ def choose_columns(
 
 
 def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
-    """Return a column per task that can judge a norm, the cheapest first, with what it lacks here."""
+    """Return a column per task that can judge a norm, cheapest first, with what it lacks."""
     columns = {}
     for task in [task for task in preregistration().margins if task in choices("task")]:
         runs = [

@@ -1,4 +1,4 @@
-"""What a norm shows before any score: what it computes, which changes leave its output, and its cost."""
+"""What a norm shows before any score: what it computes, what leaves its output, and its cost."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ TURN = 4  # calls in a turn; the fastest counts, because slower ones waited for 
 
 
 class Cost(NamedTuple):
-    """The cost of a norm at one shape: times as ratios to LayerNorm in the same rounds, and memory."""
+    """The cost of a norm at one shape: times as ratios to LayerNorm's, and memory."""
 
     norm: str
     rows: int
@@ -91,7 +91,10 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
 
 
 def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[str]:
-    """Return the names of `others` that compute the same as a norm, to rounding; [] for a norm in a layer."""
+    """Return the names of `others` that compute the same as a norm, to rounding.
+
+    [] for a norm in a layer.
+    """
     own = _behavior(norm)
     return [name for name, other in others.items() if own and _is_close(own, _behavior(other))]
 
@@ -105,7 +108,10 @@ def _is_close(own: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
 
 
 def _behavior(norm: NormConfig) -> list[Tensor]:
-    """Return outputs and input gradients (B, T, H) of a few learning steps; [] for a norm in a layer."""
+    """Return outputs and input gradients (B, T, H) of a few learning steps.
+
+    [] for a norm in a layer.
+    """
     make_norm = norm_factory(norm.choice._replace(backend="eager"))
     if make_norm.trial.lives_in_layer:
         return []

@@ -1,4 +1,4 @@
-"""A scorecard as one HTML page that needs no other file, and as Markdown for the terminal and for pasting."""
+"""A scorecard as one HTML page that needs no other file, and as Markdown."""
 
 import re
 import textwrap
@@ -73,7 +73,10 @@ def card_page(card: Card, template: str = "page.html") -> str:
 
 
 def _name(norm: str) -> str:
-    """Return a norm's name in texts; for one from outside, its whole path if ours has the short name."""
+    """Return a norm's name in texts.
+
+    For one from outside, its whole path if ours has the short name.
+    """
     taken = ":" in norm and short(norm).lower() in choices("norm")
     return norm if taken else title(short(norm))
 
@@ -130,7 +133,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 
 def _verdict(other: str, pair: Pair, *, is_same: bool) -> dict[str, str]:
-    """Return the answer beside another norm, the interval that decides it, and what would close it."""
+    """Return the answer beside a norm, the interval that decides it, and what would close it."""
     if is_same:
         return {"other": _name(other), "answer": SAME, "why": ALIKE, "closing": ""}
     digits = pair.comparison.digits if pair.comparison else 2

@@ -35,7 +35,10 @@ class Run(NamedTuple):
 
 
 class Score(NamedTuple):
-    """A column's cells by norm, and the pairs with each other norm; those in `alike` compute the same."""
+    """A column's cells by norm, and the pairs with each other norm.
+
+    Those in `alike` compute the same.
+    """
 
     column: Column
     runs: Mapping[str, Cell]
@@ -75,7 +78,10 @@ class Trial:
         return Planned(run.norm, first.model_copy(update={"seed": run.seed}), arguments)
 
     def run(self) -> str:
-        """Make the missing runs, the planned seeds of each column first; return why no more are made."""
+        """Make the missing runs, the planned seeds of each column first.
+
+        Return why no more are made.
+        """
         complete = [column for column in self.columns if self._made_planned_seeds(column)]
         is_spent = len(complete) < len(self.columns)
         for column in complete:  # the cheapest first
@@ -138,7 +144,10 @@ class Trial:
         return computed_alike(configs.pop(self.norm), configs)
 
     def _made_planned_seeds(self, column: Column) -> bool:
-        """Make the planned runs of a column that fit the budget; return whether all of them exist."""
+        """Make the planned runs of a column that fit the budget.
+
+        Return whether all of them exist.
+        """
         # The cheapest column comes first: one seed of it shows how fast this machine is.
         for seeds in (1, None) if column == self.columns[0] else (None,):
             missing = self._missing(column, seeds)
@@ -148,7 +157,7 @@ class Trial:
         return not self._missing(column)
 
     def _missing(self, column: Column, seeds: int | None = None) -> list[Run]:
-        """Return the missing runs of every norm, for the first `seeds` seeds or else the planned ones."""
+        """Return the missing runs of every norm, for the first `seeds` seeds or the planned ones."""
         first = range(1, 1 + (seeds or preregistration().stopping.planned))
         runs = (Run(column.task, norm, seed) for seed in first for norm in self.norms)
         return [run for run in runs if not self._is_complete(run)]
@@ -166,7 +175,7 @@ class Trial:
         return self.seconds(runs) <= self.budget - self.spent
 
     def seconds(self, runs: Sequence[Run]) -> float:
-        """Return about how many seconds runs take: as on record, or as declared at this machine's pace."""
+        """Return about how many seconds runs take: as on record, or as declared at this pace."""
         declared = {column.task: 3600 * column.hours for column in self.columns}
         recorded = {}
         for column in self.columns:
@@ -200,7 +209,7 @@ class Trial:
 
 
 class Card(NamedTuple):
-    """What a scorecard shows: the trial, the contract's checks (all hold), the observations, the scores."""
+    """What a scorecard shows: the trial, the contract's checks, the observations, the scores."""
 
     trial: Trial
     checks: Sequence[str]
@@ -210,7 +219,10 @@ class Card(NamedTuple):
 
 
 def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launch: Launch) -> Trial:
-    """Return a trial, writing nothing; raises ValueError for an unknown norm or too small a budget."""
+    """Return a trial, writing nothing.
+
+    Raises ValueError for an unknown norm or too small a budget.
+    """
     norms = [norm, *against]
     composed = [compose_experiment([f"norm={name}"]) for name in norms]
     for run in composed:
