@@ -70,7 +70,7 @@ endif
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test test-processors nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -172,7 +172,17 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
-nightly: $(VENV)/installed-dev ## Test hundreds of faults: killed runs, damaged files, bad input
+# Other instruction sets and libraries of products, on this machine: what a processor of another kind would choose.
+PROCESSORS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
+	MKL_ENABLE_INSTRUCTIONS=AVX2 MKL_CBWR=COMPATIBLE
+NUMERICAL_TESTS := tests/analyses tests/metrics tests/models tests/norms tests/stats tests/training tests/reporting/figures
+
+test-processors: $(VENV)/installed-dev ## Test the arithmetic under other instruction sets
+	@failed=; for setting in $(PROCESSORS); do echo "$$setting"; \
+	  env $$setting $(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal $(NUMERICAL_TESTS) \
+	  || failed="$$failed $$setting"; done; test -z "$$failed" || { echo "error: tests fail under$$failed" >&2; exit 1; }
+
+nightly: $(VENV)/installed-dev test-processors ## Test hundreds of faults: killed runs, damaged files, bad input
 	$(BIN)/python -m pytest -m nightly --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal tests/faults
 
 mutation: $(VENV)/installed-mutation ## Change the code piece by piece; list the changes no test notices
