@@ -90,14 +90,14 @@ def _transformer() -> Any:
             """Return the logits (B, K, V) of the word after the words (B, K, T) of each beam."""
             decoder = self.decoder
             position = decoder.embed_positions(words[:1, 0], incremental_state={})
-            x = (
-                decoder.embed_scale * decoder.embed_tokens(words[..., -1].flatten()[None])
-                + position
-            )
+            newest = words[..., -1].flatten()[None]
+            x = decoder.embed_scale * decoder.embed_tokens(newest) + position
             for layer in decoder.layers:
                 x, *_ = layer(x, beams.encoded, beams.padding, beams)
-            x = x if decoder.layer_norm is None else decoder.layer_norm(x)
-            return decoder.output_layer(x[0]).float().view(*words.shape[:2], -1)
+            if decoder.layer_norm is not None:
+                x = decoder.layer_norm(x)
+            logits: Tensor = decoder.output_layer(x[0])
+            return logits.float().view(*words.shape[:2], -1)
 
     return Transformer
 
@@ -109,16 +109,15 @@ def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
         "embed_dim": settings.dim,
         "ffn_embed_dim": settings.ffn_dim,
         "attention_heads": settings.heads,
-        "normalize_before": settings.position
-        in ("pre", "mix"),  # their stacks end in a closing norm
+        # The stacks of these end in a closing norm.
+        "normalize_before": settings.position in ("pre", "mix"),
     }
-    stated = {name: size for name, size in sizes.items() if size is not None}
+    stated = {}
+    for name, size in sizes.items():
+        if size is not None:
+            stated[f"encoder_{name}"] = stated[f"decoder_{name}"] = size
     arguments = argparse.Namespace(
-        **{
-            f"{side}_{name}": size
-            for side in ("encoder", "decoder")
-            for name, size in stated.items()
-        },
+        **stated,
         **settings.model_dump(include={"dropout", "attention_dropout", "activation_dropout"}),
         share_all_embeddings=settings.share_embeddings == "all",
         share_decoder_input_output_embed=settings.share_embeddings != "none",
@@ -173,7 +172,8 @@ def place_norms(model: Any, position: str, post_layers: int | None) -> None:
     Raises ValueError if `mix` would have layers of one kind alone.
     """
     stacks = model.encoder.layers, model.decoder.layers
-    for layers, scales in zip(stacks, deepnorm_of_pair(*map(len, stacks)), strict=True):
+    scales_of_stacks = deepnorm_of_pair(*map(len, stacks))
+    for layers, scales in zip(stacks, scales_of_stacks, strict=True):
         stack = placements(position, len(layers), post_layers=post_layers)
         for layer, placement in zip(layers, stack, strict=True):
             layer.normalize_before = placement.attention.front
@@ -186,9 +186,8 @@ def _scale(layer: Any, skip_scale: float, gain: float) -> None:
     layer.residual_connection = lambda x, residual: skip_scale * residual + x
     for name, module in layer.named_modules():
         if isinstance(module, nn.Linear):
-            nn.init.xavier_normal_(
-                module.weight, 1.0 if name.endswith(("q_proj", "k_proj")) else gain
-            )
+            is_score = name.endswith(("q_proj", "k_proj"))
+            nn.init.xavier_normal_(module.weight, 1.0 if is_score else gain)
 
 
 def replace_modules(model: nn.Module) -> None:
@@ -219,10 +218,9 @@ def _attention() -> Any:
             **options: Any,
         ) -> tuple[Tensor, Tensor | None]:
             """Return the result (T, B, H) and the weights or None; key and value are (S, B, H)."""
-            if isinstance(options.get("incremental_state"), Beams):
-                return self._extend(
-                    query, key, key_padding_mask, options["incremental_state"]
-                ), None
+            beams = options.get("incremental_state")
+            if isinstance(beams, Beams):
+                return self._extend(query, key, key_padding_mask, beams), None
             # fairseq's own code serves any option that is set, also `need_weights`, which is set by
             # default. `static_kv` only says that decoding may keep keys and values.
             others = {"need_weights": True, **options, "static_kv": False}
@@ -230,16 +228,17 @@ def _attention() -> Any:
                 return super().forward(
                     query, key, value, key_padding_mask, attn_mask=attn_mask, **options
                 )
-            projections = (self.q_proj, query), (self.k_proj, key), (self.v_proj, value)
-            q, k, v = (
-                projection(x).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
-                for projection, x in projections
-            )
-            mask, p = _mask(key_padding_mask, attn_mask, query), self.dropout_module.p
-            mixed = F.scaled_dot_product_attention(
-                q, k, v, mask, dropout_p=p if self.training else 0.0
-            )
+            q = self._by_head(self.q_proj(query))
+            k = self._by_head(self.k_proj(key))
+            v = self._by_head(self.v_proj(value))
+            mask = _mask(key_padding_mask, attn_mask, query)
+            p = self.dropout_module.p if self.training else 0.0
+            mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p)
             return self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2)), None
+
+        def _by_head(self, x: Tensor) -> Tensor:
+            """Return x (T, B, N * D) as (B, N, T, D)."""
+            return x.unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
 
         def _extend(
             self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams
@@ -250,16 +249,18 @@ def _attention() -> Any:
                 split = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
                 return split.transpose(1, 2)
 
-            mask = None if padding is None else ~padding[:, None, None]
+            query = projected(self.q_proj, newest)
             if self.self_attention:
                 new = projected(self.k_proj, newest), projected(self.v_proj, newest)
-                (k, v), mask = beams.append(self, *new), beams.past
+                k, v = beams.append(self, *new)
+                mask = beams.past
             else:
                 if self not in beams:
                     x = encoded.transpose(0, 1)
                     beams[self] = projected(self.k_proj, x), projected(self.v_proj, x)
                 k, v = beams[self]
-            mixed = F.scaled_dot_product_attention(projected(self.q_proj, newest), k, v, mask)
+                mask = None if padding is None else ~padding[:, None, None]
+            mixed = F.scaled_dot_product_attention(query, k, v, mask)
             return self.out_proj(mixed.transpose(1, 2).reshape_as(newest))
 
     return Attention

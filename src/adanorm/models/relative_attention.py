@@ -48,7 +48,8 @@ class _RelativeAttention(torch.autograd.Function):
         with torch.autocast(query.device.type, enabled=False):
             for part in _parts(query, key.shape[2]):
                 p, *_ = _probabilities(part, query, key, distance, u, v, forbidden)
-                output[part] = torch.bmm(p, value[part].flatten(0, 1)).view_as(output[part])
+                mixed = torch.bmm(p, value[part].flatten(0, 1))
+                output[part] = mixed.view_as(output[part])
         return output
 
     @staticmethod
@@ -56,29 +57,33 @@ class _RelativeAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, distance, u, v, forbidden = ctx.saved_tensors
         time, keys = forbidden.shape
-        d_query, d_key, d_value = (
-            torch.empty_like(query),
-            torch.empty_like(key),
-            torch.empty_like(value),
-        )
+        d_query = torch.empty_like(query)
+        d_key = torch.empty_like(key)
+        d_value = torch.empty_like(value)
         d_distance = torch.zeros_like(distance)
-        d_u, d_v = torch.zeros_like(u), torch.zeros_like(v)
+        d_u = torch.zeros_like(u)
+        d_v = torch.zeros_like(v)
         scale = query.shape[-1] ** -0.5
         for part in _parts(query, keys):
             heads = part[1]
+            shape = query[part].shape
             p, with_u, with_v, k, r = _probabilities(part, query, key, distance, u, v, forbidden)
+            # 1) Through the mixture of values and the softmax.
             g = grad[part].flatten(0, 1)
             d_value[part] = torch.bmm(p.transpose(1, 2), g).view_as(d_value[part])
-            d_scores = torch.bmm(g, value[part].flatten(0, 1).transpose(1, 2)).mul_(p)
+            rows = value[part].flatten(0, 1)
+            d_scores = torch.bmm(g, rows.transpose(1, 2)).mul_(p)
             d_scores.sub_(p.mul_(d_scores.sum(2, keepdim=True)))
+            # 2) Through the scores of keys, and through those of distances, not shifted.
             unshifted = p.new_zeros(len(p), time, _width(keys))
             _shifted(unshifted, time, keys).copy_(d_scores)
-            d_with_u, d_with_v = torch.bmm(d_scores, k), torch.bmm(unshifted, r)
+            d_with_u = torch.bmm(d_scores, k).view(shape).mul_(scale)
+            d_with_v = torch.bmm(unshifted, r).view(shape).mul_(scale)
             d_key[part] = torch.bmm(d_scores.transpose(1, 2), with_u).view_as(d_key[part])
             d_r = torch.bmm(unshifted.transpose(1, 2), with_v)[:, :keys]
-            shape = query[part].shape
-            d_distance[heads] += d_r.reshape(*shape[:2], *d_r.shape[1:]).sum(0)
-            d_with_u, d_with_v = d_with_u.view(shape).mul_(scale), d_with_v.view(shape).mul_(scale)
+            d_r = d_r.unflatten(0, shape[:2])
+            d_distance[heads] += d_r.sum(0)
+            # 3) To the queries and their biases.
             d_u[heads] += d_with_u.sum((0, 2))
             d_v[heads] += d_with_v.sum((0, 2))
             d_query[part] = d_with_u.add_(d_with_v)
@@ -95,16 +100,18 @@ def _parts(query: Tensor, keys: int) -> list[Part]:
     chunk = CHUNK_BYTES.get(query.device.type, CHUNK_BYTES_ELSEWHERE)
     heads_per_part = _part_size(heads, chunk // bytes_per_head)
     streams_per_part = _part_size(streams, chunk // (bytes_per_head * heads))
-    return [
-        (slice(b, b + streams_per_part), slice(n, n + heads_per_part))
-        for b in range(0, streams, streams_per_part)
-        for n in range(0, heads, heads_per_part)
-    ]
+    parts = []
+    for stream in range(0, streams, streams_per_part):
+        for head in range(0, heads, heads_per_part):
+            of_streams = slice(stream, stream + streams_per_part)
+            parts.append((of_streams, slice(head, head + heads_per_part)))
+    return parts
 
 
 def _part_size(total: int, largest: int) -> int:
     """Return the size of the fewest nearly equal parts of `total` with at most `largest`, or 1."""
-    return math.ceil(total / math.ceil(total / max(1, largest)))
+    parts = math.ceil(total / max(1, largest))
+    return math.ceil(total / parts)
 
 
 def _probabilities(
@@ -120,14 +127,18 @@ def _probabilities(
     _, heads = part
     time, keys = forbidden.shape
     scale = query.shape[-1] ** -0.5
+    # 1) The factors.
     q = query[part]
-    with_u = ((q + u[heads, None]) * scale).flatten(0, 1)
-    with_v = ((q + v[heads, None]) * scale).flatten(0, 1)
+    with_u = (q + u[heads, None]) * scale
+    with_v = (q + v[heads, None]) * scale
+    with_u, with_v = with_u.flatten(0, 1), with_v.flatten(0, 1)
     k = key[part].flatten(0, 1)
     padded = F.pad(distance[heads], (0, 0, 0, _width(keys) - keys))
     r = padded.expand(len(q), *padded.shape).flatten(0, 1)
+    # 2) The scores of keys, and those of distances.
     by_distance = torch.bmm(with_v, r.transpose(1, 2))
-    scores = torch.bmm(with_u, k.transpose(1, 2)).add_(_shifted(by_distance, time, keys))
+    scores = torch.bmm(with_u, k.transpose(1, 2))
+    scores.add_(_shifted(by_distance, time, keys))
     # Added, because filling by a mask takes several times as long.
     hidden = torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill_(forbidden, -torch.inf)
     p = torch.softmax(scores.add_(hidden), 2)

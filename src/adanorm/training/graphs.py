@@ -73,14 +73,16 @@ class Graphs:
         The next call may overwrite the tensors that are returned.
         """
         key = _key(batch, carried)
-        if key in self._seen and key not in self._graphs and self.count < MOST_GRAPHS:
+        is_new = key in self._seen and key not in self._graphs
+        if is_new and self.count < MOST_GRAPHS:
             self._record(key, batch, carried)
         graph = self._graphs.get(key)
         if graph is None:
             self._seen.add(key)
             with self._recorder.beside():
                 return self._add_gradient(batch.to(self._device), carried)
-        for static, new in zip(graph.inputs, [*batch.tensors().values(), *carried], strict=True):
+        inputs = [*batch.tensors().values(), *carried]
+        for static, new in zip(graph.inputs, inputs, strict=True):
             static.copy_(new, non_blocking=True)
         graph.replay()
         return Loss(graph.total, batch.units, graph.carried)
@@ -100,7 +102,7 @@ class Graphs:
         replay()
 
     def _record_step(self, work: Work) -> Work | None:
-        groups = [group for group in self._optimizer.param_groups if "capturable" in group]
+        groups = self._optimizer.param_groups
         for group in groups:  # else Adam refuses; it warns if this is set while it is not recorded
             group["capturable"] = True
         replay = self._recorded(work)

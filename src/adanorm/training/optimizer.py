@@ -19,10 +19,12 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
     both are fused: a step is one pass over memory. AdamW's step counts then lie on the parameters'
     device, also after a resume, and need not be fetched from it.
     """
-    fused = (
-        all(parameter.device.type in ("cpu", "cuda") for parameter in model.parameters()) or None
-    )
-    shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "fused": fused}
+    devices = {parameter.device.type for parameter in model.parameters()}
+    shared: dict[str, Any] = {
+        "lr": settings.lr,
+        "weight_decay": settings.weight_decay,
+        "fused": devices <= {"cpu", "cuda"} or None,
+    }
     if settings.optimizer == "sgd":
         sgd = _without_dynamo(torch.optim.SGD)
         return sgd(model.parameters(), momentum=settings.momentum or 0.0, **shared)
@@ -52,8 +54,9 @@ def learning_rate(settings: TrainingConfig, update: int) -> float:
     lr, warmup, done = settings.lr, settings.warmup_updates, update - 1
     if settings.schedule == "inverse_sqrt":
         start = settings.warmup_from or 0.0
-        falling = lr * math.sqrt(max(1, warmup) / max(1, done))
-        return start + (lr - start) * done / warmup if done < warmup else falling
+        if done < warmup:
+            return start + (lr - start) * done / warmup
+        return lr * math.sqrt(max(1, warmup) / max(1, done))
     if update < warmup:
         return lr * update / warmup
     if settings.schedule == "cosine" and update > warmup:

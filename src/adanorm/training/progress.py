@@ -49,17 +49,19 @@ class Progress(AbstractContextManager["Progress"]):
         """Show progress, loss, best validation score and time left; called after every update."""
         now = time.monotonic()
         if self._start is None:  # after the first update, which is slower
-            self._start, self._bar.initial = (state.update, now), state.update
+            self._start = state.update, now
+            self._bar.initial = state.update
             self._shown_at = None if self._is_terminal else now
-        if not self._shown or now - (self._shown_at or 0.0) < (
-            SECONDS if self._is_terminal else LOG_SECONDS
-        ):
+        pause = SECONDS if self._is_terminal else LOG_SECONDS
+        if not self._shown or now - (self._shown_at or 0.0) < pause:
             return
         self._shown_at = now
-        loss = state.loss_sum / state.loss_units if state.loss_units else None
+        loss = None
+        if state.loss_units:
+            loss = state.loss_sum / state.loss_units
         if not self._is_terminal:
-            epoch = f"{state.epoch + state.position / epoch_updates:.2f}"
-            self._print_row(epoch, state.update, "-" if loss is None else f"{loss:.4f}", "")
+            epoch = state.epoch + state.position / epoch_updates
+            self._print_row(f"{epoch:.2f}", state.update, loss, "")
             return
         self._bar.n = state.update
         self._bar.set_description_str(f"epoch {state.epoch + 1}", refresh=False)
@@ -72,17 +74,17 @@ class Progress(AbstractContextManager["Progress"]):
     def add_row(self, row: Row) -> None:
         """Print the row of an evaluation."""
         valid = METRICS[self._metric].text(row[f"valid_{self._metric}"])
-        self._print_row(str(row["epoch"]), int(row["update"]), f"{row['train_loss']:.4f}", valid)
+        self._print_row(str(row["epoch"]), int(row["update"]), row["train_loss"], valid)
 
-    def _print_row(self, epoch: str, update: int, loss: str, valid: str) -> None:
+    def _print_row(self, epoch: str, update: int, loss: float | None, valid: str) -> None:
         """Print a row without breaking the bar, before the first one the heads of the columns."""
         columns = "{:>7}{:>10}{:>12}{:>22}{:>12}".format
         if not self._has_heads:
             self._has_heads = True
-            self._bar.write(
-                columns("epoch", "update", "train loss", f"valid {self._metric}", "time left")
-            )
-        self._bar.write(columns(epoch, update, loss, valid, self._time_left(update)))
+            heads = "epoch", "update", "train loss", f"valid {self._metric}", "time left"
+            self._bar.write(columns(*heads))
+        text = "-" if loss is None else f"{loss:.4f}"
+        self._bar.write(columns(epoch, update, text, valid, self._time_left(update)))
         sys.stdout.flush()
 
     def _time_left(self, update: int) -> str:
@@ -90,8 +92,8 @@ class Progress(AbstractContextManager["Progress"]):
         first, started = self._start or (update, 0.0)
         if update in (self._updates, first):
             return "-"
-        seconds = (time.monotonic() - started) / (update - first) * (self._updates - update)
-        return in_words(seconds / 3600)
+        pace = (time.monotonic() - started) / (update - first)
+        return in_words(pace * (self._updates - update) / 3600)
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()

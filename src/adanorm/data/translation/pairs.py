@@ -59,12 +59,17 @@ class PairBatch(Movable):
         """Return the batch with N rounded up; added targets repeat the first and weigh nothing."""
         rows = len(self.target)
         added = -rows % ROWS_MULTIPLE
-        rows_of_first = torch.zeros(added, dtype=torch.long)
-        chosen = torch.cat([torch.arange(rows), rows_of_first])
-        weight = torch.ones(rows + added)
-        weight[rows:] = 0
-        target, counted = self.target[chosen], self.counted[:, chosen]
-        return replace(self, target=target, counted=counted, weight=weight, added=added)
+        chosen = torch.zeros(rows + added, dtype=torch.long)
+        chosen[:rows] = torch.arange(rows)
+        weight = torch.zeros(rows + added)
+        weight[:rows] = 1
+        return replace(
+            self,
+            target=self.target[chosen],
+            counted=self.counted[:, chosen],
+            weight=weight,
+            added=added,
+        )
 
 
 class Pairs:
@@ -152,10 +157,12 @@ class _FlatSide:
         sizes = self.sizes[indices][:, None]
         width = int(sizes.max())
         columns = np.arange(width)
-        first = width - sizes if at == "left" else 0
-        is_id = columns >= first if at == "left" else columns < sizes
+        if at == "left":
+            columns = columns - (width - sizes)
+        is_id = (columns >= 0) & (columns < sizes)
+        numbers = self._starts[indices][:, None] + columns
         rows = np.full(is_id.shape, padding, dtype=np.int64)
-        rows[is_id] = self._ids[(self._starts[indices][:, None] - first + columns)[is_id]]
+        rows[is_id] = self._ids[numbers[is_id]]
         return rows, is_id
 
 
