@@ -41,14 +41,12 @@ from scripts.processes import (
 
 Facts = dict[str, Any]
 UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}  # per run at the paper's size
-SECONDS, WARM = (
-    4.0,
-    3,
-)  # time of the measured updates; epochs (at most) before them, or updates without graphs
+SECONDS = 4.0  # of the measured updates
+WARM = 3  # epochs before them with graphs, updates without
 WAITS = re.compile(r"(Stream|Event)Synchronize|cudaMemcpy$")
 SPAN = 10  # updates that are measured together, if an epoch is not shorter
 NAMES = 40  # the longest kernels that a record names
-SAME = 1e-5  # losses may differ by so much from the CPU's; a norm that is wrong in one term differs by more
+SAME = 1e-5  # relative: losses differ less from the CPU's unless a norm is wrong in some term
 
 
 def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
@@ -60,41 +58,51 @@ def start(task: str, *settings: str, world: World = ALONE) -> Trainer:
 
 
 def speed(task: str, *settings: str) -> Facts:
-    """Return milliseconds per update of a whole model (host and device), its memory, and hours per run.
+    """Return milliseconds per update of a whole model, on host and device, memory, hours per run.
 
     All figures are of the same number of updates, whole epochs of the dry run where these are
     short: an epoch's last update may have fewer batches. Scale, precision and graphs are
     `settings`, scale=paper unless they name another.
     """
-    chosen = ("scale=paper", *settings)
+    chosen = ["scale=paper", *settings]
     of_run = compose_experiment([f"task={task}", "norm=adanorm", *chosen])
+    if of_run.scale == "paper":
+        chosen.append("updates=2")
     device = choose_device(of_run)
-    dry = () if of_run.scale != "paper" else ("updates=2",)
     with init_distributed(device) as world:
-        trainer = start(task, *chosen, *dry, world=world)
+        trainer = start(task, *chosen, world=world)
         trainer.settings = of_run.training  # a dry run accumulates at most two batches
         updates = trainer.batches()
-        trainer.update(next(updates))
         epoch = math.ceil(len(trainer.task.train_batches(0)) / of_run.training.accumulate)
         span = min(epoch, SPAN)
+        # 1) Until nothing is compiled or recorded any more.
         began = now(device)
-        for _ in range(_warming(trainer, epoch)):
-            trainer.update(next(updates))
-        warm_seconds = now(device) - began
+        _make(trainer, updates, _warming(trainer, epoch))
         first = now(device)
         _make(trainer, updates, span)
         spans = max(1, min(40, int(SECONDS / (now(device) - first))))
-        spans = broadcast(spans, world)  # all processes must make the same number
+        count = span * broadcast(spans, world)  # all processes must make the same number
+        # 2) The measured updates.
         started = now(device)
-        batches = _make(trainer, updates, spans * span)
-        host, whole, count = time.perf_counter() - started, now(device) - started, spans * span
-        facts: Facts = {"task": task, "settings": list(settings), "device": describe_device(device)}
-        facts |= {"milliseconds": 1000 * whole / count, "host_milliseconds": 1000 * host / count}
-        facts |= {"batches": batches / count, "warm_seconds": warm_seconds, "updates": count}
-        facts |= {"graphs": trainer.graphs.count if trainer.graphs else None}
+        batches = _make(trainer, updates, count)
+        host = time.perf_counter() - started
+        whole = now(device) - started
         updates_of_run = UPDATES.get(task) or of_run.training.max_updates or 0
-        facts |= {"peak_gb": peak_memory(device) / 1e9, "processes": world.size}
-        facts["hours"] = updates_of_run * whole / count / 3600
+        facts: Facts = {
+            "task": task,
+            "settings": list(settings),
+            "device": describe_device(device),
+            "milliseconds": 1000 * whole / count,
+            "host_milliseconds": 1000 * host / count,
+            "batches": batches / count,
+            "updates": count,
+            "warm_seconds": first - began,
+            "graphs": trainer.graphs.count if trainer.graphs else None,
+            "peak_gb": peak_memory(device) / 1e9,
+            "processes": world.size,
+            "hours": updates_of_run * whole / count / 3600,
+        }
+        # 3) What the time goes into.
         if world.size == 1 and device.type == "cuda":
             facts |= _profiled(trainer, updates, span)
         if world.size == 1:
@@ -103,7 +111,7 @@ def speed(task: str, *settings: str) -> Facts:
 
 
 def _warming(trainer: Trainer, epoch: int) -> int:
-    """Return the number of updates before the measured ones: with graphs, each shape comes twice."""
+    """Return the number of updates before the measured ones: each shape must come twice."""
     return WARM if trainer.graphs is None else min(WARM * epoch, 400)
 
 
@@ -122,7 +130,7 @@ def describe_device(device: torch.device) -> str:
 
 
 def _profiled(trainer: Trainer, updates: Iterator[list[Any]], count: int) -> Facts:
-    """Return the kernels of an update: their number, milliseconds and longest names, and the host's waits."""
+    """Return an update's kernels, their milliseconds and the longest by name, and the waits."""
     cuda = torch.profiler.ProfilerActivity.CUDA  # the host's operators would fill minutes
     with torch.profiler.profile(activities=[cuda]) as profile:
         batches = _make(trainer, updates, count)
@@ -151,7 +159,7 @@ def _profiled(trainer: Trainer, updates: Iterator[list[Any]], count: int) -> Fac
 
 
 def _evaluated(trainer: Trainer) -> Facts:
-    """Return the seconds of a second evaluation on `valid`, the first one warms up, and that split's size."""
+    """Return the seconds of an evaluation on `valid`, after one that warms up, and its size."""
     device = trainer.context.device
     trainer.measure("valid")
     started = now(device)
@@ -163,7 +171,7 @@ def _evaluated(trainer: Trainer) -> Facts:
 
 
 def equality(case: str) -> Facts:
-    """Return the largest relative difference of a case's first losses on CUDA from those on the CPU."""
+    """Return the largest relative difference of a case's first losses on CUDA from the CPU's."""
     by_device = {}
     for device in ("cpu", "cuda"):
         experiment = experiment_of(case, device)

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -37,24 +38,22 @@ DATA, CACHE, RUNS, MEASURES = (
     LEASE / "measures.txt",
 )
 MOST_MEGABYTES = 40  # of the tree that is sent
-MOST_SECONDS = 90.0  # of a measurement
+LEAST_SECONDS, MOST_SECONDS = 10.0, 90.0  # of a measurement
 
-# What the suite needs beside torch 2.11 and what such images hold with it: numpy, scipy, numba, sacrebleu.
+# What the suite needs beside torch 2.11 and what comes with it: numpy, scipy, numba, sacrebleu.
 PACKAGES = (
-    "ve-fairseq==0.12.3", "hydra-core==1.3.8", "omegaconf", "pydantic", "pydantic-core", "typing-inspection",
-    "typing-extensions", "annotated-types", "sacremoses", "subword-nmt", "mock", "bitarray", "cffi",
-    "hydra-joblib-launcher",
+    "ve-fairseq==0.12.3", "hydra-core==1.3.8", "omegaconf", "pydantic", "pydantic-core",
+    "typing-inspection", "typing-extensions", "annotated-types", "sacremoses", "subword-nmt",
+    "mock", "bitarray", "cffi", "hydra-joblib-launcher",
 )  # fmt: skip
 SOURCES = ("antlr4-python3-runtime==4.9.3",)  # no wheel is published
 PLATFORMS = (
-    "manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64",
-    "manylinux_2_24_x86_64", "manylinux_2_12_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64",
+    "manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64",
+    "manylinux2014_x86_64", "manylinux_2_24_x86_64", "manylinux_2_12_x86_64",
+    "manylinux2010_x86_64", "manylinux1_x86_64",
 )  # fmt: skip
-RECORDS = (
-    "results/runs",
-    "results/report",
-    "results/figures",
-)  # not sent: nothing there reads them
+# Not sent: nothing there reads them.
+RECORDS = ("results/runs", "results/report", "results/figures")
 
 # Telling ones first: the time may end before the last.
 PLANNED_MEASURES = """\
@@ -153,7 +152,7 @@ def _prepare_data(lines: Sequence[Sequence[str]]) -> None:
 
 
 def _download_wheels() -> None:
-    """Download wheels for Python 3.12 on x86-64 Linux, and build those that are published as source."""
+    """Download wheels for Python 3.12 on x86-64 Linux; build those that are published as source."""
     pip = [sys.executable, "-m", "pip"]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     binary = [
@@ -202,34 +201,40 @@ class Machine:
         return self._end - time.monotonic()
 
     def install(self) -> None:
-        """Install the carried wheels beside what the machine has; without wheels use what is there."""
-        wheels, site = sorted(map(str, WHEELS.glob("*.whl"))), self._work / "site"
-        if wheels and not site.exists() and self._device != "cpu":
-            options = ["-q", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
-            pip = [sys.executable, "-m", "pip", "install", *options]
-            subprocess.run([*pip, "--target", str(site), *wheels], check=True)
+        """Install the carried wheels beside what the machine has."""
+        wheels = sorted(map(str, WHEELS.glob("*.whl")))
+        site = self._work / "site"
+        if not wheels or site.exists() or self._device == "cpu":
+            return
+        options = ["-q", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
+        pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(site)]
+        subprocess.run([*pip, *wheels], check=True)
 
     def measure(self) -> None:
         """Make the planned measurements and write a line of JSON for each.
 
         Checks run side by side; then each measurement of speed has the machine to itself.
         """
-        lines = [[word.format(device=self._device) for word in line] for line in _lines(MEASURES)]
-        checks = [line for line in lines if line[0] != "speed"]
+        checks, speeds = [], []
+        for words in _lines(MEASURES):
+            line = [word.format(device=self._device) for word in words]
+            if line[0] == "speed":
+                speeds.append([*line, f"device={self._device}", f"data.cache={CACHE}"])
+            else:
+                checks.append(line)
         self._measure(checks)
-        for line in lines:
-            if line not in checks:
-                self._measure([line])
+        for line in speeds:
+            self._measure([line])
 
     def _measure(self, lines: Sequence[Sequence[str]]) -> None:
         """Make some measurements at the same time, each in a process of its own."""
-        end = time.monotonic() + min(MOST_SECONDS, self.seconds_left())
-        if end - time.monotonic() < 10:
+        started = time.monotonic()
+        seconds = min(MOST_SECONDS, self.seconds_left())
+        if seconds < LEAST_SECONDS:
             return
-        started, processes = time.monotonic(), []
+        processes = []
         for line in lines:
-            own = [f"device={self._device}", f"data.cache={CACHE}"] if line[0] == "speed" else []
-            command = [sys.executable, "-m", "scripts.gpu_measure", *line, *own]
+            command = [sys.executable, "-m", "scripts.gpu_measure", *line]
             path = self._work / f"measure-{'-'.join(line).replace('/', '_')}.log"
             with path.open("w") as log:
                 process = subprocess.Popen(
@@ -238,13 +243,13 @@ class Machine:
             processes.append((line, process, path))
         for line, process, path in processes:
             try:
-                process.wait(max(0.1, end - time.monotonic()))
+                process.wait(max(0.1, started + seconds - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            facts = _facts(path.read_text(errors="replace"))
-            seconds = round(time.monotonic() - started, 1)
-            self._note({"measure": line, "seconds": seconds, "code": process.returncode, **facts})
+            taken = round(time.monotonic() - started, 1)
+            facts = {"measure": line, "seconds": taken, "code": process.returncode}
+            self._note(facts | _facts(path.read_text(errors="replace")))
 
     def _note(self, facts: dict[str, object]) -> None:
         """Write a measurement's line of JSON, and print it without the long list of kernels."""
@@ -254,17 +259,19 @@ class Machine:
         print(json.dumps(short), flush=True)
 
     def train(self) -> None:
-        """Train the runs of the list, `processes` at once, the first ones first, until the time ends."""
+        """Train the runs of the list, `processes` at once and in order, until the time ends."""
         waiting = _lines(RUNS)
         running: list[subprocess.Popen[bytes]] = []
-        codes = []
-        with self._shared_gpu():
+        codes = Counter[str]()
+        with _Mps(self._work / "mps", self._environment, is_used=self._device == "cuda"):
             while (waiting or running) and self.seconds_left() > 0:
                 while waiting and len(running) < self._processes:
                     running.append(self._start(waiting.pop(0)))
                 time.sleep(0.5)
-                codes += [process.returncode for process in running if process.poll() is not None]
-                running = [process for process in running if process.returncode is None]
+                for process in list(running):
+                    if process.poll() is not None:
+                        codes["ended" if process.returncode == 0 else "failed"] += 1
+                        running.remove(process)
             for process in running:
                 process.send_signal(signal.SIGINT)  # it leaves its last checkpoint
             for process in running:
@@ -272,10 +279,8 @@ class Machine:
                     process.wait(10)
                 except subprocess.TimeoutExpired:
                     process.kill()
-        failed = sum(code != 0 for code in codes)
-        print(
-            f"runs: {len(codes) - failed} ended, {failed} failed, {len(running)} cut, {len(waiting)} not begun"
-        )
+        ended, failed, cut = codes["ended"], codes["failed"], len(running)
+        print(f"runs: {ended} ended, {failed} failed, {cut} cut, {len(waiting)} not begun")
 
     def _start(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
         name = "-".join(word.partition("=")[2] for word in words).replace("/", "_")
@@ -286,22 +291,19 @@ class Machine:
                 command, cwd=ROOT, env=self._environment, stdout=log, stderr=log
             )
 
-    def _shared_gpu(self) -> "_Mps":
-        return _Mps(self._work / "mps", self._environment, is_used=self._device == "cuda")
-
     def pack(self) -> None:
         """Write the runs' folders, without weights, and their logs into the output."""
         with tarfile.open(self._output / "runs.tar.gz", "w:gz") as archive:
             for path in sorted((self._work / "runs").rglob("*")):
                 if path.is_file() and path.suffix not in (".pt", ".safetensors", ".lock"):
-                    archive.add(path, Path("runs") / path.relative_to(self._work / "runs"))
+                    archive.add(path, path.relative_to(self._work))
         with tarfile.open(self._output / "logs.tar.gz", "w:gz") as archive:
             for path in sorted(self._work.glob("*.log")):
                 archive.add(path, path.name)
 
 
 class _Mps:
-    """NVIDIA's MPS for a block, if there is one: kernels of several processes run at once on one GPU."""
+    """NVIDIA's MPS for a block, if it is there: kernels of several processes run at once."""
 
     def __init__(self, folder: Path, environment: dict[str, str], *, is_used: bool) -> None:
         self._folder, self._environment = folder, environment

@@ -87,10 +87,11 @@ class Pairs:
 
         With a generator, batches are in random order, without pairs longer than a batch.
         """
-        indices = np.arange(len(self)) if random is None else random.permutation(len(self))
-        indices = indices[
-            np.lexsort((self.dataset.tgt_sizes[indices], self.dataset.src_sizes[indices]))
-        ]
+        indices = np.arange(len(self))
+        if random is not None:
+            indices = random.permutation(indices)
+        sources, targets = self.dataset.src_sizes[indices], self.dataset.tgt_sizes[indices]
+        indices = indices[np.lexsort((targets, sources))]
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
         # Not fairseq's batch_by_size: it drops a last batch whose size is not a multiple.
@@ -144,9 +145,7 @@ class _FlatSide:
     def __init__(self, sentences: Any, sizes: Any) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self._starts = np.cumsum(self.sizes) - self.sizes
-        mapped = getattr(
-            sentences, "_bin_buffer", None
-        )  # fairseq's usual format lies so in its file
+        mapped = getattr(sentences, "_bin_buffer", None)  # a file of fairseq's usual format
         if mapped is None:
             self._ids = np.concatenate([sentences[i].numpy() for i in range(len(sentences))])
         else:
@@ -205,9 +204,9 @@ class Corpus:
                 f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored"
             )
         references = self.splits["test"].dataset.tgt
-        lines = [references[index].numpy() for index in range(len(references))]
-        ids = np.concatenate(lines)
-        unknown, total = int((ids == self.dictionaries[1].unk()).sum()), len(ids) - len(lines)
+        ids = np.concatenate([references[index].numpy() for index in range(len(references))])
+        unknown = int((ids == self.dictionaries[1].unk()).sum())
+        total = len(ids) - len(references)  # without the ends of sentences
         if unknown:
             warnings.append(
                 f"test: {unknown:,} of {total:,} target subwords ({unknown / total:.1%}) are"
@@ -223,13 +222,15 @@ class Corpus:
         else:
             dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
             lines = [Bpe.join(dictionary.string(target[i])) for i in range(len(target))]
-            lines = lines if kind == "words" else [self.words[1].join(line) for line in lines]
+            if kind == "text":
+                lines = [self.words[1].join(line) for line in lines]
         return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
 
     def beside_references(self, split: str, outputs: list[str]) -> tuple[Sides, Sides]:
         """Return a split's (translations, references) as words, like `outputs`, and as text."""
         text = [self.words[1].join(line) for line in outputs]
-        return (outputs, self.references(split, "words")), (text, self.references(split, "text"))
+        words = outputs, self.references(split, "words")
+        return words, (text, self.references(split, "text"))
 
 
 def load_pairs(data: ParallelConfig) -> Corpus:
@@ -241,20 +242,23 @@ def load_pairs(data: ParallelConfig) -> Corpus:
     else:
         folder, checksums = prepared_corpus(data)
         report = json.loads((folder / "report.json").read_bytes())
-        names = ("overlap", "copies", *(("pairs", "published") if "published" in report else ()))
+        names = ["overlap", "copies"]
+        if "published" in report:
+            names += ["pairs", "published"]
         counts = {name: report[name] for name in names}
     files = data_bin_files(folder, data.languages)
-    texts = {
-        name: files[name].read_bytes() for name in (f"dict.{end}.txt" for end in data.languages)
-    }
+    texts = {}
+    for language in data.languages:
+        name = f"dict.{language}.txt"
+        texts[name] = files[name].read_bytes()
     first, second = (_dictionary(text, name) for name, text in texts.items())
     splits = {split: _split(split, files, (first, second)) for split in SPLITS}
     if data.path is not None:  # hashed after they are mapped: the bytes in use are the bytes hashed
-        file_checksums = {name: sha256(path) for name, path in files.items()}
-        checksums = file_checksums | {
-            name: hashlib.sha256(text).hexdigest() for name, text in texts.items()
-        }
-    if (shortest := splits["train"].sizes.min()) > data.batch_tokens:
+        checksums = {name: sha256(path) for name, path in files.items()}
+        for name, text in texts.items():
+            checksums[name] = hashlib.sha256(text).hexdigest()
+    shortest = splits["train"].sizes.min()
+    if shortest > data.batch_tokens:
         problem = f"no training pair fits into a batch, the shortest has {shortest} tokens"
         raise ValueError(f"data.batch_tokens={data.batch_tokens}: {problem}")
     codes = folder / "codes"
@@ -265,7 +269,14 @@ def load_pairs(data: ParallelConfig) -> Corpus:
         raise ValueError(f"{codes}: no merges of subword-nmt") from None
     source, target = (Tokenizer(language, data) for language in data.languages)
     return Corpus(
-        data, folder, (first, second), splits, (source, target), subwords, checksums, counts
+        data,
+        folder,
+        dictionaries=(first, second),
+        splits=splits,
+        words=(source, target),
+        subwords=subwords,
+        checksums=checksums,
+        counted=counts,
     )
 
 
@@ -288,18 +299,23 @@ def _dictionary(text: bytes, name: str) -> Any:
 
 
 def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) -> Pairs:
-    paths = [
-        path
-        for name, path in files.items()
-        if name.startswith(f"{split}.") and name.endswith(".bin")
-    ]
+    paths = []
+    for name, path in files.items():
+        if name.startswith(f"{split}.") and name.endswith(".bin"):
+            paths.append(path)
     source, target = map(_side, paths, dictionaries)
     if len(source) != len(target):
         raise ValueError(
             f"{paths[0]}: {len(source):,} sentences, {paths[1].name} has {len(target):,}"
         )
     dataset = fairseq().data.LanguagePairDataset(
-        source, source.sizes, dictionaries[0], target, target.sizes, dictionaries[1], shuffle=False
+        source,
+        source.sizes,
+        dictionaries[0],
+        target,
+        target.sizes,
+        dictionaries[1],
+        shuffle=False,
     )
     return Pairs(dataset)
 
@@ -312,15 +328,15 @@ def _side(path: Path, dictionary: Any) -> Any:
             kind, count = struct.unpack_from("<BQ", index, 17)
             ids = np.memmap(path, library.indexed_dataset._code_to_dtype[kind], "r")
             sizes = np.frombuffer(index, np.int32, count, 26)
-            starts = np.append(np.frombuffer(index, np.int64, count, 26 + 4 * count), ids.nbytes)
-            if sizes.min() < 1 or not np.array_equal(
-                starts, np.append(0, np.cumsum(sizes)) * ids.itemsize
-            ):
+            starts = np.frombuffer(index, np.int64, count, 26 + 4 * count)
+            expected = (np.cumsum(sizes) - sizes) * ids.itemsize
+            is_whole = np.array_equal(starts, expected) and sizes.sum() == len(ids)
+            if sizes.min() < 1 or not is_whole:
                 raise ValueError("the .idx is of another file")
-            if ids.min() < 0 or ids.max() >= len(dictionary):
-                raise ValueError(
-                    f"ids of {ids.min()} to {ids.max()}, its dictionary has {len(dictionary):,}"
-                )
+            least, most = ids.min(), ids.max()
+            if least < 0 or most >= len(dictionary):
+                size = f"{len(dictionary):,}"
+                raise ValueError(f"ids of {least} to {most}, its dictionary has {size}")
         return library.data_utils.load_indexed_dataset(str(path.with_suffix("")), dictionary)
     except (AssertionError, ValueError, LookupError, OverflowError, struct.error) as error:
         raise ValueError(f"{path} with its .idx: no data of fairseq ({error})") from None
