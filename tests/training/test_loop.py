@@ -134,9 +134,8 @@ def test_a_run_goes_on_from_the_last_checkpoint_that_is_whole(
     before = path.with_name("checkpoint-before.pt")
     last = path.with_name("kept-12.pt")
     assert {*path.parent.iterdir()} == {path, before, path.with_name("kept-6.pt"), last}
-    for file in {"checkpoint": [path], "both": [path, before], "kept": [last], "missing": []}[
-        broken
-    ]:
+    files = {"checkpoint": [path], "both": [path, before], "kept": [last], "missing": []}
+    for file in files[broken]:
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(bytes(content))
@@ -174,26 +173,27 @@ def test_the_checkpoint_of_another_run_is_not_resumed(
 def test_test_scores_are_tracked_at_every_evaluation_and_choose_nothing(
     smoke: Smoke, tmp_path: Path
 ) -> None:
-    experiment, tested = smoke("training.max_epochs=2"), list[Row]()
+    experiment = smoke("training.max_epochs=2")
+    tested: list[Row] = []
     plain, rows = run(start(experiment), tmp_path / "plain.pt")
     tracked, _ = run(start(experiment), tmp_path / "c.pt", tested.append)
-    evaluations = [{key: row[key] for key in ("update", "epoch")} for row in rows]
-    assert [{key: row[key] for key in ("update", "epoch")} for row in tested] == evaluations
+    evaluations = [(row["update"], row["epoch"]) for row in rows]
+    assert [(row["update"], row["epoch"]) for row in tested] == evaluations
     assert tested == tracked.state.test_rows
     (best,) = (row for row in tested if row["update"] == tracked.state.best_update)
     assert tracked.test is not None
-    assert tracked.test.metrics == {name: best[f"test_{name}"] for name in tracked.test.metrics}
-    assert (tracked.test, tracked.state.rows[-1]["train_loss"]) == (
-        plain.test,
-        rows[-1]["train_loss"],
-    )
+    for name, score in tracked.test.metrics.items():
+        assert score == best[f"test_{name}"]
+    assert tracked.test == plain.test
+    assert tracked.state.rows[-1]["train_loss"] == rows[-1]["train_loss"]
 
 
 @pytest.mark.parametrize("before", [0.0, 100.0])
 def test_a_run_lasts_as_long_as_all_its_starts_together(
     smoke: Smoke, tmp_path: Path, before: float
 ) -> None:
-    started, trainer = time.monotonic(), start(smoke("training.max_updates=1"))
+    started = time.monotonic()
+    trainer = start(smoke("training.max_updates=1"))
     trainer.state.seconds += before
     outcome, _ = run(trainer, tmp_path / "c.pt")
     assert before < outcome.state.seconds < before + time.monotonic() - started
@@ -205,9 +205,8 @@ def test_the_best_weights_by_validation_are_tested(smoke: Smoke, tmp_path: Path)
     outcome, rows = run(trainer, tmp_path / "c.pt")
     scores = [row["valid_accuracy"] for row in rows]
     best = scores.index(max(scores))
-    assert outcome.state.best_update == rows[best]["update"] < rows[-1]["update"], (
-        "the first of the best"
-    )
+    assert outcome.state.best_update == rows[best]["update"], "the first of the best"
+    assert outcome.state.best_update < rows[-1]["update"]
     shorter = start(smoke("training.lr=0.003", f"training.max_epochs={best + 1}"))
     run(shorter, tmp_path / "d.pt")
     for name, weight in shorter.model.state_dict().items():
@@ -225,39 +224,38 @@ def test_the_tested_weights_are_the_mean_of_those_chosen(
     experiment = smoke("training.max_epochs=5", f"training.average={{of: {of}, count: 2}}")
     trainer = start(experiment)
     outcome, rows = run(trainer, tmp_path / "c.pt")
-    ranked = rows if of == "last" else sorted(rows, key=lambda row: row["valid_accuracy"])
-    expected = {row["update"] for row in ranked[-2:]}
-    updates = {update for _, update in outcome.state.kept}
-    scores = {row["update"]: row["valid_accuracy"] for row in rows}
-    assert sorted(scores[update] for update in updates) == sorted(
-        scores[update] for update in expected
-    )
-    files = [tmp_path / f"kept-{update}.pt" for update in sorted(updates)]
-    assert {*files} <= {*tmp_path.glob("kept-*.pt")}
-    assert len(list(tmp_path.glob("kept-*.pt"))) <= 3, "those of the last two checkpoints"
+    accuracies = [row["valid_accuracy"] for row in rows]
+    expected = accuracies[-2:] if of == "last" else sorted(accuracies)[-2:]
+    updates = sorted(update for _, update in outcome.state.kept)
+    kept = [row["valid_accuracy"] for row in rows if row["update"] in updates]
+    assert sorted(kept) == sorted(expected)
+    files = [tmp_path / f"kept-{update}.pt" for update in updates]
+    there = list(tmp_path.glob("kept-*.pt"))
+    assert {*files} <= {*there}
+    assert len(there) <= 3, "those of the last two checkpoints"
     first, second = (torch.load(path, weights_only=True)["model"] for path in files)
     for name, weight in outcome.weights.items():
         torch.testing.assert_close(weight, (first[name] + second[name]) / 2)
-    for split, stated in (("test", outcome.test), ("valid", outcome.state.valid)):
-        measured = trainer.task.evaluate(trainer.model.eval(), split)
-        assert stated == (measured if split == "test" else measured.metrics)
+    trainer.model.eval()
+    assert outcome.test == trainer.task.evaluate(trainer.model, "test")
+    assert outcome.state.valid == trainer.task.evaluate(trainer.model, "valid").metrics
 
 
 def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -> None:
     experiment = smoke("training.max_epochs=3")
-    outcome, rows = run(
-        scaled(experiment, chain(repeat(1.0, 8), repeat(float("nan")))), tmp_path / "c.pt"
-    )
+    factors = chain(repeat(1.0, 8), repeat(float("nan")))
+    outcome, rows = run(scaled(experiment, factors), tmp_path / "c.pt")
     assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
     assert outcome.test is None, "although there are weights of the first evaluation"
     experiment = smoke("training.max_epochs=50", "training.evaluate_every=100")
-    outcome, rows = run(
-        scaled(experiment, chain(repeat(1.0, 22), repeat(float("inf")))), tmp_path / "d.pt"
-    )
+    factors = chain(repeat(1.0, 22), repeat(float("inf")))
+    outcome, rows = run(scaled(experiment, factors), tmp_path / "d.pt")
     assert outcome.state.diverged == "loss not finite at update 40", "the next twentieth"
     assert rows == []
-    assert (outcome.weights, outcome.state.best_update, outcome.state.best_score) == ({}, 0, None)
+    assert outcome.weights == {}
+    assert outcome.state.best_update == 0
+    assert outcome.state.best_score is None
 
 
 def test_the_checkpoint_of_a_run_on_the_cpu_asks_no_gpu_for_its_state(
@@ -265,11 +263,9 @@ def test_the_checkpoint_of_a_run_on_the_cpu_asks_no_gpu_for_its_state(
 ) -> None:
     trainer = start(smoke())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    for name in (
-        "get_rng_state",
-        "set_rng_state",
-    ):  # either would take memory of a GPU, or wait for it
-        monkeypatch.delattr(torch.cuda, name)
+    # Either would take memory of a GPU, or wait for it.
+    monkeypatch.delattr(torch.cuda, "get_rng_state")
+    monkeypatch.delattr(torch.cuda, "set_rng_state")
     trainer.save(tmp_path / "checkpoint.pt")
     trainer.resume(tmp_path / "checkpoint.pt")
 
@@ -277,10 +273,8 @@ def test_the_checkpoint_of_a_run_on_the_cpu_asks_no_gpu_for_its_state(
 def test_between_evaluations_a_checkpoint_comes_when_it_is_due(
     smoke: Smoke, tmp_path: Path
 ) -> None:
-    for minutes, updates in (
-        (0.0, 5),
-        (time.monotonic() / 40, 0),
-    ):  # 1.5 times what the clock shows
+    later = time.monotonic() / 40  # minutes: 1.5 times what the clock shows
+    for minutes, updates in ((0.0, 5), (later, 0)):
         path = tmp_path / f"{updates}" / "checkpoint.pt"
         stopped(smoke(), path, 5, minutes=minutes)
         assert resumed(smoke(), path).state.update == updates
@@ -293,18 +287,19 @@ def test_the_training_loss_logged_is_the_mean_over_an_epochs_units(
     by_hand = start(smoke())
     by_hand.model.train()
     losses = [by_hand.update([batch]) for batch in by_hand.task.train_batches(0)]
-    mean = sum(float(loss.total) for loss in losses) / sum(loss.units for loss in losses)
-    assert row["train_loss"] == pytest.approx(mean, rel=1e-9)
-    assert outcome.state.first_loss == pytest.approx(
-        float(losses[0].total) / losses[0].units, rel=1e-9
-    )
+    total = sum(float(loss.total) for loss in losses)
+    units = sum(loss.units for loss in losses)
+    first = float(losses[0].total) / losses[0].units
+    assert row["train_loss"] == pytest.approx(total / units, rel=1e-9)
+    assert outcome.state.first_loss == pytest.approx(first, rel=1e-9)
 
 
 def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(
     smoke: Smoke, tmp_path: Path
 ) -> None:
     experiment = smoke("training.max_epochs=9", "training.lr=1e-6")
-    outcome, rows = run(scaled(experiment, chain(repeat(1.0, 6), repeat(5.0))), tmp_path / "c.pt")
+    factors = chain(repeat(1.0, 6), repeat(5.0))
+    outcome, rows = run(scaled(experiment, factors), tmp_path / "c.pt")
     assert outcome.state.diverged is not None
     assert "above its start at 3 evaluations in a row" in outcome.state.diverged
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
@@ -323,21 +318,22 @@ def test_a_loss_above_its_start_three_times_in_a_row_is_divergence(
 def test_a_high_loss_diverges_once_it_stops_falling(
     losses: list[float], diverges_at: int | None
 ) -> None:
-    state, ended = State(first_loss=0.6), []
+    state = State(first_loss=0.6)
+    ended = None
     for evaluation, loss in enumerate(losses, 1):
         state.loss_sum, state.loss_units = loss, 1
         state.mean_loss(diverge_after=3)
-        ended += [evaluation] if state.diverged is not None else []
-    assert [*ended, None][0] == diverges_at
+        if state.diverged is not None and ended is None:
+            ended = evaluation
+    assert ended == diverges_at
 
 
 def test_a_gradient_is_clipped_to_its_norm(smoke: Smoke) -> None:
     experiment = smoke("training.clip_norm=0.01")
     trainer = start(experiment)
     trainer.update([next(iter(trainer.task.train_batches(0)))])
-    total = torch.stack(
-        [p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]
-    ).norm()
+    norms = [p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]
+    total = torch.stack(norms).norm()
     assert total.item() == pytest.approx(0.01, rel=1e-3)
 
 
@@ -349,32 +345,37 @@ def test_an_update_follows_the_gradient_of_the_mean_over_its_batches(
     batches = list(trainer.task.train_batches(0))[:2]
     trainer.model.train()
     losses = [trainer.task.loss(trainer.model, batch) for batch in batches]
-    mean = torch.stack([loss.total for loss in losses]).sum() / sum(loss.units for loss in losses)
+    total = torch.stack([loss.total for loss in losses]).sum()
+    units = sum(loss.units for loss in losses)
     named = dict(trainer.model.named_parameters())
-    expected = torch.autograd.grad(mean, [*named.values()])
+    expected = torch.autograd.grad(total / units, [*named.values()])
     trainer.update(batches)
     for name, gradient in zip(named, expected, strict=True):
         torch.testing.assert_close(named[name].grad, gradient, msg=name)
 
 
 def test_every_norm_starts_from_the_same_weights_and_every_seed_from_others(smoke: Smoke) -> None:
-    none, ada, other = (
-        start(smoke(f"norm={norm}", f"seed={seed}")).model.state_dict()
-        for norm, seed in (("none", 1), ("adanorm", 1), ("none", 2))
-    )
+    def weights(*settings: str) -> dict[str, Tensor]:
+        return start(smoke(*settings)).model.state_dict()
+
+    none, ada = weights("norm=none"), weights("norm=adanorm")
     assert none.keys() == ada.keys()
     assert all(torch.equal(none[name], ada[name]) for name in none)
-    assert not torch.equal(none["embedding.weight"], other["embedding.weight"])
+    another_seed = weights("norm=none", "seed=2")
+    assert not torch.equal(none["embedding.weight"], another_seed["embedding.weight"])
 
 
 def test_a_run_has_the_epochs_or_updates_and_evaluations_that_are_set(
     smoke: Smoke, tmp_path: Path
 ) -> None:
     outcome, rows = run(start(smoke("training.max_epochs=2")), tmp_path / "c.pt")
-    assert [(row["epoch"], row["update"]) for row in rows] == [(1, 6), (2, 12)]
-    assert (outcome.state.epoch, outcome.state.update) == (2, 12)
+    assert [row["epoch"] for row in rows] == [1, 2]
+    assert [row["update"] for row in rows] == [6, 12]
+    assert outcome.state.epoch == 2
+    assert outcome.state.update == 12
     experiment = smoke("training.evaluate_every=4", "training.max_updates=10")
-    assert [row["update"] for row in run(start(experiment), tmp_path / "d.pt")[1]] == [4, 8, 10]
+    _, rows = run(start(experiment), tmp_path / "d.pt")
+    assert [row["update"] for row in rows] == [4, 8, 10]
 
 
 @pytest.mark.parametrize(
@@ -404,8 +405,8 @@ def test_averaged_weights_have_seen_the_positions_of_any_of_the_evaluations(tmp_
     for positions in (1, 2, 3):
         norm(torch.randn(8, positions, 3))
         checkpoint.keep_weights(norm, positions, tmp_path)
-    scored_updates = [(1.0, update) for update in (1, 2, 3)]
-    norm.load_state_dict(checkpoint.mean_weights(scored_updates, tmp_path, torch.device("cpu")))
+    kept = [(1.0, 1), (1.0, 2), (1.0, 3)]
+    norm.load_state_dict(checkpoint.mean_weights(kept, tmp_path, torch.device("cpu")))
     assert norm.seen.tolist() == [True, True, True, False]
 
 
@@ -423,11 +424,10 @@ def test_of_equal_scores_the_first_is_the_best(
 
 
 def test_bfloat16_trains_to_about_the_same_loss(smoke: Smoke, tmp_path: Path) -> None:
-    rows = {
-        p: run(start(smoke(f"precision={p}")), tmp_path / f"{p}.pt")[1] for p in ("fp32", "bf16")
-    }
-    assert rows["bf16"] != rows["fp32"]
-    assert rows["bf16"][-1]["train_loss"] == pytest.approx(rows["fp32"][-1]["train_loss"], rel=0.05)
+    _, exact = run(start(smoke("precision=fp32")), tmp_path / "fp32.pt")
+    _, rounded = run(start(smoke("precision=bf16")), tmp_path / "bf16.pt")
+    assert rounded != exact
+    assert rounded[-1]["train_loss"] == pytest.approx(exact[-1]["train_loss"], rel=0.05)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 9))
@@ -446,11 +446,12 @@ def test_rows_carried_by_some_processes_are_shared_out_to_others(
 def test_tf32_is_on_under_precision_tf32_alone_and_is_refused_on_a_cpu(smoke: Smoke) -> None:
     for precision, rounds in (("tf32", True), ("bf16", False), ("tf32", True), ("fp32", False)):
         set_tf32(precision)
-        assert torch.backends.cuda.matmul.allow_tf32 is torch.backends.cudnn.allow_tf32 is rounds
+        assert torch.backends.cuda.matmul.allow_tf32 is rounds
+        assert torch.backends.cudnn.allow_tf32 is rounds
+        assert not torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction
     assert smoke("precision=tf32").digest != smoke().digest
-    with pytest.raises(
-        ValueError, match=r"^precision=tf32: a CPU has no TF32; choose fp32 or bf16"
-    ):
+    problem = "^precision=tf32: a CPU has no TF32; choose fp32 or bf16"
+    with pytest.raises(ValueError, match=problem):
         prepare(smoke("precision=tf32", "device=cpu"))
 
 
@@ -527,7 +528,6 @@ def test_a_thread_is_there_only_for_batches_ahead_and_none_outlives_an_interrupt
 @pytest.mark.parametrize("task", ["rt", "mnist", "de-en", "enwik8", "ptb"])
 def test_a_run_with_batches_ahead_is_the_same_run(smoke: Smoke, tmp_path: Path, task: str) -> None:
     experiment = smoke(f"task={task}", "training.accumulate=2")
-    here, ahead = (
-        run(start(experiment, ahead=count), tmp_path / f"{count}.pt")[0] for count in (0, 3)
-    )
+    here, _ = run(start(experiment), tmp_path / "here.pt")
+    ahead, _ = run(start(experiment, ahead=3), tmp_path / "ahead.pt")
     assert is_the_same(ahead, here)
