@@ -238,7 +238,8 @@ def _attention() -> Any:
 
         def _by_head(self, x: Tensor) -> Tensor:
             """Return x (T, B, N * D) as (B, N, T, D)."""
-            return x.unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
+            split = x.reshape(*x.shape[:2], self.num_heads, self.head_dim)
+            return split.permute(1, 2, 0, 3)
 
         def _extend(
             self, newest: Tensor, encoded: Tensor, padding: Tensor | None, beams: Beams
@@ -250,6 +251,7 @@ def _attention() -> Any:
                 return split.transpose(1, 2)
 
             query = projected(self.q_proj, newest)
+            mask = None if padding is None else ~padding[:, None, None]
             if self.self_attention:
                 new = projected(self.k_proj, newest), projected(self.v_proj, newest)
                 k, v = beams.append(self, *new)
@@ -259,7 +261,6 @@ def _attention() -> Any:
                     x = encoded.transpose(0, 1)
                     beams[self] = projected(self.k_proj, x), projected(self.v_proj, x)
                 k, v = beams[self]
-                mask = None if padding is None else ~padding[:, None, None]
             mixed = F.scaled_dot_product_attention(query, k, v, mask)
             return self.out_proj(mixed.transpose(1, 2).reshape_as(newest))
 

@@ -81,7 +81,7 @@ class _RelativeAttention(torch.autograd.Function):
             d_with_v = torch.bmm(unshifted, r).view(shape).mul_(scale)
             d_key[part] = torch.bmm(d_scores.transpose(1, 2), with_u).view_as(d_key[part])
             d_r = torch.bmm(unshifted.transpose(1, 2), with_v)[:, :keys]
-            d_r = d_r.unflatten(0, shape[:2])
+            d_r = d_r.reshape(*shape[:2], *d_r.shape[1:])
             d_distance[heads] += d_r.sum(0)
             # 3) To the queries and their biases.
             d_u[heads] += d_with_u.sum((0, 2))

@@ -86,8 +86,8 @@ class Layer(ResidualLayer):
 
     def _heads_of(self, part: str, rows: Tensor) -> Tensor:
         """Return queries, keys or values (B, T, N * D) by head (B, N, T, D), and normed."""
-        by_head = rows.unflatten(2, (self.heads, -1)).transpose(1, 2)
-        return self.in_heads(part, by_head)
+        by_head = rows.reshape(*rows.shape[:2], self.heads, -1)
+        return self.in_heads(part, by_head.transpose(1, 2))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.ffn_output(self.dropout(F.relu(self.ffn_input(x))))

@@ -166,7 +166,8 @@ class _Recorder:
         self.has_failed = False
         if device.type == "cuda":
             self._pool = torch.cuda.graph_pool_handle()
-            self._stream = torch.cuda.Stream(device)
+            stream: Any = torch.cuda.Stream
+            self._stream = stream(device)
 
     @contextmanager
     def beside(self) -> Iterator[None]:

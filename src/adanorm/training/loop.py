@@ -205,7 +205,7 @@ class Trainer:
     def _step_scaled(self, scale: float | Tensor, lr: float | Tensor) -> None:
         """Step along the gradients times `scale`, clipped, with a learning rate."""
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_mul_(gradients, scale)  # type: ignore[arg-type]
+        torch._foreach_mul_(gradients, scale)
         if self.settings.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         for group in self.optimizer.param_groups:
