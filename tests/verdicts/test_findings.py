@@ -15,7 +15,7 @@ from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.stats.conjunction import corrected
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.findings import Finding, compared, load_findings, load_predictions
+from adanorm.verdicts.findings import Finding, finding_rows, load_findings, load_predictions
 from adanorm.verdicts.preregistration import preregistration
 from tests.reporting.records import record, record_analysis
 from tests.verdicts import not_none
@@ -59,7 +59,7 @@ def test_a_difference_is_judged_as_the_finding_expects_it_by_ps_corrected_over_i
     tmp_path: Path, name: str, gaps: tuple[float, ...], verdict: str
 ) -> None:
     finding, analysis, grid = recorded(tmp_path, name, gaps)
-    rows = compared(finding, analysis, grid)
+    rows = finding_rows(finding, analysis, grid)
     assert {row.verdict for row in rows} == {verdict}
     assert {row.quantity.name for row in rows} == {*finding.quantities}
     seconds, ps = FIRSTS + gaps, []
@@ -75,11 +75,11 @@ def test_a_difference_is_judged_as_the_finding_expects_it_by_ps_corrected_over_i
 
 def test_a_record_that_is_not_done_is_no_part_of_a_comparison(tmp_path: Path) -> None:
     finding, analysis, grid = recorded(tmp_path, "landscape", GAP)
-    before = compared(finding, analysis, grid)[0]
+    before = finding_rows(finding, analysis, grid)[0]
     assert finding.norms is not None
     diverged = grid[finding.norms[0], before.task][0]
     record_analysis(diverged, status="diverged", summary=dict.fromkeys(finding.quantities, 9.0))
-    assert (len(before.gaps), len(compared(finding, analysis, grid)[0].gaps)) == (3, 2)
+    assert (len(before.gaps), len(finding_rows(finding, analysis, grid)[0].gaps)) == (3, 2)
 
 
 def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: Path) -> None:

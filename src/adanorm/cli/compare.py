@@ -127,7 +127,10 @@ def compare(
 def _comparison(
     plan: Plan, pair: ByExample, variance: TaskVariance, norms: Norms
 ) -> Comparison | None:
-    """Return the comparison of the gaps that the counts per example make; None if no plan reads them."""
+    """Return the comparison of the gaps that the counts per example make.
+
+    None if no plan reads them.
+    """
     seeds = len(pair.gaps)
     if seeds < 2:
         return None

@@ -32,7 +32,7 @@ USAGE = Usage(
 
 
 class RunProgress(NamedTuple):
-    """A run's task and state, the seconds that it still takes, and whether it needs a GPU for them."""
+    """A run's task and state, the seconds that it still takes, and whether on a GPU."""
 
     task: str
     state: str

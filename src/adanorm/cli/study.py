@@ -92,7 +92,7 @@ def _check_norms(missing: Sequence[Planned]) -> None:
 
 
 def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
-    """Return in words how long runs take on the launch's devices, by the estimate of `adanorm status`."""
+    """Return in words how long runs take on the launch's devices, as `adanorm status` estimates."""
     workers = counted(launch.workers, "worker")
     if launch.on_gpus:
         hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
@@ -105,7 +105,10 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
 
 
 def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned]:
-    """Return the study's runs with the user's settings; ValueError if these make a run another run."""
+    """Return the study's runs with the user's settings.
+
+    ValueError if these make a run another run.
+    """
     runs = plan_runs(grid)
     if not settings:
         return runs

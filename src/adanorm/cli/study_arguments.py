@@ -1,4 +1,4 @@
-"""Arguments that choose a study: its name or file, tasks, scale, seeds and the folder of its records."""
+"""Arguments that choose a study: name or file, tasks, scale, seeds, folder of records."""
 
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,7 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
 
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:
-    """Return the study with only the named tasks, in its own order, and only the rows with runs on these."""
+    """Return the study with the named tasks alone, and only the rows with runs on these."""
     columns = study.columns
     if unknown := [task for task in tasks if task not in columns]:
         raise ValueError(

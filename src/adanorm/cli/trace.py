@@ -28,7 +28,10 @@ def main(arguments: Arguments) -> None:
 
 
 def trace(address: str, runs: str | None = None) -> list[str]:
-    """Return lines on the runs of a cell, STUDY/NORM/TASK; raises ValueError if there is no such cell."""
+    """Return lines on the runs of a cell, STUDY/NORM/TASK.
+
+    Raises ValueError if there is no such cell.
+    """
     table, cell, (row, task) = table_cell(address, runs)
     study = table.study
     lines = [f"{study.title}: {title(row)}, {title(task)}"]

@@ -74,7 +74,10 @@ def main(arguments: Arguments) -> None:
 
 
 def read_scores(path: Path) -> tuple[dict[str, dict[str, dict[int, float]]], Rows]:
-    """Return a CSV file's scores by task, name and seed, and the row of each; ValueError for a wrong row."""
+    """Return a CSV file's scores by task, name and seed, and the row of each.
+
+    ValueError for a wrong row.
+    """
     by_task: dict[str, dict[str, dict[int, float]]] = {}
     rows: Rows = {}
     for row, fields in _rows(path):
@@ -133,7 +136,10 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, str]) -> list[str]:
-    """Return the lines on the scores of a task; raises ValueError if two names cannot be compared."""
+    """Return the lines on the scores of a task.
+
+    Raises ValueError if two names cannot be compared.
+    """
     first = {name: min(rows[task, name, seed] for seed in of) for name, of in scores.items()}
     if not 2 <= len(scores) <= MOST_NAMES:
         reason = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"

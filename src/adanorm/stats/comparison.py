@@ -1,4 +1,4 @@
-"""One comparison of two norms: its effect, its intervals, and the one answer that every page prints."""
+"""One comparison of two norms: effect, intervals, and the answer that every page prints."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,10 @@ def student_interval(mean: float, error: float, df: float, level: float = 0.05) 
 
 
 class PaperGap(NamedTuple):
-    """The difference of two norms in the paper; rounded digits may have moved it by up to `rounding`."""
+    """The difference of two norms in the paper.
+
+    Rounded digits may have moved it by up to `rounding`.
+    """
 
     value: float
     rounding: float
@@ -82,22 +85,22 @@ class Comparison:
 
     @property
     def interval(self) -> Interval:
-        """The gap's interval: it excludes 0 if p, uncorrected, is below `level` (95 % in a fixed plan)."""
+        """The gap's interval: without 0 if p, uncorrected, is below `level` (95 % at one look)."""
         return student_interval(self.gap, self.error, self.df, self.levels.difference)
 
     @property
     def margin_interval(self) -> Interval:
-        """The interval that decides the size: equivalent if inside the margin (90 % in a fixed plan)."""
+        """The interval that decides the size: equivalent inside the margin (90 % at one look)."""
         return student_interval(self.gap, self.error, self.df, self.levels.equivalence)
 
     @property
     def digits(self) -> int:
-        """The decimals to print of a gap: two, or more to show two significant digits of the margin."""
+        """The decimals of a gap: two, or more to show two significant digits of the margin."""
         return max(2, 1 - math.floor(math.log10(self.margin))) if self.margin else 2
 
     @property
     def why(self) -> str:
-        """What decides the answer: its interval (both, if *open*), with the corrected p in a family."""
+        """What decides the answer: its interval (both, if *open*), and the corrected p."""
         p = "" if self.family_p is None else f", corrected p {self.family_p:.3f}"
         sign = f"interval {self.interval.text(self.digits)}{p}"
         size, margin = self.margin_interval.text(self.digits), f"for the margin of {self.margin:g}"
@@ -130,7 +133,10 @@ class Comparison:
 
     @property
     def answer(self) -> Answer:
-        """Size and sign in one word. The size goes first: a real difference may be too small to matter."""
+        """Size and sign in one word.
+
+        The size goes first: a real difference may be too small to matter.
+        """
         words: dict[Sign, Answer] = {"ahead": "better", "behind": "worse", "not told apart": "open"}
         return "equivalent" if self.size == "within the margin" else words[self.sign]
 
@@ -140,7 +146,7 @@ class Comparison:
         return self._corrected(2 * self._tail(abs(self.gap)), self.levels.difference)
 
     def p_of(self, hypothesis: Hypothesis) -> float:
-        """Return the p of the test for a hypothesis on the first norm: a small p shows that it is true.
+        """Return the p of the test for a hypothesis on the first norm: if small, it is true.
 
         For *better* and *worse* it is two-sided, and 1 if the norms are equivalent. The others
         concern the margin and are one-sided: each side has half of the nominal level of
@@ -168,12 +174,15 @@ class Comparison:
         return float(stdtr(self.df, -distance / (self.error if error is None else error)))
 
     def _corrected(self, p: float, nominal: float) -> float:
-        """Return p rescaled from the look's nominal level, so that the look rejects below `level`."""
+        """Return p rescaled from the look's nominal level: the look rejects below `level`."""
         return min(1.0, max(SMALLEST_P, p * self.level / nominal))
 
     @property
     def paper_p(self) -> float | None:
-        """The p of the hypothesis that the paper's gap is the true one on this test set; None without one."""
+        """The p of the hypothesis that the paper's gap is the true one on this test set.
+
+        None without one.
+        """
         if self.paper is None:
             return None
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)

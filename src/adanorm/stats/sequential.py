@@ -1,4 +1,7 @@
-"""Tests with several looks. The seeds needed are computed beforehand, never from the observed gap."""
+"""Tests with several looks.
+
+The seeds needed are computed beforehand, never from the observed gap.
+"""
 
 import math
 from bisect import bisect_left
@@ -17,7 +20,7 @@ Kind = Literal["difference", "equivalence"]
 
 
 class Levels(NamedTuple):
-    """The two-sided nominal levels of one look: for a difference, and for equivalence within the margin.
+    """The two-sided nominal levels of one look: for a difference, and for equivalence.
 
     A plan with one look has `level` and 2 x `level`, since equivalence is two one-sided tests.
     """
@@ -27,11 +30,11 @@ class Levels(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """The numbers of seeds after which a comparison is looked at; all looks together have error `level`.
+    """The numbers of seeds after which a comparison is looked at.
 
-    By the look after n seeds, level * (n / last look)^spending of the error is spent (power family
-    of Kim & DeMets 1987). Numbers of seeds needed are computed so that a comparison closes with
-    probability `power`.
+    All looks together have error `level`. By the look after n seeds, level * (n / last
+    look)^spending of the error is spent (power family of Kim & DeMets 1987). Numbers of seeds
+    needed are computed so that a comparison closes with probability `power`.
     """
 
     after: tuple[int, ...]
@@ -40,14 +43,18 @@ class Looks(NamedTuple):
     power: float = 0.8
 
     def levels(self, seeds: int) -> Levels:
-        """Return the levels of the look after `seeds` seeds; raises ValueError if the plan has none there."""
+        """Return the levels of the look after `seeds` seeds.
+
+        Raises ValueError if the plan has none there.
+        """
         if seeds not in self.after:
             raise ValueError(
                 f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}"
             )
-        index, levels = self.after.index(seeds), (self.level, 2 * self.level)
+        look = self.after.index(seeds)
         return Levels(
-            *(nominal_levels(self.after, level, self.spending)[index] for level in levels)
+            nominal_levels(self.after, self.level, self.spending)[look],
+            nominal_levels(self.after, 2 * self.level, self.spending)[look],
         )
 
 
@@ -73,10 +80,11 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
         raise ValueError(
             f"looks {looks}, level {level:g}, spending {spending:g}: looks rise, from 2 on"
         )
-    # Take the n gaps less their true mean, with sum S and sum of squares Q. r = S / sqrt(Q) determines t:
-    # |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One more gap turns r by a random angle, which does not depend on
-    # any earlier r, since Q does not (Basu 1955): r is a Markov chain. A histogram carries the distribution
-    # of |r|, over the paths that have crossed no bound yet, from seed to seed. Each look's bound lies where
+    # Take the n gaps less their true mean, with sum S and sum of squares Q. r = S / sqrt(Q)
+    # determines t: |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One more gap turns r by a random angle,
+    # which does not depend on any earlier r, since Q does not (Basu 1955): r is a Markov chain. A
+    # histogram carries the distribution of |r|, over the paths that have crossed no bound yet, from
+    # seed to seed. Each look's bound lies where
     # as many paths cross it as the plan spends there.
     from scipy.optimize import brentq
     from scipy.special import ndtr
@@ -105,7 +113,7 @@ def _excess(p: float, mass: Numbers, middles: Numbers, seeds: int, error: float)
 
 
 def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
-    """Return edges and middles of bins of |r| up to the bound of level p, equally wide in normal scores."""
+    """Return edges and middles of bins of |r| up to level p's bound, equal in normal scores."""
     scores = _scores(p)
     return _r_of_scores(scores, seeds), _r_of_scores((scores[1:] + scores[:-1]) / 2, seeds)
 
@@ -125,7 +133,7 @@ def _r_of_scores(scores: Numbers, seeds: int) -> Numbers:
 
 
 def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
-    """Return P(|r| < bound) after one more gap, (before, bounds), given r = `before` after n = `seeds` gaps.
+    """Return P(|r| < bound) after one more gap, (before, bounds), given r = `before` after n gaps.
 
     The new r is r cos(a) + sin(a) with tan(a) = x / sqrt(Q), x the new gap: sqrt(n) tan(a) is
     Student's t on n degrees of freedom. It lies below a bound at all angles a with sin(a + c) <
@@ -147,7 +155,10 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
 
 
 class Prospect(NamedTuple):
-    """Total numbers of seeds with which a comparison closes, with the plan's power; None: no number does."""
+    """Total numbers of seeds with which a comparison closes, with the plan's power.
+
+    None: no number does.
+    """
 
     to_find: int | None  # to find the paper's gap, if it is the true one
     to_equate: int | None  # to show equivalence, if the norms do not differ
@@ -166,15 +177,19 @@ def seeds_looked_at(
         return None
     from scipy.special import stdtrit
 
-    (means, deviations, examples), seeds = _simulated(plan.after), np.array(plan.after)
-    bounds, reaches = -stdtrit(seeds - 1, np.array([plan.levels(n) for n in plan.after]).T / 2)
+    means, deviations, examples = _simulated(plan.after)
+    seeds = np.array(plan.after)
+    levels = np.array([plan.levels(look) for look in plan.after])
+    bounds, reaches = -stdtrit(seeds - 1, levels.T / 2)
     errors = np.hypot(sd * deviations / np.sqrt(seeds), example_error)
     gaps = sd * means + example_error * examples[:, None]
-    differ, equal = gaps + effect > bounds * errors, np.abs(gaps) + reaches * errors < effect
-    closed = np.logical_or.accumulate(differ if kind == "difference" else equal, axis=1).mean(
-        axis=0
-    )
-    if len(enough := seeds[closed >= plan.power]):
+    if kind == "difference":
+        closes = gaps + effect > bounds * errors
+    else:
+        closes = np.abs(gaps) + reaches * errors < effect
+    has_closed = np.logical_or.accumulate(closes, axis=1).mean(axis=0)
+    enough = seeds[has_closed >= plan.power]
+    if len(enough):
         return int(enough[0])
     with_one_look = seeds_needed(plan, effect, kind=kind, sd=sd, example_error=example_error)
     return None if with_one_look is None else max(with_one_look, plan.after[-1] + 1)
@@ -182,11 +197,15 @@ def seeds_looked_at(
 
 @cache
 def _simulated(looks: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return normal gaps' means and deviations at each look, (draws, looks); example errors, (draws,)."""
+    """Return normal gaps' means and deviations at each look, (draws, looks).
+
+    Example errors, (draws,).
+    """
     random = np.random.default_rng(0)
     gaps = random.standard_normal((DRAWS, looks[-1]))
     seeds = np.array(looks)
-    means, squares = ((gaps**power).cumsum(axis=1)[:, seeds - 1] / seeds for power in (1, 2))
+    means = gaps.cumsum(axis=1)[:, seeds - 1] / seeds
+    squares = np.square(gaps).cumsum(axis=1)[:, seeds - 1] / seeds
     deviations = np.sqrt((squares - means**2) * seeds / (seeds - 1))
     return means, deviations, random.standard_normal(DRAWS)
 
@@ -200,11 +219,11 @@ def seeds_needed(
     prior_df: float = 0.0,
     example_error: float = 0.0,
 ) -> int | None:
-    """Return the fewest seeds with which a plan with one look has its power; None if MOST_SEEDS are too few.
+    """Return the fewest seeds with which a plan with one look has its power.
 
-    The variance has n - 1 + prior_df degrees of freedom. A difference takes a two-sided t-test.
-    Equivalence takes two one-sided tests; for norms that do not differ their power is 2 P - 1, with
-    P that of one test.
+    None if MOST_SEEDS are too few. The variance has n - 1 + prior_df degrees of freedom. A
+    difference takes a two-sided t-test. Equivalence takes two one-sided tests; for norms that do
+    not differ their power is 2 P - 1, with P that of one test.
     """
     if effect == 0:
         return None

@@ -1,4 +1,4 @@
-"""The spread of scores over seeds and test examples, and where a number lies among possible further runs."""
+"""The spread of scores over seeds and examples, and where a number lies among further runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -48,17 +48,16 @@ class TaskVariance:
 
     def gaps(self, first: str, second: str) -> list[float]:
         """Return by how much the second norm scores above the first, one number per shared seed."""
-        return [
-            self.scores[second][seed] - self.scores[first][seed]
-            for seed in self.shared(first, second)
-        ]
+        seeds = self.shared(first, second)
+        return [self.scores[second][seed] - self.scores[first][seed] for seed in seeds]
 
     def of_difference(self, first: str, second: str) -> Spread | None:
-        """Return the spread of one seed's difference between two norms; None if it cannot be estimated.
+        """Return the spread of one seed's difference between two norms.
 
-        With n gaps g, s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d) on n - 1 + d degrees
-        of freedom (Smyth 2004): r is the residual sum of squares of all norms less this pair's
-        term, f its degrees of freedom, and d = min(prior_df, f). s² is at least resolution² / 6.
+        None if it cannot be estimated. With n gaps g,
+        s² = 2 (sum (g - mean g)² / 2 + r d / f) / (n - 1 + d) on n - 1 + d degrees of freedom
+        (Smyth 2004): r is the residual sum of squares of all norms less this pair's term, f its
+        degrees of freedom, and d = min(prior_df, f). s² is at least resolution² / 6.
         """
         gaps = self.gaps(first, second)
         if not gaps:
@@ -98,15 +97,18 @@ class TaskVariance:
         def difference(df: float) -> float:
             return float(polygamma(1, df / 2)) - excess
 
-        if (
-            difference(most) >= 0
-        ):  # the variances differ no more than `most` degrees of freedom imply
+        if difference(most) >= 0:  # variances differ no more than `most` degrees of freedom imply
             return most
-        return float(brentq(difference, fewest, most)) if difference(fewest) > 0 else fewest
+        if difference(fewest) <= 0:
+            return fewest
+        return float(brentq(difference, fewest, most))
 
     @cached_property
     def within(self) -> Spread | None:
-        """The spread of one more run: that of scores over seeds, pooled over norms; None if unknown."""
+        """The spread of one more run: that of scores over seeds, pooled over norms.
+
+        None if unknown.
+        """
         groups = [list(scores.values()) for scores in self.scores.values() if scores]
         squares = sum(float(np.var(group)) * len(group) for group in groups)
         df = sum(map(len, groups)) - len(groups)
@@ -114,12 +116,15 @@ class TaskVariance:
 
     @cached_property
     def residual(self) -> tuple[float, int]:
-        """The residual sum of squares of the fit score = norm + seed, and its degrees of freedom."""
+        """The residual sum of squares of score = norm + seed, and its degrees of freedom."""
         runs = [(norm, seed) for norm, scores in self.scores.items() for seed in scores]
         if not runs:
             return 0.0, 0
-        effects = [*dict.fromkeys(chain.from_iterable(runs))]
-        design = np.array([[float(effect in run) for effect in effects] for run in runs])
+        effects = [*dict.fromkeys(chain.from_iterable(runs))]  # of norms and of seeds
+        design = np.zeros((len(runs), len(effects)))
+        for row, run in enumerate(runs):
+            for effect in run:
+                design[row, effects.index(effect)] = 1.0
         values = np.array([self.scores[norm][seed] for norm, seed in runs])
         values -= values.mean()
         estimates, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
@@ -138,7 +143,7 @@ def spread_of(gaps: Sequence[float], resolution: float = 0.0) -> Spread | None:
 
 
 class Prediction(NamedTuple):
-    """Where a number lies in the distribution of one more run: percentile in %, two-sided p, verdict."""
+    """Where a number lies among further runs: percentile in %, two-sided p, verdict."""
 
     percentile: float
     p: float
@@ -185,7 +190,7 @@ class Components(NamedTuple):
 
 
 def components(values: Numbers) -> Components:
-    """Return the unbiased variance components of `values` (seeds, examples), by the method of moments.
+    """Return the unbiased variance components of `values` (seeds, examples), by moments.
 
     Two-way random effects without replication (Searle, Casella & McCulloch 1992, section 4.7): seed
     = (MS_seeds - MS_rest) / E, example = (MS_examples - MS_rest) / S. Either may be negative. For
@@ -205,7 +210,7 @@ def components(values: Numbers) -> Components:
 
 
 def seed_split(values: Numbers) -> tuple[float, float] | None:
-    """Return a score's deviations over seeds, on this test set and on its distribution (Jordan 2024).
+    """Return deviations over seeds on this test set and on its distribution (Jordan 2024).
 
     `values` is (seeds, examples). The second variance is E / (E - 1) (V - sum_e v_e / E²), the
     component `seed`, with V the score's variance and v_e that of example e over seeds. None below

@@ -24,7 +24,10 @@ def _pairs(rows: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    """Return a family; ValueError for a comparison that occurs twice: p would be corrected for too many."""
+    """Return a family.
+
+    ValueError for a comparison that occurs twice: p would be corrected for too many.
+    """
     seen = set()
     for rows in family:
         one = frozenset(frozenset(pair) for pair in _pairs(rows))
@@ -51,7 +54,7 @@ Compares: TypeAlias = Literal[
 
 
 class Margin(Config):
-    """The smallest difference that matters on a task: in its test score, a loss in nats, or wrong labels."""
+    """The smallest difference that matters on a task: in scores, nats of loss, wrong labels."""
 
     test: PositiveFloat
     loss: PositiveFloat | None = None
@@ -59,14 +62,17 @@ class Margin(Config):
     reason: str
 
     def of(self, quantity: str) -> float | None:
-        """Return the margin of a quantity: a loss, wrong labels, or a score (of validation too); or None."""
+        """Return the margin of a quantity: a loss, wrong labels, or a score (of validation too).
+
+        None if none is registered.
+        """
         if quantity in ("memorized", "recovered"):
             return self.wrong_labels
         return self.loss if quantity.startswith("last_") else self.test
 
 
 class Conclusion(Config):
-    """A sentence that the runs support on each column where the comparison `where` has the answer `found`."""
+    """A sentence that is supported on each column where `where` has the answer `found`."""
 
     says: str
     where: Compared

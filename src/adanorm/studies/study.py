@@ -1,4 +1,4 @@
-"""Studies: grids in conf/study that say which runs to make and what to print, and the runs of a grid."""
+"""Studies: grids in conf/study, which say what to run and to print, and their runs."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Study(Config):
 
     @property
     def varies(self) -> bool:
-        """Whether a compared run has overrides or a budget, apart from the overrides of its column."""
+        """Whether a compared run has overrides or a budget, apart from its column's."""
         rows = self.rows.values()
         return bool(
             self.overrides or self.tries or any(row.overrides and row.compared for row in rows)
@@ -140,7 +140,10 @@ class Study(Config):
 
 
 def load_study(name: str) -> Study:
-    """Return a study from conf/study or a .yaml file; raises ValueError for an unknown name, key or value."""
+    """Return a study from conf/study or a .yaml file.
+
+    Raises ValueError for an unknown name, key or value.
+    """
     file = Path(name) if name.endswith(".yaml") else CONF / "study" / f"{name}.yaml"
     if not file.is_file():
         if name.endswith(".yaml"):
@@ -193,7 +196,10 @@ def _check_names(study: Study) -> None:
 
 
 def load_studies() -> dict[str, Study]:
-    """Return every study of conf/study by its name, in the report's order; raises ValueError as above."""
+    """Return every study of conf/study by its name, in the report's order.
+
+    Raises ValueError as above.
+    """
     studies = {name: load_study(name) for name in choices("study")}
     return dict(sorted(studies.items(), key=lambda entry: entry[1].order))
 
@@ -223,7 +229,10 @@ StudyGrid: TypeAlias = dict[tuple[str, str], CellPlan]  # by the row's label and
 
 
 def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str] = ()) -> StudyGrid:
-    """Return the runs of every cell, each with `settings`; raises ValueError with the name of a wrong row."""
+    """Return the runs of every cell, each with `settings`.
+
+    Raises ValueError with the name of a wrong row.
+    """
     grid: StudyGrid = {}
     for task, (label, row) in product(study.columns, study.rows.items()):
         is_run = not row.undefined and (row.only is None or task in row.only)

@@ -21,11 +21,7 @@ from adanorm.stats.variance import Spread, prediction
 from adanorm.verdicts.quantities import Quantity, metric_of, value_of
 
 Fate: TypeAlias = Status | Literal["did not learn"]
-FATES: tuple[Fate, ...] = (
-    "diverged",
-    "did not learn",
-    "failed",
-)  # of runs whose scores do not count
+FATES: tuple[Fate, ...] = ("diverged", "did not learn", "failed")  # scores do not count
 
 
 @dataclass(frozen=True)
@@ -36,9 +32,8 @@ class Cell:
     planned: int = 0  # number of seeds that the study asks for
     runs: tuple[Experiment, ...] = ()
     results: tuple[Result, ...] = ()
-    by_seed: Mapping[int, float] = field(
-        default_factory=dict
-    )  # of runs that learned; larger is better
+    # The scores of runs that learned; larger is better.
+    by_seed: Mapping[int, float] = field(default_factory=dict)
     unlearned: tuple[int, ...] = ()  # seeds of the runs that are no better than a trivial baseline
     paper: Published | None = None
 
@@ -56,9 +51,15 @@ class Cell:
 
     @property
     def setback(self) -> str:
-        """How many runs diverged or, if none did, did not learn, such as 'diverged 1/3'; perhaps ''."""
-        counts = ((fate, self.count(fate)) for fate in FATES if fate != "failed")
-        return next((f"{fate} {count}/{len(self.results)}" for fate, count in counts if count), "")
+        """How many runs diverged or, if none did, did not learn, such as 'diverged 1/3'.
+
+        Empty if all learned.
+        """
+        fates: tuple[Fate, ...] = ("diverged", "did not learn")
+        for fate in fates:
+            if count := self.count(fate):
+                return f"{fate} {count}/{len(self.results)}"
+        return ""
 
     @property
     def recorded(self) -> set[int]:
@@ -68,44 +69,48 @@ class Cell:
     @property
     def seconds(self) -> float | None:
         """The median seconds of the runs that learned; None if no run has its time on record."""
-        learned = (r for r in self.results if r.status == "done" and r.seed not in self.unlearned)
-        seconds = [result.seconds_alone for result in learned if result.seconds_alone]
+        seconds = []
+        for result in self.results:
+            has_learned = result.status == "done" and result.seed not in self.unlearned
+            if has_learned and result.seconds_alone:
+                seconds.append(result.seconds_alone)
         return median(seconds) if seconds else None
 
     @property
     def example(self) -> float:
-        """By how much one test example changes a score in percent; 0 for other scores and without outputs."""
-        return (
-            _step(self.runs[0].folder()) if self.runs and METRICS[self.metric].unit == "%" else 0.0
-        )
+        """By how much one test example changes a score in percent.
+
+        0 for other scores and without outputs.
+        """
+        is_share = METRICS[self.metric].unit == "%"
+        return _step(self.runs[0].folder()) if self.runs and is_share else 0.0
 
     def count(self, fate: Fate) -> int:
         """Return how many runs ended with a status, or did not learn."""
-        return (
-            len(self.unlearned)
-            if fate == "did not learn"
-            else sum(r.status == fate for r in self.results)
-        )
+        if fate == "did not learn":
+            return len(self.unlearned)
+        return sum(result.status == fate for result in self.results)
 
     @property
     def text(self) -> str:
-        """`mean ± standard deviation` (k/n seeds if some are missing), `Diverge (k/n)`, `failed` or `-`."""
+        """`mean ± deviation` (k/n seeds if some are missing), `Diverge (k/n)`, `failed` or `-`."""
         ended = len(self.results)
         if diverged := self.count("diverged"):
             return f"Diverge ({diverged}/{ended})"
         if not self.scores:
             return "failed" if ended else "-"
-        mean = mean_text(self.scores, METRICS[self.metric].decimals(fmean(self.scores)))
-        seeds = (
-            f" ({len(self.scores)}/{self.planned} seeds)" if len(self.scores) < self.planned else ""
-        )
-        unlearned = f", did not learn ({len(self.unlearned)}/{ended})" if self.unlearned else ""
-        return f"{mean}{seeds}{unlearned}"
+        text = mean_text(self.scores, METRICS[self.metric].decimals(fmean(self.scores)))
+        if len(self.scores) < self.planned:
+            text += f" ({len(self.scores)}/{self.planned} seeds)"
+        if self.unlearned:
+            text += f", did not learn ({len(self.unlearned)}/{ended})"
+        return text
 
     def verdict(self, spread: Spread | None) -> str:
-        """Return whether the paper's number could be the score of one more run, given the runs' `spread`.
+        """Return whether one more run could have scored the paper's number, given the `spread`.
 
-        *consistent*, *inconclusive* or *differs*, with its percentile; no verdict on an unconfirmed number.
+        *consistent*, *inconclusive* or *differs*, with its percentile; no verdict on an
+        unconfirmed number.
         """
         number, ended, diverged = self.paper, len(self.results), self.count("diverged")
         if not ended or number is None:
@@ -187,13 +192,19 @@ def cell_of(
 
 @cache
 def _step(folder: Path) -> float:
-    """Return the step of an accuracy in percent: 100 / the number of test examples; 0 without outputs."""
+    """Return the step of an accuracy in percent: 100 / the number of test examples.
+
+    0 without outputs.
+    """
     record = reader.record(folder)
     return 100 / len(record.outputs()) if record.has(OUTPUTS) else 0.0
 
 
 def last_fall(run: Experiment) -> float | None:
-    """Return the share by which validation loss fell over a run's last tenth; None below two losses."""
+    """Return the share by which validation loss fell over a run's last tenth.
+
+    None below two losses.
+    """
     losses = reader.curve(run.folder(), "valid_loss")
     before = losses[-1 - max(1, round(len(losses) / 10))] if len(losses) > 1 else None
     return None if before is None else (before - losses[-1]) / before

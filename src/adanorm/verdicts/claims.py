@@ -29,7 +29,7 @@ Verdict = Literal["supported", "contradicted", "no such gain", "open", "not run"
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A claim on one task: its two norms compared by its quantity and, beside it, by validation scores."""
+    """A claim on one task: its norms compared by its quantity and by validation scores."""
 
     claim: Claim
     task: str
@@ -44,13 +44,19 @@ class TaskResult:
 
     @property
     def ps(self) -> tuple[float, ...]:
-        """The p of the tests for the claim here, its contrary and no gain that matters. Small: shown."""
+        """The p of the tests for the claim here, its contrary and no gain that matters.
+
+        Small: shown.
+        """
         return tuple(self.pair.p_of(hypothesis) for hypothesis in TESTED[self.claim.bound])
 
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim at a scale, with one result per task; `family` is `ps` corrected over the scale's claims."""
+    """A claim at a scale, with one result per task.
+
+    `family` is `ps` corrected over the scale's claims.
+    """
 
     claim: Claim
     scale: str
@@ -59,7 +65,7 @@ class ClaimResult:
 
     @cached_property
     def ps(self) -> tuple[float, float, float]:
-        """The p of the tests for the claim, its contrary and no gain that matters, by partial conjunction.
+        """The p of the claim, its contrary and no gain that matters, by partial conjunction.
 
         A claim on at least u of n tasks is contradicted if its contrary is true on n - u + 1.
         """
@@ -123,7 +129,7 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
-    """Return the evidence at a scale on each task of a claim on which both of its norms have runs."""
+    """Return the evidence at a scale on each task on which both norms of a claim have runs."""
     by_task = {}
     for task in claim.tasks_at(scale):
         records, claimed_pair = _decided(claim, task, scale, runs)
@@ -190,7 +196,10 @@ class TaskAnswer:
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
-    """Return the answer to a claim on each of its tasks, in order; runs at scale mini decide nothing."""
+    """Return the answer to a claim on each of its tasks, in order.
+
+    Runs at scale mini decide nothing.
+    """
     answers = [_answer(claim, task, runs) for task in claim.tasks]
     ps = [1.0 if answer.comparison is None else answer.comparison.p for answer in answers]
     return [replace(answer, family_p=p) for answer, p in zip(answers, corrected(ps), strict=True)]
@@ -222,7 +231,7 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
 
 
 def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:
-    """Yield each claim on test scores, with wins, losses, ties and sign test's p of the paper's numbers."""
+    """Yield each claim on test scores with the paper's wins, losses, ties and the sign test's p."""
     for claim in preregistration().claims:
         if claim.quantity != "test":
             continue

@@ -14,7 +14,7 @@ from adanorm.verdicts.quantities import Quantity
 
 @dataclass(frozen=True)
 class Evidence:
-    """The cells of a plan's task by norm, and the variance of scores of norms whose runs all learned."""
+    """The cells of a plan's task by norm, and the variance over norms whose runs all learned."""
 
     plan: Plan
     norms: dict[str, Cell]
@@ -38,7 +38,10 @@ def evidence(
     norms: Sequence[str] = (),
     overrides: Sequence[str] = (),
 ) -> Evidence:
-    """Return the evidence that a plan reads, on the registered norms and on `norms`; `runs` is a folder."""
+    """Return the evidence that a plan reads, on the registered norms and on `norms`.
+
+    `runs` is a folder.
+    """
     settings = [f"task={plan.task}", f"scale={plan.scale}", *overrides]
     cells = {}
     for norm in dict.fromkeys([*preregistration().norms, *norms]):
@@ -51,9 +54,13 @@ def evidence(
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:
-    """Return the variance of scores on one task and scale, over the norms whose runs all learned."""
-    learned = {norm: cell for norm, cell in norms.items() if cell.by_seed and not cell.setback}
-    first = next(iter(learned.values()), None)
-    step = first.example if first and quantity == "test" and first.metric == "accuracy" else 0.0
-    scores = {norm: cell.by_seed for norm, cell in learned.items()}
+    """Return the variance of a task's scores, over the norms whose runs all learned."""
+    scores: dict[str, Mapping[int, float]] = {}
+    step = 0.0
+    for norm, cell in norms.items():
+        if cell.setback or not cell.by_seed:
+            continue
+        if not scores and quantity == "test" and cell.metric == "accuracy":
+            step = cell.example
+        scores[norm] = cell.by_seed
     return TaskVariance(scores, preregistration().prior_df_at_most, step)

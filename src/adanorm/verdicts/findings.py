@@ -1,4 +1,4 @@
-"""Findings of other papers on norms, and predictions for studies, compared with records (conf/claims)."""
+"""Findings of other papers, and predictions for studies, beside the records (conf/claims)."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,36 +61,65 @@ def load_findings() -> list[Finding]:
     return [Finding.checked(entry, "conf/claims/earlier-papers.yaml: ") for entry in entries]
 
 
-def compared(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
-    """Return one row per task and quantity for which both norms have records."""
-    assert finding.norms is not None, "a comparison names two norms"
-    rows, quantities = [], {quantity.name: quantity for quantity in analysis.shown}
+def finding_rows(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> list[FindingRow]:
+    """Return one row per task and quantity for which both norms have records.
+
+    p is corrected over the rows with a comparison.
+    """
+    rows = []
+    quantities = {quantity.name: quantity for quantity in analysis.shown}
     for task, name in product(analysis.tasks, finding.quantities):
-        first, second = (_by_seed(grid, norm, task, name) for norm in finding.norms)
-        if not (seeds := sorted(first.keys() & second.keys())):
-            continue
-        quantity = quantities[name]
-        scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
-        gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
-        means = mean([first[seed] for seed in seeds]), mean([second[seed] for seed in seeds])
-        comparison = compare_gaps(gaps, level=preregistration().level)
-        rows.append(FindingRow(task, quantity, means, gaps, comparison))
-    # The correction counts only rows that are tested.
+        row = _finding_row(finding, grid, task, quantities[name])
+        if row is not None:
+            rows.append(row)
     tested = iter(in_family([row.comparison for row in rows if row.comparison]))
-    comparisons = [row.comparison and next(tested) for row in rows]
-    signs = {"not told apart": "undecided", "ahead": "contradicted", "behind": "contradicted"}
-    signs["behind" if finding.expected == "lower" else "ahead"] = "supported"
-    judged = zip(rows, comparisons, strict=True)
-    return [row._replace(comparison=c, verdict=signs[c.sign]) if c else row for row, c in judged]
+    expected = "behind" if finding.expected == "lower" else "ahead"
+    judged = []
+    for row in rows:
+        if row.comparison is None:
+            judged.append(row)
+            continue
+        comparison = next(tested)
+        assert comparison is not None, "of a row with a comparison"
+        verdict = "supported" if comparison.sign == expected else "contradicted"
+        if comparison.sign == "not told apart":
+            verdict = "undecided"
+        judged.append(row._replace(comparison=comparison, verdict=verdict))
+    return judged
+
+
+def _finding_row(
+    finding: Finding, grid: AnalysisGrid, task: str, quantity: Quantity
+) -> FindingRow | None:
+    """Return the comparison of a finding's norms by a quantity on a task.
+
+    None without shared seeds.
+    """
+    assert finding.norms is not None, "a comparison names two norms"
+    first, second = (_by_seed(grid, norm, task, quantity.name) for norm in finding.norms)
+    seeds = sorted(first.keys() & second.keys())
+    if not seeds:
+        return None
+    scale, mean = (math.log, geometric_mean) if quantity.log else (float, fmean)
+    gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
+    means = mean(first[seed] for seed in seeds), mean(second[seed] for seed in seeds)
+    comparison = compare_gaps(gaps, level=preregistration().level)
+    return FindingRow(task, quantity, means, gaps, comparison)
 
 
 def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:
-    done = (result for result in analysis_results(grid[norm, task]) if result.status == "done")
-    return {result.seed: result.summary[quantity] for result in done if quantity in result.summary}
+    values = {}
+    for result in analysis_results(grid[norm, task]):
+        if result.status == "done" and quantity in result.summary:
+            values[result.seed] = result.summary[quantity]
+    return values
 
 
 class Prediction(Config):
-    """The expected lead between rows in one family of studies' rules; void where `given` is not better."""
+    """The expected lead between rows in one family of studies' rules.
+
+    Void where `given` is not better.
+    """
 
     id: str
     text: str
@@ -104,23 +133,22 @@ class Prediction(Config):
     def outcomes(
         self, families: Mapping[str, Sequence[Decision]]
     ) -> Iterator[tuple[Decision, str]]:
-        """Yield each column's decision with the outcome of the prediction, or with why there is none."""
-        decisions = chain.from_iterable(families.values())
-        given_answers = {
-            one.column.plan.task: one.answer for one in decisions if one.rows == self.given
-        }
+        """Yield each column's decision with the prediction's outcome, or why there is none."""
+        given_answers = {}
+        for decision in chain.from_iterable(families.values()):
+            if decision.rows == self.given:
+                given_answers[decision.column.plan.task] = decision.answer
         for decision in families[self.family]:
-            if decision.rows == self.rows:
-                is_void = given_answers.get(decision.column.plan.task, "better") != "better"
-                outcome = (
-                    "void" if is_void else OUTCOMES[self.expected].get(str(decision.answer), "open")
-                )
-                yield decision, decision.lack or f"*{outcome}*"
+            if decision.rows != self.rows:
+                continue
+            outcome = OUTCOMES[self.expected].get(str(decision.answer), "open")
+            if given_answers.get(decision.column.plan.task, "better") != "better":
+                outcome = "void"
+            yield decision, decision.lack or f"*{outcome}*"
 
 
 def load_predictions() -> tuple[list[Prediction], str]:
-    """Return the registered predictions, and eight hexadecimal digits that identify their content."""
+    """Return the registered predictions, and eight hexadecimal digits of their content."""
     entries = read_yaml_file(CONF / "claims" / PREDICTIONS, list)
-    return [Prediction.checked(one, f"conf/claims/{PREDICTIONS}: ") for one in entries], digest_of(
-        entries
-    )
+    predictions = [Prediction.checked(entry, f"conf/claims/{PREDICTIONS}: ") for entry in entries]
+    return predictions, digest_of(entries)

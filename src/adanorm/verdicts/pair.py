@@ -22,7 +22,7 @@ from adanorm.verdicts.same_examples import compare_examples
 
 @dataclass(frozen=True)
 class Pair:
-    """Two norms on a task as a plan reads them: the one that is claimed to be better, and the other."""
+    """Two norms on a task as a plan reads them; the first is claimed to be better."""
 
     plan: Plan
     norms: tuple[str, str]  # better, worse
@@ -71,7 +71,10 @@ class Pair:
 
     @cached_property
     def prospect(self) -> Prospect | None:
-        """How many seeds would close the comparison; None without one. The simulation takes a while."""
+        """How many seeds would close the comparison; None without one.
+
+        The simulation takes a while.
+        """
         comparison, looks = self.comparison, self.plan.looks
         if comparison is None or self.spread is None:
             return None
@@ -135,7 +138,7 @@ def pair(records: Evidence, better: str, worse: str) -> Pair:
 
 
 def _up_to_last_look(plan: Plan, variance: TaskVariance, first: str, second: str) -> TaskVariance:
-    """Return a task's scores without the seeds that two norms share beyond the last look they reach."""
+    """Return a task's scores without the seeds that two norms share beyond their last look."""
     shared = variance.shared(first, second)
     late = shared[plan.seeds_read(len(shared)) or len(shared) :]
     if not late:
@@ -149,10 +152,11 @@ def _up_to_last_look(plan: Plan, variance: TaskVariance, first: str, second: str
 def _example_noise(
     records: Evidence, better: str, worse: str, seeds: Collection[int]
 ) -> Components | None:
-    """Return the noise of test examples; None if none are counted, or the quantity is no test score.
+    """Return the noise of test examples.
 
-    Pooled, it is a mean over all pairs of the task's norms, each up to its last look. A pair's
-    component may be negative; only a negative mean is set to 0.
+    None if none are counted, or the quantity is no test score. Pooled, it is a mean over all pairs
+    of the task's norms, each up to its last look. A pair's component may be negative; only a
+    negative mean is set to 0.
     """
     plan = records.plan
     if plan.quantity not in ("test", "top3") or plan.examples == "none":
@@ -187,7 +191,10 @@ def _components(
 
 
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
-    """Return a norm's lead in the paper; None without two numbers, at another scale or in other settings."""
+    """Return a norm's lead in the paper.
+
+    None without two numbers, at another scale or in other settings.
+    """
     task, quantity = records.plan.task, records.plan.quantity
     if records.plan.scale != "paper" or records.overrides:
         return None
@@ -202,7 +209,10 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
 
 
 def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
-    """Return by how much a norm's test score is better in the paper; None unless it has both numbers."""
+    """Return by how much a norm's test score is better in the paper.
+
+    None unless it has both numbers.
+    """
     numbers = published(task, better), published(task, worse)
     if any(number is None or number.value is None for number in numbers):
         return None

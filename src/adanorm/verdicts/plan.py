@@ -1,4 +1,4 @@
-"""Plans of seeds: one type says what decides a comparison, and one function reads scores by any plan."""
+"""Plans: one type says what decides a comparison, one function reads scores by any plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def going_on(self) -> "Plan":
-        """The first plan where seeds are added from the start: the planned seeds are its first look."""
+        """The first plan where seeds are added from the start: its first look is at the planned."""
         return replace(self, planned=0, examples="pair")
 
     def seeds_read(self, shared: int) -> int | None:
@@ -102,7 +102,10 @@ def comparison_of(
     paper: PaperGap | None = None,
     beyond_margin: bool = False,
 ) -> Comparison | None:
-    """Return the comparison of gaps, by seed or by fold, at a plan's look after `seeds` seeds; or None."""
+    """Return the comparison of gaps, by seed or by fold, at a plan's look after `seeds` seeds.
+
+    None without a spread.
+    """
     if spread is None:
         return None
     facts: dict[str, Any] = {"paper": paper, "beyond_margin": beyond_margin}

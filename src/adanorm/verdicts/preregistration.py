@@ -1,4 +1,4 @@
-"""What was written down before the runs: claims, margins, and when runs stop (conf/claims/paper.yaml)."""
+"""What was written down before the runs: claims, margins and plans (conf/claims/paper.yaml)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ Tasks = Annotated[list[str], Field(min_length=1)]
 
 
 class ClaimAtScale(Config):
-    """The tasks on which a scale's runs can show a claim (null: all), and settings other than the scale's."""
+    """The tasks on which a scale's runs can show a claim (null: all), and settings of such runs."""
 
     tasks: Tasks | None = None
     overrides: dict[str, list[str]] | None = None
 
 
 class Claim(Config):
-    """One claim: `better` does better than `worse` on `at_least` of `tasks` or more; null: on all."""
+    """One claim: `better` does better than `worse` on `at_least` of `tasks` or more.
+
+    Null: on all.
+    """
 
     id: str
     text: str
@@ -50,7 +53,7 @@ class Claim(Config):
         return self._at_scale(scale).tasks or self.tasks
 
     def overrides(self, scale: str, task: str) -> tuple[str, ...]:
-        """Return the settings in which the runs that can show it on a task differ from the scale's own."""
+        """Return the settings in which the runs that can show it differ from the scale's own."""
         return tuple((self._at_scale(scale).overrides or {}).get(task, ()))
 
     def norms(self, task: str) -> tuple[str, str]:
@@ -76,7 +79,7 @@ class Claim(Config):
 
 
 class Stopping(Config):
-    """Of the first plan: seeds planned per cell, the most that are ever read, and the error's spending."""
+    """The first plan: seeds per cell, the most that are ever read, how the error is spent."""
 
     planned: Look
     most: Positive
@@ -132,7 +135,7 @@ class Preregistration(Config):
         return Looks(entry.looks, entry.spending, self.level, self.power)
 
     def plans_of(self, task: str, quantity: Quantity = "test") -> list[Plan]:
-        """Return the plans of a task, the first and those written after it, each with its own scale."""
+        """Return the plans of a task: the first, then those written after it."""
         names = [name for name, entry in self.plans.items() if task in entry.tasks]
         return [self.plan(name, task, quantity) for name in ("first", *names)]
 
@@ -147,7 +150,10 @@ class Preregistration(Config):
         return first_plan(task, scale, quantity)
 
     def plan(self, name: str, task: str, quantity: Quantity = "test") -> Plan:
-        """Return a plan of a task; a later one reads its own quantity where the first reads test scores."""
+        """Return a plan of a task.
+
+        A later one reads its own quantity where the first reads test scores.
+        """
         margin, looks = self.margin(task, quantity), self.looks_of(name)
         if name == "first":
             return Plan(
@@ -198,7 +204,10 @@ def first_plan(task: str, scale: str = "paper", quantity: Quantity = "test") -> 
 
 
 def drawn_claim(claim: Claim) -> Claim | None:
-    """Return the claim whose figure shows this one too: the first on test scores with its norms; or None."""
+    """Return the claim whose figure shows this one too: the first on test scores with its norms.
+
+    Or None.
+    """
     for registered in preregistration().claims:
         has_its_norms = (registered.better, registered.worse) == (claim.better, claim.worse)
         if registered.quantity == claim.quantity == "test" and has_its_norms:

@@ -16,7 +16,10 @@ Value: TypeAlias = float | None
 
 
 def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> Value:
-    """Return a completed run's value of a quantity (a test score in `metric`); None if it has none."""
+    """Return a completed run's value of a quantity (a test score in `metric`).
+
+    None if it has none.
+    """
     return _VALUES[quantity](run, result, metric)
 
 
@@ -30,12 +33,15 @@ def metric_of(run: Experiment, quantity: Quantity, metric: str) -> Metric:
 
 
 def tail_mean(curve: Sequence[float]) -> Value:
-    """Return the mean of the last third of a run's evaluations (at least one); None without evaluations."""
+    """Return the mean of the last third of a run's evaluations (at least one).
+
+    None without evaluations.
+    """
     return fmean(curve[-max(1, len(curve) // 3) :]) if curve else None
 
 
 def top3(evaluations: Sequence[tuple[float, float]]) -> Value:
-    """Return the mean test score of the three evaluations (validation, test) best by validation, or None."""
+    """Return the mean test score of the three of (validation, test) best by validation, or None."""
     best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
     return fmean(test for _, test in best) if best else None
 
@@ -71,7 +77,7 @@ def _last(name: str, run: Experiment, _: Result, __: str) -> Value:
 
 
 def _of_wrong_labels(name: str, run: Experiment, _: Result, __: str) -> Value:
-    """Return a score of the wrong labels of the training data, in percent, at the last evaluation."""
+    """Return a score of the training data's wrong labels in percent, at the last evaluation."""
     rows = reader.record(run.folder()).rows("test_metrics.jsonl")
     return rows[-1].get(f"test_{name}") if rows else None
 

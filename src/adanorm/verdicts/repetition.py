@@ -1,4 +1,4 @@
-"""Whether a repeated run agrees with its record: to the bit, within rounding, or like one more seed."""
+"""Whether a repeated run agrees with its record: to the bit, within rounding, like a seed."""
 
 import math
 from collections.abc import Mapping
@@ -30,7 +30,10 @@ FACTS = {
 
 
 class Repetition(NamedTuple):
-    """How a repeated run agrees with its record; `p` is the two-sided p of its score as one more seed's."""
+    """How a repeated run agrees with its record.
+
+    `p` is the two-sided p of its score as one more seed's.
+    """
 
     agreement: Agreement
     recorded: float | None  # the test score; None if the run is not done
@@ -42,25 +45,26 @@ class Repetition(NamedTuple):
 def repetition(before: Record, after: Record) -> Repetition:
     """Return how a repeated run, `after`, agrees with its record, `before`; both are complete.
 
-    *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*: curves and
-    scores agree to ROUNDING. Otherwise Student's t, with the recorded seeds' own s, tests the score as one
-    more run's: *within the seeds' spread* or *differs*; *open* with fewer than two seeds on record.
+    *To the bit*: curves, test scores and outputs are equal in every digit. *Within rounding*:
+    curves and scores agree to ROUNDING. Otherwise Student's t, with the recorded seeds' own s,
+    tests the score as one more run's: *within the seeds' spread* or *differs*; *open* with fewer
+    than two seeds on record.
     """
-    scores, recorded, repeated, p = scores_alike(before), score_of(before), score_of(after), None
+    scores, recorded, repeated = scores_alike(before), score_of(before), score_of(after)
+    curve, outputs = _curve_and_outputs(after)
+    recorded_curve, recorded_outputs = _curve_and_outputs(before)
+    agreement: Agreement = "open"
+    p = None
     if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
-        p = prediction(
-            repeated, rounding=0.0, mean=fmean(scores), count=len(scores), spread=spread
-        ).p
-    agreement: Agreement = (
-        "open" if p is None else "differs" if p < DIFFERS else "within the seeds' spread"
-    )
-    (old_rows, old_outputs), (rows, outputs) = _curve_and_outputs(before), _curve_and_outputs(after)
+        mean, count = fmean(scores), len(scores)
+        p = prediction(repeated, rounding=0.0, mean=mean, count=count, spread=spread).p
+        agreement = "differs" if p < DIFFERS else "within the seeds' spread"
     if (repeated is None) != (recorded is None):
         agreement = "differs"
-    elif (old_rows, old_outputs) == (rows, outputs):
+    elif curve == recorded_curve and outputs == recorded_outputs:
         agreement = "to the bit"
-    elif len(old_rows) == len(rows) and all(map(_close, old_rows, rows)):
+    elif len(curve) == len(recorded_curve) and all(map(_close, recorded_curve, curve)):
         agreement = "within rounding"
     return Repetition(agreement, recorded, repeated, scores, p)
 
@@ -74,45 +78,49 @@ def score_of(record: Record) -> float | None:
 
 
 def scores_alike(record: Record) -> tuple[float, ...]:
-    """Return the recorded test scores of a run and of all runs that differ from it only in their seed."""
-    return tuple(score for score in map(score_of, siblings(record)) if score is not None)
+    """Return the recorded test scores of a run and of all that differ only in their seed."""
+    scores = [score_of(sibling) for sibling in siblings(record)]
+    return tuple(score for score in scores if score is not None)
 
 
 def elsewhere(here: Record, there: Record) -> str:
-    """Return in words how a contributed run agrees with the one that counts, with the spread over seeds."""
+    """Return in words how a contributed run agrees with the one that counts."""
     agreement, recorded, repeated, seeds, _ = repetition(here, there)
     where = f"on {there.environment['device']}"
     if recorded is None or repeated is None:
         return f"{where} it ended otherwise: {agreement}"
     digits = METRICS[here.identity["task"]["metric"]].decimals(recorded)
-    spread = f" beside ± {stdev(seeds):.{digits}f} of seeds" if len(seeds) > 1 else ""
-    return f"{recorded:.{digits}f} here, {repeated - recorded:+.{digits}f} {where}{spread}: {agreement}"
+    beside = f" beside ± {stdev(seeds):.{digits}f} of seeds" if len(seeds) > 1 else ""
+    gap = f"{repeated - recorded:+.{digits}f}"
+    return f"{recorded:.{digits}f} here, {gap} {where}{beside}: {agreement}"
 
 
 def _curve_and_outputs(record: Record) -> tuple[list[dict[str, float]], list[str] | None]:
     """Return a run's curve without times, with the test scores as its last row, and its outputs."""
-    curve = [{k: v for k, v in row.items() if k != "seconds"} for row in record.rows()]
+    curve = []
+    for row in record.rows():
+        curve.append({name: value for name, value in row.items() if name != "seconds"})
     tests = record.ended.test or {} if isinstance(record.ended, Result) else {}
-    return [*curve, tests], record.outputs() if record.has(OUTPUTS) else None
+    outputs = record.outputs() if record.has(OUTPUTS) else None
+    return [*curve, tests], outputs
 
 
-def _close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return one.keys() == other.keys() and all(
-        math.isclose(one[k], other[k], rel_tol=ROUNDING) for k in one
-    )
+def _close(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    if before.keys() != after.keys():
+        return False
+    return all(math.isclose(before[name], after[name], rel_tol=ROUNDING) for name in before)
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return one line per difference between two environments: the value on record and the value here."""
+    """Return one line per difference of two environments: on record, and here."""
     lines = []
     for key, name in FACTS.items():
         was, now = before.get(key), after.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
-            parts = [part for part in {**was, **now} if was.get(part) != now.get(part)]
-            lines += [
-                f"{part}: {_shown(was.get(part))} on record, {_shown(now.get(part))} here"
-                for part in parts
-            ]
+            for part in {**was, **now}:
+                if was.get(part) != now.get(part):
+                    recorded, here = _shown(was.get(part)), _shown(now.get(part))
+                    lines.append(f"{part}: {recorded} on record, {here} here")
         # For the backend `eager`, the reason behind the colon changes no number.
         elif was != now and {str(value).partition(":")[0] for value in (was, now)} != {"eager"}:
             lines.append(f"{name}: {_shown(was)} on record, {_shown(now)} here")
@@ -122,6 +130,6 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 def _shown(value: Any) -> str:
     if value is None:
         return "not said"
-    return (
-        ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-    )
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {version}" for name, version in value.items())
+    return str(value)

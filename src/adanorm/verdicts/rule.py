@@ -119,7 +119,10 @@ def column_of(study: Study, rule: Rule, task: str, quantity: Compares, cells: Ce
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision on rows that a rule compares in a column; no comparison without two shared seeds."""
+    """The decision on rows that a rule compares in a column.
+
+    No comparison without two shared seeds.
+    """
 
     rows: tuple[str, ...]
     column: Column
@@ -157,7 +160,7 @@ class Decision:
 
 
 def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str, list[Decision]]:
-    """Return, by name of the family, the decision on each comparison in each column of its quantity.
+    """Return by family the decision on each comparison in each column of its quantity.
 
     p is corrected over the family; a comparison without runs counts as p = 1.
     """
@@ -175,7 +178,10 @@ def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str
 
 
 def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
-    """Return whether a row is better in `columns` columns or more, worse in none; None if still open."""
+    """Return whether a row is better in `columns` columns or more, worse in none.
+
+    None if still open.
+    """
     answers = [decision.answer for decision in decisions]
     if "worse" in answers:
         return False
@@ -183,7 +189,10 @@ def improvement(decisions: Sequence[Decision], columns: int) -> bool | None:
 
 
 def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None:
-    """Return whether each column shows, one-sided, a row not worse by the margin; None if one lacks runs."""
+    """Return whether each column shows, one-sided, a row not worse by the margin.
+
+    None if one lacks runs.
+    """
     shows = []
     for column in columns:
         comparison = compare_by(column.plan, column.samples, (first, second))

@@ -1,8 +1,9 @@
-"""Two norms compared on the same test examples, by the counts per example in their runs' records."""
+"""Two norms on the same test examples, by the counts per example in their records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from adanorm.stats.variance import Components, components, seed_split
 
 @dataclass(frozen=True)
 class ByExample:
-    """A comparison of two norms: by how much the second is better, and the noise of seeds and examples."""
+    """By how much the second of two norms is better, with the noise of seeds and examples."""
 
     seeds: tuple[int, ...]  # all of one series
     outputs: str  # digest of the test outputs compared: eight hexadecimal digits
@@ -31,29 +32,33 @@ class ByExample:
 
 
 def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByExample | None:
-    """Return two norms compared seed by seed; None unless all runs counted equally many examples, at least 2.
+    """Return two norms compared seed by seed.
 
-    Raises ValueError if the seeds belong to several series.
+    None unless all runs counted equally many examples, at least 2. Raises ValueError if the seeds
+    belong to several series.
     """
     seeds = tuple(run.seed for run in sides[0])
     if len({reader.seed_series(seed) for seed in seeds}) > 1:
         raise ValueError(
             f"seeds {', '.join(map(str, seeds))}: of several series; compare those of one"
         )
-    records = [[reader.record(run.folder()) for run in side] for side in sides]
-    if not seeds or any(metric not in record.counts for side in records for record in side):
+    records = []
+    for side in sides:
+        records.append([reader.record(run.folder()) for run in side])
+    all_records = [*chain(*records)]
+    if not seeds or any(metric not in record.counts for record in all_records):
         return None
-    scores = [np.array([_scores(record, metric) for record in side]) for side in records]
-    if len({side.shape for side in scores}) > 1 or scores[0].shape[1] < 2:
+    scores = []
+    for side_records in records:
+        scores.append(np.array([_scores(record, metric) for record in side_records]))
+    if scores[0].shape != scores[1].shape or scores[0].shape[1] < 2:
         return None
-    gaps, outputs = (
-        scores[1] - scores[0],
-        [record.outputs_digest for side in records for record in side],
-    )
+    gaps = scores[1] - scores[0]
+    sign = METRICS[metric].sign
     return ByExample(
         seeds,
-        digest_of({"outputs": outputs}),
-        tuple(METRICS[metric].sign * float(gap) + 0.0 for gap in gaps.mean(1)),
+        digest_of({"outputs": [record.outputs_digest for record in all_records]}),
+        tuple(sign * float(gap) + 0.0 for gap in gaps.mean(1)),
         components(gaps),
         _factor_gaps(records, metric),
         tuple(map(seed_split, scores)),
@@ -61,14 +66,18 @@ def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByEx
 
 
 def runs_of(run: Experiment, seeds: Sequence[int]) -> list[Experiment]:
-    """Return the run with each seed; raises ValueError if one is not done or has not counted its examples."""
+    """Return the run with each seed.
+
+    Raises ValueError if one is not done or has not counted its examples.
+    """
     runs = [run.model_copy(update={"seed": seed}) for seed in seeds]
-    for one in runs:
-        result = reader.result(one.folder())
+    for seed_run in runs:
+        folder = seed_run.folder()
+        result = reader.result(folder)
         if result is None or result.status != "done":
-            raise ValueError(f"{path_text(one.folder())}: no completed run; `adanorm run` makes it")
-        if not reader.record(one.folder()).counts:
-            raise ValueError(f"{path_text(one.folder())}: has not counted its test examples")
+            raise ValueError(f"{path_text(folder)}: no completed run; `adanorm run` makes it")
+        if not reader.record(folder).counts:
+            raise ValueError(f"{path_text(folder)}: has not counted its test examples")
     return runs
 
 
@@ -78,15 +87,17 @@ def _scores(record: reader.Record, metric: str) -> Numbers:
 
 
 def _factor_gaps(sides: Sequence[Sequence[reader.Record]], metric: str) -> dict[str, float]:
-    """Return the part of the mean gap that each of two factors makes up; {} for a metric without factors.
+    """Return the part of the mean gap that each of two factors makes up.
 
-    A part is the factor's own gap times the other factor's mean, so the parts sum to the product's
-    gap.
+    {} for a metric without factors. A part is the factor's own gap times the other factor's mean,
+    so the parts sum to the product's gap.
     """
     parts: dict[str, float] = {}
-    for pair in zip(*sides, strict=True):
-        first, second = (factors(metric, record.counts[metric]) for record in pair)
-        for name, other in zip(first, reversed([*first]), strict=True):
-            part = (second[name] - first[name]) * (first[other] + second[other]) / 2
+    for first_record, second_record in zip(*sides, strict=True):
+        first = factors(metric, first_record.counts[metric])
+        second = factors(metric, second_record.counts[metric])
+        for name, partner in zip(first, reversed([*first]), strict=True):
+            mean = (first[partner] + second[partner]) / 2
+            part = (second[name] - first[name]) * mean
             parts[name] = parts.get(name, 0.0) + part / len(sides[0])
     return parts

@@ -13,7 +13,10 @@ from adanorm.verdicts.preregistration import preregistration
 
 
 class TaskLeague(NamedTuple):
-    """The league of a task's norms by the runs of one scale; `left_out` says why others are missing."""
+    """The league of a task's norms by the runs of one scale.
+
+    `left_out` says why others are missing.
+    """
 
     task: str
     scale: str
@@ -34,10 +37,10 @@ def plan_for_scores(name: str, margin: float) -> Plan:
 
 
 def league_by_plan(scores: Scores, plan: Plan) -> League:
-    """Return the league of scores with each pair read as a plan reads it; only seeds count as noise.
+    """Return the league of scores with each pair read as a plan reads it.
 
-    In the first plan, the other names moderate a pair's variance at the planned seeds; more seeds
-    are a look.
+    Only seeds count as noise. In the first plan, the other names moderate a pair's variance at the
+    planned seeds; more seeds are a look.
     """
     variance = TaskVariance(scores, preregistration().prior_df_at_most)
 
@@ -48,7 +51,7 @@ def league_by_plan(scores: Scores, plan: Plan) -> League:
 
 
 def task_leagues(runs: str | None = None) -> list[TaskLeague]:
-    """Return the league of each task whose norms can be compared: at scale paper, otherwise at small."""
+    """Return the league of each task with norms to compare: at scale paper, or else at small."""
     leagues = [_of_task(task, runs) for task in preregistration().margins]
     return [league for league in leagues if league is not None]
 

@@ -10,7 +10,10 @@ from adanorm.studies.study import Candidate
 
 
 class Tried:
-    """A setting that was tried, judged by validation; `valid` has the best score of each run that is done."""
+    """A setting that was tried, judged by validation.
+
+    `valid` has the best score of each run that is done.
+    """
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
@@ -22,7 +25,10 @@ class Tried:
 
     @property
     def text(self) -> str:
-        """The mean validation score, and which runs diverged, failed or are missing; `-` if none ended."""
+        """The mean validation score, and which runs diverged, failed or are missing.
+
+        `-` if none ended.
+        """
         statuses = Counter(result.status for result in self.results if result)
         facts = [METRICS[self._metric].text(fmean(self.valid))] if self.valid else []
         facts += [f"{statuses[s]} {s}" for s in ("diverged", "failed") if s in statuses]
@@ -31,6 +37,6 @@ class Tried:
         return ", ".join(facts) or "-"
 
     def rank(self) -> tuple[bool, bool, float]:
-        """Return a sort key, largest for the best: all runs ended, all are done, mean signed score."""
+        """Return a sort key, largest for the best: all ended, all done, mean signed score."""
         mean = METRICS[self._metric].sign * fmean(self.valid) if self.valid else -math.inf
         return self.has_ended, len(self.valid) == len(self.results), mean

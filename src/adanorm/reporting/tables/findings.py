@@ -55,7 +55,7 @@ def findings_markdown(runs: str | None = None) -> str:
             rows = _entries(finding, analysis, grid)
         else:
             header = [*FINDING_COLUMNS]
-            rows = [_row(finding, row) for row in findings.compared(finding, analysis, grid)]
+            rows = [_row(finding, row) for row in findings.finding_rows(finding, analysis, grid)]
         lines += markdown_table(header, rows) if rows else ["Not run."]
     return "\n".join([*lines, ""])
 
