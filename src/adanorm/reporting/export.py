@@ -61,7 +61,11 @@ def schema_type(kind: Any) -> Any:
     return create_model("Object", __base__=Config, **fields)  # type: ignore[call-overload]
 
 
-def export(runs: Runs, into: Path, addresses: Callable[[str], Sequence[str]]) -> list[Path]:
+def export(
+    runs: Runs,
+    into: Path,
+    addresses: Callable[[str], Sequence[str]],
+) -> list[Path]:
     """Write the test scores of runs into a folder, one file per model, and return the files.
 
     `addresses` returns those of a data source's files. Raises ValueError before anything is

@@ -17,7 +17,11 @@ from adanorm.records.folder import location
 from adanorm.records.result import Result
 from adanorm.reporting.tables import claims, formats
 from adanorm.reporting.tables.notes import notes
-from adanorm.reporting.tables.table import Spreads, Table, table_of
+from adanorm.reporting.tables.table import (
+    Spreads,
+    Table,
+    table_of,
+)
 from adanorm.reporting.text import how_to_read, plain
 from adanorm.studies.study import load_studies
 from adanorm.verdicts import sentences
@@ -92,11 +96,24 @@ class RunGroups:
         for table in tables:
             for address, shown in table.cells.items():
                 if shown is not None:
-                    self._add(table, address[0], shown, table.lines[address])
+                    self._add(
+                        table,
+                        address[0],
+                        shown,
+                        table.lines[address],
+                    )
             for (row, _), by_task in table.tries.items():
                 for tried in by_task.values():
-                    runs = cell(tried.candidate.runs, metric=table.metric)
-                    self._add(table, row, runs, tried.candidate.overrides)
+                    runs = cell(
+                        tried.candidate.runs,
+                        metric=table.metric,
+                    )
+                    self._add(
+                        table,
+                        row,
+                        runs,
+                        tried.candidate.overrides,
+                    )
 
     def of_runs(self, runs: Iterable[Experiment]) -> str | None:
         """Return the anchor of the group that has these runs; None if none has ended."""
@@ -147,7 +164,12 @@ class RunGroups:
         self.entries.append(group)
 
 
-def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) -> dict[str, Any]:
+def _run(
+    folder: Path,
+    result: Result,
+    overrides: Sequence[str],
+    metric: str,
+) -> dict[str, Any]:
     """Return what the report shows of a run."""
     environment = reader.record(folder).environment
     packages = environment.get("packages", {}).items()
@@ -156,7 +178,14 @@ def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) ->
         ("record", location(folder)),
         (
             "repeat",
-            shlex.join(["adanorm", "run", *overrides, f"seed={result.seed}"]),
+            shlex.join(
+                [
+                    "adanorm",
+                    "run",
+                    *overrides,
+                    f"seed={result.seed}",
+                ]
+            ),
         ),
         ("commit", f"{environment.get('commit')}{changes}"),
         (
@@ -188,7 +217,8 @@ def _run(folder: Path, result: Result, overrides: Sequence[str], metric: str) ->
 
 def _differences(base: str, text: str) -> str:
     """Return the settings in which a configuration differs from `base`, one dotted key per line."""
-    before, after = (dict(dotted(read_yaml(content) or {})) for content in (base, text))
+    before = dict(dotted(read_yaml(base) or {}))
+    after = dict(dotted(read_yaml(text) or {}))
     for key in before:
         after.setdefault(key, "-")
     changes = [f"{key}: {value}" for key, value in after.items() if before.get(key) != value]
@@ -210,4 +240,9 @@ def build_report(runs: str | None = None) -> str:
             caption = page.read_text("utf-8").strip().rpartition("\n\n")[2]
             figures[page.stem] = plain(caption)
     answers = task_answers(claims.question(), runs=runs)
-    return report_page(read_tables(runs), claim_results(runs), figures, answers)
+    return report_page(
+        read_tables(runs),
+        claim_results(runs),
+        figures,
+        answers,
+    )

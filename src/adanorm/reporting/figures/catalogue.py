@@ -5,14 +5,20 @@ from functools import cache, partial
 from itertools import product
 from typing import TypeAlias
 
-from adanorm.analyses.spec import Analysis, analysis_grid, load_analysis
+from adanorm.analyses.spec import (
+    Analysis,
+    analysis_grid,
+    load_analysis,
+)
 from adanorm.config.paths import choices
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.leads import (
     answer_figure,
     evidence_accrual,
 )
-from adanorm.reporting.figures.over_updates import over_updates
+from adanorm.reporting.figures.over_updates import (
+    over_updates,
+)
 from adanorm.reporting.figures.scores import (
     league_figure,
     norm_scores,
@@ -22,7 +28,11 @@ from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
 from adanorm.reporting.tables.claims import question
 from adanorm.reporting.tables.table import table_of
-from adanorm.studies.study import Study, load_studies, study_grid
+from adanorm.studies.study import (
+    Study,
+    load_studies,
+    study_grid,
+)
 from adanorm.verdicts.claims import SCALES, task_answers
 from adanorm.verdicts.preregistration import (
     drawn_claim,
@@ -71,7 +81,10 @@ def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
 
 
 def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
-    grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
+    grid = study_grid(
+        study.model_copy(update={"columns": [task]}),
+        runs=runs,
+    )
     planned = {}
     for (row, _), plan in grid.items():
         if plan.runs:

@@ -77,12 +77,18 @@ def recorded_curves(
             for part in PARTS:
                 name = f"{part}_{metrics.curve}"
                 points = {row[over]: row[name] * metrics.factor for row in rows}
-                curve = Curve(points, result.status == "diverged", run.seed)
+                curve = Curve(
+                    points,
+                    result.status == "diverged",
+                    run.seed,
+                )
                 by_norm.setdefault((norm, part), []).append(curve)
     return Curves(over, by_norm)
 
 
-def _first_run(cells: Mapping[str, Sequence[Experiment]]) -> Experiment:
+def _first_run(
+    cells: Mapping[str, Sequence[Experiment]],
+) -> Experiment:
     return next(iter(cells.values()))[0]
 
 
@@ -93,11 +99,17 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     if not ours.by_norm:
         return None
     run = _first_run(cells)
-    task, unit = run.task.name, KIND_METRICS[run.task.kind].axis
+    task, unit = (
+        run.task.name,
+        KIND_METRICS[run.task.kind].axis,
+    )
     sources = {"ours": (ours, unit)}
     papers = _papers_curves(task)
     if papers:
-        sources["paper"] = (papers, PUBLISHED_UNITS.get(task, unit))
+        sources["paper"] = (
+            papers,
+            PUBLISHED_UNITS.get(task, unit),
+        )
     styles = style.norm_styles(cells)
     figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
     handles: dict[str, style.Handle] = {}
@@ -107,7 +119,10 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
         for norm in cells:
             curves_of_norm = drawn.by_norm.get((norm, part))
             if curves_of_norm:
-                done, color = drawn.done(norm, part), styles[norm].color
+                done, color = (
+                    drawn.done(norm, part),
+                    styles[norm].color,
+                )
                 handles[title(norm)] = style.seeds_line(axes, done, styles[norm])
                 _draw_diverged(axes, curves_of_norm, color)
         heading = f"{PARTS[part]}, {source}" if papers else PARTS[part]
@@ -124,7 +139,12 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
     if any(curve.diverged for by_seed in ours.by_norm.values() for curve in by_seed):
         handles["diverged"] = {"linewidth": 0.6, **CROSS}
     style.legend_below(figure, handles)
-    caption = _caption(run, ours, is_cut=is_cut, has_papers=papers is not None)
+    caption = _caption(
+        run,
+        ours,
+        is_cut=is_cut,
+        has_papers=papers is not None,
+    )
     return style.NamedFigure(name, caption, figure)
 
 
@@ -144,7 +164,10 @@ def _draw_diverged(axes: Axes, curves: Iterable[Curve], color: str) -> None:
     """Draw each diverged run as a thin line that ends in a cross."""
     for curve in curves:
         if curve.diverged:
-            x, y = list(curve.points), list(curve.points.values())
+            x, y = (
+                list(curve.points),
+                list(curve.points.values()),
+            )
             axes.plot(x, y, color=color, linewidth=0.6)
             axes.plot(x[-1:], y[-1:], color=color, **CROSS)
 
@@ -220,7 +243,13 @@ def _enlarge(
     inset.yaxis.set_major_locator(ticker.MaxNLocator(3))
 
 
-def _caption(run: Experiment, ours: Curves, *, is_cut: bool, has_papers: bool) -> str:
+def _caption(
+    run: Experiment,
+    ours: Curves,
+    *,
+    is_cut: bool,
+    has_papers: bool,
+) -> str:
     drawn = []
     for (_, part), by_seed in ours.by_norm.items():
         if part == "valid":

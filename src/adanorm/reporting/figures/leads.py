@@ -13,7 +13,10 @@ from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.pair import Pair, pair
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import (
+    Claim,
+    preregistration,
+)
 from adanorm.verdicts.sentences import listed
 
 SIGNS = {
@@ -33,13 +36,20 @@ MARGIN: style.Drawn = {
     "linewidth": 0,
 }
 DOT: style.Drawn = {"marker": "o", "markerfacecolor": "white"}
-SIZE: style.Drawn = {"linewidth": 2.6, "solid_capstyle": "butt"}
+SIZE: style.Drawn = {
+    "linewidth": 2.6,
+    "solid_capstyle": "butt",
+}
 PAPER_LINE: style.Drawn = {
     "color": "black",
     "dashes": (2, 1.5),
     "linewidth": 0.8,
 }
-ZERO: style.Drawn = {"color": "0.6", "linewidth": 0.8, "zorder": 1}
+ZERO: style.Drawn = {
+    "color": "0.6",
+    "linewidth": 0.8,
+    "zorder": 1,
+}
 INTERVALS: dict[str, style.Handle] = {
     "interval of the sign": {},
     "interval of the size": SIZE,
@@ -79,8 +89,19 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     axes.axvspan(-margin, margin, zorder=0, **MARGIN)
     axes.axvline(0, **ZERO)
     axes.plot(comparison.interval, [0, 0], color=color)
-    axes.plot(comparison.margin_interval, [0, 0], color=color, **SIZE)
-    axes.plot(comparison.gap, 0, marker="o", color=color, markersize=5)
+    axes.plot(
+        comparison.margin_interval,
+        [0, 0],
+        color=color,
+        **SIZE,
+    )
+    axes.plot(
+        comparison.gap,
+        0,
+        marker="o",
+        color=color,
+        markersize=5,
+    )
     drawn = [*comparison.interval, margin]
     if comparison.paper is not None:
         axes.plot(comparison.paper.value, 0, **style.PAPER)
@@ -88,13 +109,22 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
     metric = task_metric(answer.task).with_unit
-    axes.set_yticks([0], [f"{title(answer.task)}, {metric}\n{SIZES[answer.plan.scale]}"])
+    axes.set_yticks(
+        [0],
+        [f"{title(answer.task)}, {metric}\n{SIZES[answer.plan.scale]}"],
+    )
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
     size = comparison.size.replace("the margin", f"±{margin:g}")
     text = f"{comparison.sign}\n{size}"
-    axes.text(1.02, 0, text, transform=axes.get_yaxis_transform(), va="center")
+    axes.text(
+        1.02,
+        0,
+        text,
+        transform=axes.get_yaxis_transform(),
+        va="center",
+    )
 
 
 def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
@@ -178,7 +208,12 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
         x = [comparison.seeds] * 2
         axes.plot(x, comparison.interval, color=color)
         axes.plot(x, comparison.margin_interval, color=color, **SIZE)
-        axes.plot(comparison.seeds, comparison.gap, color=color, **DOT)
+        axes.plot(
+            comparison.seeds,
+            comparison.gap,
+            color=color,
+            **DOT,
+        )
         reach = max(reach, abs(comparison.gap))
         if comparison.paper is not None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)

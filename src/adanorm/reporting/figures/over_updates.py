@@ -21,7 +21,11 @@ from adanorm.reporting.figures import style
 from adanorm.reporting.text import seeds
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]  # the observations of a norm, over its seeds
-BESIDE: style.Drawn = {"color": "0.6", "linewidth": 0.8, "zorder": 1.9}
+BESIDE: style.Drawn = {
+    "color": "0.6",
+    "linewidth": 0.8,
+    "zorder": 1.9,
+}
 
 
 @style.figure_style()
@@ -107,7 +111,12 @@ def _message(
     return f"{title(task)}, {quantity.label} at the last update: {last[most]:.3g} under {norms}"
 
 
-def _draw(axes: Axes, rows: Rows, quantity: Quantity, drawn: style.NormStyle) -> Line2D | None:
+def _draw(
+    axes: Axes,
+    rows: Rows,
+    quantity: Quantity,
+    drawn: style.NormStyle,
+) -> Line2D | None:
     """Draw a norm's line or band, and in thin grey the quantity that is shown beside it."""
     if quantity.beside:
         beside = _means(rows, quantity, name=quantity.beside)

@@ -54,7 +54,13 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     heights, labels = _row_heights(table.study)
     styles = style.norm_styles(row.norm for row in rows.values())
     height = 0.6 + 0.17 * len(rows)
-    figure, grid = style.panels(len(columns), height, _best(table), across=3, sharey=True)
+    figure, grid = style.panels(
+        len(columns),
+        height,
+        _best(table),
+        across=3,
+        sharey=True,
+    )
     has_papers = False
     for column, axes in zip(columns, grid, strict=True):
         spread = column.variance.within
@@ -66,7 +72,11 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
             if cell.paper and table.is_compared(row, column.task):
                 has_papers = True
                 if cell.paper.value is not None:  # above the row: it hides no mean
-                    axes.plot(cell.paper.value, y - 0.25, **style.PAPER)
+                    axes.plot(
+                        cell.paper.value,
+                        y - 0.25,
+                        **style.PAPER,
+                    )
         _label(axes, column, labels)
     handles: dict[str, style.Handle] = {}
     if len(labels) < len(rows):
@@ -75,7 +85,10 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
                 "color": drawn.color,
                 "marker": drawn.marker,
             }
-    handles["mean, 95 % interval"] = {"color": "0.45", "marker": "o"}
+    handles["mean, 95 % interval"] = {
+        "color": "0.45",
+        "marker": "o",
+    }
     handles["seed"] = style.SEED
     if has_papers:
         handles["the paper's number"] = style.PAPER
@@ -84,7 +97,9 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     return style.NamedFigure(name, _caption(table, cells), figure)
 
 
-def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
+def _row_heights(
+    study: Study,
+) -> tuple[dict[str, float], list[str]]:
     """Return the y of each row, and the labels of y = 0, 1, ...
 
     If a study runs several norms under each of several settings, the labels are the settings.
@@ -96,7 +111,10 @@ def _row_heights(study: Study) -> tuple[dict[str, float], list[str]]:
         return {row: float(y) for y, row in enumerate(rows)}, list(map(title, rows))
     heights, labels = {}, [""] * len(settings)
     for label, row in rows.items():
-        y, turn = settings.index(row.overrides), norms.index(row.norm)
+        y, turn = (
+            settings.index(row.overrides),
+            norms.index(row.norm),
+        )
         heights[label] = y + 0.6 / len(norms) * (turn - (len(norms) - 1) / 2)
         setting = label.removeprefix(row.norm).removeprefix(title(row.norm))
         labels[y] = labels[y] or setting.lstrip(" ,")
@@ -125,9 +143,25 @@ def _draw(
     mean, count = fmean(scores), len(scores)
     if spread is not None and count > 1:  # None if no row without setback has two seeds
         reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(count)
-        axes.plot([mean - reach, mean + reach], [y, y], color=drawn.color)
-    axes.plot(mean, y, color=drawn.color, marker=drawn.marker, markersize=4)
-    axes.scatter(scores, [y + 0.17] * count, s=5, color="0.45", linewidths=0)
+        axes.plot(
+            [mean - reach, mean + reach],
+            [y, y],
+            color=drawn.color,
+        )
+    axes.plot(
+        mean,
+        y,
+        color=drawn.color,
+        marker=drawn.marker,
+        markersize=4,
+    )
+    axes.scatter(
+        scores,
+        [y + 0.17] * count,
+        s=5,
+        color="0.45",
+        linewidths=0,
+    )
 
 
 def _label(axes: Axes, column: TaskColumn, labels: Sequence[str]) -> None:
@@ -206,7 +240,10 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
 
 
 def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
-    league, metric = task_league.league, task_metric(task_league.task)
+    league, metric = (
+        task_league.league,
+        task_metric(task_league.task),
+    )
     norms = list(league.scores)
     for y, (norm, drawn) in enumerate(style.norm_styles(norms).items()):
         scores = [metric.sign * score for score in league.scores[norm].values()]
@@ -229,7 +266,10 @@ def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
             transform=beside,
         )
     size = SIZES[task_league.scale]
-    axes.set(title=f"{title(task_league.task)}\n{size}", xlabel=metric.axis)
+    axes.set(
+        title=f"{title(task_league.task)}\n{size}",
+        xlabel=metric.axis,
+    )
     style.name_rows(axes, map(title, norms))
 
 
@@ -340,7 +380,10 @@ def _panels(table: Table) -> list[Panel]:
     """
     study, panels = table.study, []
     labels = dict.fromkeys(row.panel for row in study.rows.values() if row.panel)
-    rows = sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0)
+    rows = sorted(
+        study.rows.items(),
+        key=lambda entry: entry[1].at or 0.0,
+    )
     for quantity, column, label in product(study.draws, table.columns.values(), labels or [None]):
         lines: dict[str, Points] = {row.line or row.norm: {} for row in study.rows.values()}
         for name, row in rows:
@@ -366,7 +409,10 @@ def _course(table: Table, panels: Sequence[Panel]) -> str:
     leaders: set[str] = set()
     means: dict[tuple[str, str], list[float]] = {}  # by norm and task
     for panel in panels:
-        sign, task = panel.column.metric.sign, panel.column.task
+        sign, task = (
+            panel.column.metric.sign,
+            panel.column.task,
+        )
         at_value: dict[float, dict[str, float]] = {}  # means by norm
         for norm, points in panel.lines.items():
             for at, point in points.items():
@@ -384,8 +430,14 @@ def _course(table: Table, panels: Sequence[Panel]) -> str:
     if leaders:
         leader = title(*leaders) if len(leaders) == 1 else "none"
         parts.append(f"{leader} is ahead throughout")
-    (norm, task), most = max(means.items(), key=lambda entry: max(entry[1]) - min(entry[1]))
-    low, high = map(table.columns[task].metric.text, (min(most), max(most)))
+    (norm, task), most = max(
+        means.items(),
+        key=lambda entry: max(entry[1]) - min(entry[1]),
+    )
+    low, high = map(
+        table.columns[task].metric.text,
+        (min(most), max(most)),
+    )
     parts.append(f"{title(norm)} moves the most, {low} to {high} on {title(task)}")
     return f"{table.study.title}: {'; '.join(parts)}"
 

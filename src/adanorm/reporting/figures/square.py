@@ -60,7 +60,8 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
     style.legend_below(figure, _through_layers(panels[-1], table))
     caption = (
         f"Mean test scores at {table.study.scale} scale, {seeds(drawn)}, and leads over no norm by"
-        " shared seeds (*: a run diverged or did not learn). Last panel: deviation of dl/dx at each norm."
+        " shared seeds (*: a run diverged or did not learn). Last panel: deviation of dl/dx at each"
+        " norm."
     )
     return style.NamedFigure(name, caption, figure)
 
@@ -74,7 +75,11 @@ def _map(
     means = {arm: fmean(by_seed.values()) for arm, by_seed in scores.items()}
     heights = [means.get(arm, math.nan) for arm in CORNERS]
     width = len(GRADIENTS)
-    axes.imshow([heights[:width], heights[width:]], cmap="Greys", alpha=0.5)
+    axes.imshow(
+        [heights[:width], heights[width:]],
+        cmap="Greys",
+        alpha=0.5,
+    )
     none = scores.get("none", {})
     for index, arm in enumerate(CORNERS):
         text = f"{means[arm]:.2f}" if arm in means else "-"
@@ -115,6 +120,10 @@ def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
             sizes[number] = fmean(map(math.sqrt, variances))
         handles[title(arm)] = style.norm_line(axes, sizes, drawn)
     heading = f"{title('rt')}, {analysis.scale} scale"
-    axes.set(title=heading, xlabel="norm", ylabel="deviation of dl/dx")
+    axes.set(
+        title=heading,
+        xlabel="norm",
+        ylabel="deviation of dl/dx",
+    )
     style.log_axis(axes)
     return handles

@@ -4,7 +4,12 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -29,11 +34,19 @@ PIXELS_PER_INCH = 200
 STYLE = {
     **dict.fromkeys(("font.size", "axes.titlesize"), 8),
     **dict.fromkeys(
-        ("axes.linewidth", "xtick.major.width", "ytick.major.width"),
+        (
+            "axes.linewidth",
+            "xtick.major.width",
+            "ytick.major.width",
+        ),
         0.6,
     ),
     **dict.fromkeys(
-        ("axes.spines.top", "axes.spines.right", "legend.frameon"),
+        (
+            "axes.spines.top",
+            "axes.spines.right",
+            "legend.frameon",
+        ),
         False,
     ),
     "font.family": "DejaVu Sans",  # comes with matplotlib
@@ -131,7 +144,12 @@ def panels(
     across = min(across, count)
     rows = math.ceil(count / across)
     title = textwrap.wrap(message, TITLE_LINE)
-    figure = Figure(figsize=(WIDTH, 0.5 + 0.14 * len(title) + height * rows))
+    figure = Figure(
+        figsize=(
+            WIDTH,
+            0.5 + 0.14 * len(title) + height * rows,
+        )
+    )
     figure.suptitle("\n".join(title), fontsize=8.5, fontweight="bold")
     grid = list(figure.subplots(rows, across, squeeze=False, **options).flat)
     for axes in grid[count:]:
@@ -169,7 +187,11 @@ def seeds_line(
         color=style.color,
         **BAND,
     )
-    return norm_line(axes, {x: fmean(values) for x, values in seeds.items()}, style)
+    return norm_line(
+        axes,
+        {x: fmean(values) for x, values in seeds.items()},
+        style,
+    )
 
 
 def count_axis(axis: Axis) -> None:
@@ -233,7 +255,11 @@ def _artist(handle: Handle) -> Artist:
 # No dates and no versions: a file changes only when the figure does.
 METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "pdf": {
+        "CreationDate": None,
+        "Creator": None,
+        "Producer": None,
+    },
     "png": {"Software": None},
 }
 
@@ -260,7 +286,10 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
         # Not savefig, which would draw the SVG twice, and use only the second.
         figure.dpi = PIXELS_PER_INCH  # of images in it
         FigureCanvasSVG(figure).print_svg(file, metadata=metadata)  # type: ignore[no-untyped-call]
-    fonts = (b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
+    fonts = (
+        b"'DejaVu Sans'",
+        b"'DejaVu Sans', Verdana, sans-serif",
+    )
     return _numbered_ids(file.getvalue().replace(*fonts))
 
 
@@ -272,12 +301,19 @@ def _numbered_ids(svg: bytes) -> bytes:
     """
     names: dict[bytes, bytes] = {}
     for letter, digits in re.findall(rb'id="([A-Za-z])([0-9a-f]{10})"', svg):
-        names.setdefault(letter + digits, letter + str(len(names) + 1).encode())
+        names.setdefault(
+            letter + digits,
+            letter + str(len(names) + 1).encode(),
+        )
 
     def numbered(match: re.Match[bytes]) -> bytes:
         return names.get(match[0], match[0])
 
-    return re.sub(rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])", numbered, svg)
+    return re.sub(
+        rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])",
+        numbered,
+        svg,
+    )
 
 
 def write_figure(

@@ -37,11 +37,23 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
                 rows.append([markdown(title(norm)), *values])
         if rows and task:
             settings = analysis.task_overrides.get(task, ())
-            about = [title(task), f"{analysis.scale} scale", *settings]
+            about = [
+                title(task),
+                f"{analysis.scale} scale",
+                *settings,
+            ]
             lines += [f"## {', '.join(about)}", ""]
         if rows:
             lines += [*markdown_table(header, rows), ""]
-    return "\n".join([*lines, analysis.caption, "", _about_means(analysis, grid), ""])
+    return "\n".join(
+        [
+            *lines,
+            analysis.caption,
+            "",
+            _about_means(analysis, grid),
+            "",
+        ]
+    )
 
 
 def _about_means(analysis: Analysis, grid: AnalysisGrid) -> str:
@@ -80,16 +92,24 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
     for (norm, task), cell in grid.items():
         scale = analysis.scale if task else ""
         for result in analysis_results(cell):
-            about = [task, norm, scale, result.seed, result.status]
-            for place, values in result.places.items():
-                rows += [[*about, place, name, f"{x:.6g}"] for name, x in values.items()]
+            about = [
+                task,
+                norm,
+                scale,
+                result.seed,
+                result.status,
+            ]
+            for site, values in result.places.items():
+                rows += [[*about, site, name, f"{x:.6g}"] for name, x in values.items()]
             valid = result.valid or {}
             rows += [[*about, "", f"valid_{name}", f"{x:.6g}"] for name, x in valid.items()]
     return csv_text(header, rows)
 
 
 def write_analysis(
-    analysis: Analysis, grid: AnalysisGrid, folder: Path | None = None
+    analysis: Analysis,
+    grid: AnalysisGrid,
+    folder: Path | None = None,
 ) -> list[Path]:
     """Write an analysis' table as Markdown and CSV, and return the files."""
     name = f"analysis-{analysis.name}"

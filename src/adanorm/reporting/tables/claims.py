@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from adanorm.config.paths import RUNS
-from adanorm.config.titles import QUANTITIES, task_metric, title
+from adanorm.config.titles import (
+    QUANTITIES,
+    task_metric,
+    title,
+)
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import origin_note
-from adanorm.reporting.text import how_to_read, markdown_table, p_text
+from adanorm.reporting.text import (
+    how_to_read,
+    markdown_table,
+    p_text,
+)
 from adanorm.stats.conjunction import pooled
 from adanorm.verdicts.claims import (
     ClaimResult,
@@ -17,7 +25,10 @@ from adanorm.verdicts.claims import (
     claims_of_the_paper,
 )
 from adanorm.verdicts.pair import Pair, published_gap
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import (
+    Claim,
+    preregistration,
+)
 from adanorm.verdicts.sentences import (
     claim_closing,
     claim_sentence,
@@ -30,7 +41,10 @@ from adanorm.verdicts.sentences import (
 ANSWER_COLUMNS = (
     "Data set", "Trained with", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead",
 )  # fmt: skip
-SIZES = {"paper": "the paper's size", "small": "small model and data"}
+SIZES = {
+    "paper": "the paper's size",
+    "small": "small model and data",
+}
 SUMMARY_COLUMNS = (
     "claim",
     "scale",
@@ -47,8 +61,8 @@ PAPERS_COLUMNS = (
 )
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin",
-    "noise", "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)", "to find the paper's gap",
-    "to show equivalence", "validation, best epoch", "validation, level",
+    "noise", "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)",
+    "to find the paper's gap", "to show equivalence", "validation, best epoch", "validation, level",
 )  # fmt: skip
 
 
@@ -67,12 +81,20 @@ def registered_note() -> str:
 
 def claims_markdown(results: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts, then a table of comparisons per claim."""
-    lines = ["# The paper's claims, tested", "", registered_note(), ""]
+    lines = [
+        "# The paper's claims, tested",
+        "",
+        registered_note(),
+        "",
+    ]
     for note in origin_note(reader.records(RUNS)):
         lines += [note, ""]
     rows = []
     for result in results:
-        words = [claim_sentence(result), claim_closing(result)]
+        words = [
+            claim_sentence(result),
+            claim_closing(result),
+        ]
         rows.append(
             [
                 result.claim.text,
@@ -98,7 +120,15 @@ def claims_markdown(results: Sequence[ClaimResult]) -> str:
     ]
     rows = []
     for claim, wins, losses, ties, p in claims_of_the_paper():
-        rows.append([claim.text, str(wins), str(losses), str(ties), p_text(p)])
+        rows.append(
+            [
+                claim.text,
+                str(wins),
+                str(losses),
+                str(ties),
+                p_text(p),
+            ]
+        )
     lines += markdown_table(PAPERS_COLUMNS, rows)
     for result in results:
         if result.run:
@@ -118,7 +148,11 @@ def claim_row(result: TaskResult) -> list[str]:
     if overrides:
         metric = f"{metric} ({', '.join(overrides)})"
     answer = f"{pair.answer} ({pair.remark})" if pair.remark else pair.answer
-    row = [title(result.task), metric, *map(title, pair.norms)]
+    row = [
+        title(result.task),
+        metric,
+        *map(title, pair.norms),
+    ]
     comparison, prospect = pair.comparison, pair.prospect
     if comparison is None:
         effect = f"{fmean(pair.gaps):+.3f}" if pair.gaps else "-"
@@ -241,7 +275,9 @@ def _excluded(answers: Sequence[TaskAnswer]) -> list[str]:
     ]
 
 
-def answer_rows(answers: Sequence[TaskAnswer]) -> list[list[str]]:
+def answer_rows(
+    answers: Sequence[TaskAnswer],
+) -> list[list[str]]:
     """Return one row per data set, with one text for each of ANSWER_COLUMNS.
 
     Without an answer, last.
@@ -278,7 +314,14 @@ def _answer_row(answer: TaskAnswer, mark: str = "") -> list[str]:
         seeds = str(answer.pairs)
         if answer.next_look is not None:
             seeds += f" of {answer.next_look}"
-        return [*about, seeds, "no answer yet", "", "", papers]
+        return [
+            *about,
+            seeds,
+            "no answer yet",
+            "",
+            "",
+            papers,
+        ]
     digits = comparison.digits
     inner = comparison.margin_interval.text(digits)
     return [

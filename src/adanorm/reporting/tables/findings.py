@@ -6,7 +6,10 @@ from statistics import fmean
 
 from adanorm.analyses import spec
 from adanorm.config.titles import title
-from adanorm.reporting.tables.notes import leads, rule_decisions
+from adanorm.reporting.tables.notes import (
+    leads,
+    rule_decisions,
+)
 from adanorm.reporting.tables.table import table_of
 from adanorm.reporting.text import (
     how_to_read,
@@ -79,7 +82,11 @@ def _row(finding: Finding, row: FindingRow) -> list[str]:
     ]
 
 
-def _entries(finding: Finding, analysis: spec.Analysis, grid: spec.AnalysisGrid) -> list[list[str]]:
+def _entries(
+    finding: Finding,
+    analysis: spec.Analysis,
+    grid: spec.AnalysisGrid,
+) -> list[list[str]]:
     """Return the rows that compare ours with a published table of yes and no, one per norm."""
     cells = {norm: cell for (norm, _), cell in grid.items() if spec.analysis_results(cell)}
     rows = []
@@ -146,5 +153,12 @@ def _outcomes(
                 p_text(comparison.family_p),
                 str(comparison.seeds),
             ]
-        rows.append([study, title(decision.column.plan.task), *facts, outcome])
+        rows.append(
+            [
+                study,
+                title(decision.column.plan.task),
+                *facts,
+                outcome,
+            ]
+        )
     return rows

@@ -25,8 +25,14 @@ WIDTH, LABEL = (
     18,
 )  # characters: of a terminal's line, and of a row's label in it
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
-VALIDATION: tuple[Quantity, Quantity] = ("valid_best", "valid_level")
-WRONG_LABELS: tuple[Quantity, Quantity] = ("memorized", "recovered")
+VALIDATION: tuple[Quantity, Quantity] = (
+    "valid_best",
+    "valid_level",
+)
+WRONG_LABELS: tuple[Quantity, Quantity] = (
+    "memorized",
+    "recovered",
+)
 TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
@@ -57,7 +63,10 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
         rows.append([escape(label), *map(escape, fields)])
 
     for row in study.rows:
-        add(title(row), [table.ours(row, task) for task in columns])
+        add(
+            title(row),
+            [table.ours(row, task) for task in columns],
+        )
         for index, column in enumerate(columns.values(), 1):
             if column.best == row:
                 rows[-1][index] = bold.format(rows[-1][index])
@@ -171,14 +180,20 @@ def table_markdown(table: Table) -> str:
     ]
     for heading, beside in tables_beside(table).items():
         names, *body = [list(map(markdown, fields)) for fields in beside]
-        lines += [f"## {heading}", "", *markdown_table(names, body), ""]
+        lines += [
+            f"## {heading}",
+            "",
+            *markdown_table(names, body),
+            "",
+        ]
     below = "\n\n".join([*notes(table), HOW])
     return "\n".join([*lines, *_tries(table), below, ""])
 
 
 CSV_HEADER = (
     "task", "norm", "metric", "scale", "scores", "mean", "diverged", "failed", "paper",
-    "paper_source", "confirmed", "verdict", "seeds", "unlearned", "baseline", "valid_best", "valid_level",
+    "paper_source", "confirmed", "verdict", "seeds", "unlearned", "baseline", "valid_best",
+    "valid_level",
 )  # fmt: skip
 
 
@@ -232,8 +247,14 @@ def table_latex(table: Table) -> str:
 
     LaTeX needs the package booktabs.
     """
-    header = ["Model", *(latex(title(task)) for task in table.columns)]
-    rows = [header, *_grid(table, latex, bold=r"\textbf{{{}}}")]
+    header = [
+        "Model",
+        *(latex(title(task)) for task in table.columns),
+    ]
+    rows = [
+        header,
+        *_grid(table, latex, bold=r"\textbf{{{}}}"),
+    ]
     head, *body = [" & ".join(fields) + r" \\" for fields in rows]
     lines = [
         f"% {table.study.title}",
@@ -255,7 +276,10 @@ def table_text(table: Table) -> str:
     for column in table.begun:
         lines.append(f"{column.title}, test {column.metric.label}, {study.scale}")
         for row in study.rows:
-            paper, label = table.paper(row, column.task), title(row)
+            paper, label = (
+                table.paper(row, column.task),
+                title(row),
+            )
             quoted = f"paper {paper:<7} {table.verdict(row, column.task)}" if paper else ""
             if len(label) > LABEL:  # gets lines of its own
                 lines += textwrap.wrap(
@@ -273,4 +297,8 @@ def table_text(table: Table) -> str:
     return "\n".join(lines)
 
 
-FORMATS = {"md": table_markdown, "csv": table_csv, "tex": table_latex}
+FORMATS = {
+    "md": table_markdown,
+    "csv": table_csv,
+    "tex": table_latex,
+}

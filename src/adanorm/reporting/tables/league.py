@@ -67,7 +67,12 @@ def _row(task_league: TaskLeague, norm: str) -> list[str]:
     if comparison:
         gap = f"{comparison.gap:+.{comparison.digits}f}"
         interval = comparison.interval.text(comparison.digits)
-        lead = [gap, interval, comparison.sign, comparison.size]
+        lead = [
+            gap,
+            interval,
+            comparison.sign,
+            comparison.size,
+        ]
     name = markdown(title(norm))
     return [
         name,

@@ -8,7 +8,11 @@ from adanorm.config.titles import QUANTITIES, title
 from adanorm.config.yaml_file import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.table import Table, origin_note, table_of
+from adanorm.reporting.tables.table import (
+    Table,
+    origin_note,
+    table_of,
+)
 from adanorm.reporting.text import markdown, p_text
 from adanorm.studies.rule import Compares, Conclusion, Rule
 from adanorm.verdicts.cell import last_fall
@@ -208,7 +212,13 @@ def rule_decisions(
         columns[quantity] = []
         for source in tables:
             for task, column in source.columns.items():
-                scores = column_of(source.study, rule, task, quantity, column.cells)
+                scores = column_of(
+                    source.study,
+                    rule,
+                    task,
+                    quantity,
+                    column.cells,
+                )
                 columns[quantity].append(scores)
     return columns, decide(rule, columns)
 
@@ -263,7 +273,10 @@ def leads(rows: Sequence[str]) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    comparison, task = decision.comparison, _name(decision.column.plan.task)
+    comparison, task = (
+        decision.comparison,
+        _name(decision.column.plan.task),
+    )
     if comparison is None:
         return f"{task} {markdown(decision.lack)}"
     values = (comparison.gap, *comparison.interval)
@@ -283,7 +296,12 @@ def _replicated(first: str, second: str, columns: Sequence[Column]) -> str:
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
     """Return where a conclusion is borne out, where it is not, and where nothing was compared."""
-    states = ("borne out", "not shown", "not compared", "not run")
+    states = (
+        "borne out",
+        "not shown",
+        "not compared",
+        "not run",
+    )
     tasks: dict[str, list[str]] = {state: [] for state in states}
     for decision in decisions:
         if decision.rows != conclusion.where:

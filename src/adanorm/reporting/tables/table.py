@@ -13,7 +13,11 @@ from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
-from adanorm.records.published import UNCONFIRMED, Published, published
+from adanorm.records.published import (
+    UNCONFIRMED,
+    Published,
+    published,
+)
 from adanorm.reporting.text import markdown
 from adanorm.stats.conjunction import significantly_best
 from adanorm.stats.variance import Spread, TaskVariance
@@ -27,7 +31,10 @@ from adanorm.studies.study import (
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import published_gap
-from adanorm.verdicts.preregistration import first_plan, preregistration
+from adanorm.verdicts.preregistration import (
+    first_plan,
+    preregistration,
+)
 from adanorm.verdicts.quantities import Quantity, value_of
 from adanorm.verdicts.repetition import elsewhere
 from adanorm.verdicts.tried import Tried
@@ -54,7 +61,11 @@ class Table:
         spreads: Spreads | None = None,
     ) -> None:
         self.spreads = {} if spreads is None else spreads
-        self.study, self.grid, self.metric = study, grid, metric
+        self.study, self.grid, self.metric = (
+            study,
+            grid,
+            metric,
+        )
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown but not compared with ours.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
@@ -69,7 +80,13 @@ class Table:
                 self.folder = candidates[0].runs[0].runs
                 if study.tries:
                     self.tried[address] = [Tried(candidate) for candidate in candidates]
-                    self._show(address, max(self.tried[address], key=Tried.rank).candidate)
+                    self._show(
+                        address,
+                        max(
+                            self.tried[address],
+                            key=Tried.rank,
+                        ).candidate,
+                    )
                 else:
                     self._show(address, candidates[0])
         self.columns = {task: TaskColumn(self, task) for task in study.columns}
@@ -122,7 +139,10 @@ class Table:
         """Return the text of a cell; `-` if no run has ended."""
         if self.study.rows[row].undefined:
             return "undefined"
-        cell, column = self.cells[row, task], self.columns[task]
+        cell, column = (
+            self.cells[row, task],
+            self.columns[task],
+        )
         if cell is None:
             return "-"
         marks = []
@@ -206,10 +226,14 @@ class TaskColumn:
 
     def __init__(self, table: Table, task: str) -> None:
         self.table, self.task = table, task
-        planned = {row: plan for (row, name), plan in table.grid.items() if name == task}
-        self.first_runs = {row: plan.runs[0] for row, plan in planned.items() if plan.runs}
-        cells = {row: table.cells[row, task] for row in table.study.rows}
-        self.cells = {row: cell for row, cell in cells.items() if cell}  # with planned runs
+        # By row, only of cells with planned runs:
+        self.first_runs: dict[str, Experiment] = {}
+        self.cells: dict[str, Cell] = {}
+        for row in table.study.rows:
+            cell = table.cells[row, task]
+            if cell is not None:
+                self.cells[row] = cell
+                self.first_runs[row] = table.grid[row, task].runs[0]
         self.begun = any(cell.results for cell in self.cells.values())
 
     @cached_property
@@ -253,7 +277,10 @@ class TaskColumn:
     @cached_property
     def spread(self) -> Spread | None:
         """The spread over seeds of all records of the task's registered norms at this scale."""
-        table, key = self.table, (self.task, self.table.study.scale)
+        table, key = (
+            self.table,
+            (self.task, self.table.study.scale),
+        )
         if key not in table.spreads:
             table.spreads[key] = evidence(first_plan(*key), runs=table.folder).variance.within
         return table.spreads[key]
@@ -278,7 +305,10 @@ class TaskColumn:
         """The best trivial baseline on the data; None if none is recorded."""
         if self.run is None:
             return None
-        return best_baseline(self.run, self.table.metric or self.run.task.metric)
+        return best_baseline(
+            self.run,
+            self.table.metric or self.run.task.metric,
+        )
 
     @property
     def baseline_text(self) -> str:
@@ -289,7 +319,10 @@ class TaskColumn:
 
 
 def table_of(
-    study: Study | str, runs: str | None = None, *, spreads: Spreads | None = None
+    study: Study | str,
+    runs: str | None = None,
+    *,
+    spreads: Spreads | None = None,
 ) -> Table:
     """Return the table of a study, or of the study of this name; `runs` is the records' folder."""
     if isinstance(study, str):
@@ -315,7 +348,9 @@ def made_elsewhere(folders: Iterable[Path]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
-def origin_note(records: Iterable[reader.Record]) -> list[str]:
+def origin_note(
+    records: Iterable[reader.Record],
+) -> list[str]:
     """Return a note in Markdown on the records made elsewhere; empty if there are none."""
     texts = []
     for record in records:
