@@ -19,50 +19,117 @@ def described(**others: Any) -> dict[str, Any]:
     return environment.describe(device=torch.device("cpu"), **facts)
 
 
-def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_the_differences(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environment, "PROJECT", tmp_path)
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def commit_of(folder: Path) -> None:
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "code")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one module, in no repository."""
+    folder = tmp_path / "thesis" / "project"
+    monkeypatch.setattr(environment, "PROJECT", folder)
     monkeypatch.setattr(environment, "IS_CHECKOUT", True)
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "norm.py").write_text("eps = 1e-5\n")
+    (folder / "pyproject.toml").write_text("[project]\n")
+    return folder
 
-    def git(*arguments: str) -> None:
-        subprocess.run(
-            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-            cwd=tmp_path, check=True, capture_output=True,
-        )  # fmt: skip
 
-    def dirty() -> bool:
-        description = described()
-        assert len(description["commit"]) == 40
-        return bool(description["dirty"])
+def facts() -> tuple[bool, bool | None]:
+    """Whether the code here has a commit, and whether it is dirty."""
+    description = described()
+    return bool(description["commit"]), description["dirty"]
 
-    assert (environment.commit(), environment.is_dirty()) == (None, False), "no repository"
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "norm.py").write_text("eps = 1e-5\n")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "code")
-    (tmp_path / "notes.txt").write_text("no code")
-    assert not dirty()
-    (tmp_path / "src" / "norm.py").write_text("eps = 1e-6\n")
-    assert dirty()
+
+def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_the_differences(
+    project: Path,
+) -> None:
+    commit_of(project)
+    module = project / "src" / "norm.py"
+    (project / "notes.txt").write_text("no code")
+    assert facts() == (True, False)
+    module.write_text("eps = 1e-6\n")
+    assert facts() == (True, True)
     edited = environment.origin(described())
-    (tmp_path / "src" / "naïve new.py").write_text("new = True\n")
+    (project / "src" / "naïve new.py").write_text("new = True\n")
     patch, more = environment.changes(), environment.origin(described())
-    git("stash", "--include-untracked")
-    assert not dirty()
+    git(project, "stash", "--include-untracked")
+    assert facts() == (True, False)
     committed = environment.origin(described())
     assert committed["commit"] == edited["commit"] == environment.commit()
-    assert len({edited["changes"], more["changes"], committed.get("changes")}) == 3, (
-        "told apart if resumed"
-    )
-    (tmp_path / "changes.patch").write_bytes(patch)
-    git("apply", "changes.patch")
-    assert (tmp_path / "src" / "norm.py").read_text() == "eps = 1e-6\n"
-    assert (tmp_path / "src" / "naïve new.py").read_text() == "new = True\n"
+    digests = {edited["code"], more["code"], committed["code"]}
+    assert len(digests) == 3, "told apart if resumed"
+    (project / "changes.patch").write_bytes(patch)
+    git(project, "apply", "changes.patch")
+    assert module.read_text() == "eps = 1e-6\n"
+    assert (project / "src" / "naïve new.py").read_text() == "new = True\n"
     assert b"notes" not in patch
+    assert environment.origin(described()) == more
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_code_within_another_repository_has_no_commit_of_it(
+    project: Path, is_ignored: bool
+) -> None:
+    assert facts() == (False, None), "no repository"
+    digest = environment.code_digest()
+    (project.parent / "thesis.tex").write_text("text")
+    (project.parent / ".gitignore").write_text("project" if is_ignored else "")
+    commit_of(project.parent)
+    (project / "src" / "norm.py").write_text("eps = 1e-6\n")
+    assert facts() == (False, None)
+    assert environment.code_digest() != digest
+    assert environment.changes() != b"" or is_ignored
+
+
+@pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"])
+def test_variables_of_a_git_hook_and_settings_that_hide_files_change_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (project.parent / "thesis.tex").write_text("text")
+    commit_of(project.parent)
+    commit_of(project)
+    commit = environment.commit()
+    paths = {"GIT_DIR": ".git", "GIT_INDEX_FILE": ".git/index", "GIT_WORK_TREE": "."}
+    monkeypatch.setenv(variable, str(project.parent / paths[variable]))
+    assert facts() == (True, False)
+    assert environment.commit() == commit
+    monkeypatch.delenv(variable)
+    git(project, "config", "status.showUntrackedFiles", "no")
+    (project / "src" / "more.py").write_text("new = True\n")
+    assert facts() == (True, True)
+
+
+def test_where_git_is_missing_whether_code_has_changed_is_unknown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_of(project)
+    monkeypatch.setenv("PATH", "")
+    assert facts() == (False, None)
+    assert environment.code_text(described()).startswith("unknown, code ")
+
+
+def test_made_files_are_no_code_and_a_wheel_has_a_digest_too(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = environment.code_digest()
+    for name in ("src/__pycache__/norm.pyc", "src/a.egg-info/PKG-INFO", "src/.norm.swp"):
+        path = project / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("made")
+    assert environment.code_digest() == digest
     monkeypatch.setattr(environment, "IS_CHECKOUT", False)
-    assert (environment.commit(), environment.is_dirty()) == (None, False)
+    assert environment.code_digest() != digest
+    assert facts() == (False, None)
 
 
 def test_a_record_describes_its_machine_and_given_facts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A record's folder: what is written when, who may write, and what an interruption leaves."""
 
+import hashlib
 import resource
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from filelock import FileLock
 
 from adanorm.config.paths import PROJECT, analyses_folder, runs_folder
 from adanorm.files import digest_of
+from adanorm.records import folder as folders
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
 from adanorm.records.lines import RECORD
@@ -61,6 +63,20 @@ def test_a_run_has_its_rows_and_checkpoint_and_ends_as_its_line_once(folder: Run
         recording.result = FAILED
     assert names(folder) == {RECORD}
     assert (folder.path / RECORD).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("size", [10, 10**6])
+def test_a_large_patch_is_left_out_but_for_its_size_and_digest(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    patch = b"+" * size
+    monkeypatch.setattr(folders, "changes", lambda: patch)
+    with folder.recording(IDENTITY, {"dirty": True}, {}) as recording:
+        recording.result = DIVERGED
+    record = reader.record(folder.path)
+    assert record.content("changes.patch") == (patch if size == 10 else None)
+    kept = {"sha256": hashlib.sha256(patch).hexdigest(), "bytes": size}
+    assert record.environment.get("changes") == (None if size == 10 else kept)
 
 
 @pytest.mark.parametrize(("result", "files"), [(None, set()), (FAILED, {RECORD})])

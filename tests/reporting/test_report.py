@@ -74,7 +74,7 @@ def test_every_number_leads_to_its_runs_and_nothing_leads_outside(
     assert 0 < len(ids) == len({*ids})
     assert {*links} <= {*ids}
     assert text.count(">76.00 ± 1.00</a>") >= 2, "in the overview and in tables of the paper"
-    for fact in ("c0ffee, with changes", "rt.train " + "ab" * 8):
+    for fact in ("c0ffee and uncommitted changes", "rt.train " + "ab" * 8):
         assert text.count(fact) == 1, "what the runs of a cell have in common stands once"
     assert "adanorm run task=rt norm=layernorm scale=paper seed=2" in text
     assert "# &lt;rt&gt;" in text

@@ -49,7 +49,7 @@ def test_a_run_works_with_closed_standard_streams(run: Experiment, closed: str) 
 
 
 OTHER: dict[str, Any] = {
-    "commit": "0" * 40, "changes": "0" * 64, "numerics_version": 999, "packages": {"torch": "1.0"},
+    "commit": "0" * 40, "code": "0" * 64, "numerics_version": 999, "packages": {"torch": "1.0"},
     "device": "another processor", "arithmetic": {"instructions": "DEFAULT"},
 }  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_a_record_lists_what_computed_each_start_of_a_run_where_they_differ(
     run.folder().mkdir(parents=True)
     trainer.save(RunFolder(run.folder()).checkpoint)
     execute(run)
-    named = {"changes": "uncommitted changes"}.get(key, key.replace("_", " "))
+    named = key.replace("_", " ")
     line = f"warning: since the run's last start, changed: {named}; its record says so\n"
     assert (line in capsys.readouterr().err) == bool(key)
     assert result_of(run).computed_by == ([{**own, **other}, own] if key else None)

@@ -14,6 +14,7 @@ from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or
 from adanorm.config.titles import counted
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import contribution, reader
+from adanorm.records.environment import code_text
 from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.verdicts.repetition import ROUNDING, elsewhere, score_of, scores_alike
@@ -34,7 +35,7 @@ def main(arguments: Arguments) -> None:
     is_added = true_or_false("add", arguments.keys["add"])
     heading, records = contribution.read_contribution(Path(arguments.names[0]), runs)
     machine, count = heading["environment"], counted(len(records), "run")
-    lines = [f"{count}, {machine['device']}, commit {machine['commit']}"]
+    lines = [f"{count}, {machine['device']}, commit {code_text(machine)}"]
     lines.append(_golden(heading["golden"]))
     lines += map(_beside_ours, records)
     for line in lines:

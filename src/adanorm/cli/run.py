@@ -26,6 +26,7 @@ from adanorm.config.placements import POSITIONS, Heads
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
+from adanorm.records.environment import commit
 from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, location, path_text
 from adanorm.records.published import published
 from adanorm.records.result import outcome
@@ -243,6 +244,8 @@ def _announce(experiment: Experiment) -> None:
     if OF_A_STUDY not in os.environ:  # a study has said what it runs
         name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
         print(f"{name} seed {experiment.seed}: loading PyTorch and the data", flush=True)
+        if commit() is None:
+            print("git knows no commit of this code: the record names its digest", flush=True)
     if experiment.updates is None and experiment.cost.needs_gpu:
         from adanorm.runs.plan import plan
 

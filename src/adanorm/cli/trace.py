@@ -11,6 +11,7 @@ from adanorm.cli.command import Arguments, Key, Usage, folder_of, hanging
 from adanorm.cli.record_arguments import table_cell
 from adanorm.config.titles import title
 from adanorm.records import reader
+from adanorm.records.environment import code_text
 from adanorm.records.folder import location
 from adanorm.records.result import Result
 from adanorm.reporting.tables.table import origins
@@ -63,8 +64,7 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
     for text in origins(record) or (["committed here"] if record.line else []):
         lines += hanging("  made     ", text)
     if environment := record.environment:
-        dirty = " and uncommitted changes" if environment.get("dirty") else ""
-        lines.append(f"  commit   {environment.get('commit')}{dirty}")
+        lines += hanging("  commit   ", code_text(environment))
         facts = [environment["device"], environment["precision"]]
         facts += [f"{name} {version}" for name, version in environment["packages"].items()]
         lines += hanging("  computed ", ", ".join(facts))

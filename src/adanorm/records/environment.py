@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adanorm.config.paths import IS_CHECKOUT, PROJECT
+from adanorm.config.paths import CONF, IS_CHECKOUT, PACKAGE, PROJECT
 from adanorm.files import sha256
 from adanorm.process import HELD, VARIABLE, processor_fact, products
 
@@ -28,10 +28,11 @@ DRIVER = Path("/sys/module/nvidia/version")
 def describe(
     *, device: torch.device, precision: str, processes: int, threads: int, **norm_facts: str | int
 ) -> dict[str, Any]:
-    """Return commit, versions, hardware and `norm_facts`, without a path or the host's name."""
+    """Return code, commit, versions, hardware and `norm_facts`, without a path or the host's name."""
     import torch
 
     return {
+        "code": code_digest(),
         "commit": commit(),
         "dirty": is_dirty(),
         "python": platform.python_version(),
@@ -73,6 +74,7 @@ def _cuda() -> dict[str, Any]:
 # What a checkpoint stores of the start that wrote it. These and the experiment decide the bits of a
 # run.
 ORIGIN = (
+    "code",
     "commit",
     "python",
     "packages",
@@ -84,9 +86,8 @@ ORIGIN = (
 
 
 def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of `describe` that decide a run's bits, and a digest of `changes`."""
-    digest = {"changes": hashlib.sha256(changes()).hexdigest()} if environment.get("dirty") else {}
-    return {**{key: environment[key] for key in ORIGIN if key in environment}, **digest}
+    """Return the facts of `describe` that decide a run's bits."""
+    return {key: environment[key] for key in ORIGIN if key in environment}
 
 
 # Environment variables that hold libraries to fewer instructions, or choose the library of
@@ -126,40 +127,91 @@ def processor() -> str:
 
 
 CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # paths that a run's numbers depend on
+LARGEST_PATCH = 256_000  # bytes of changes that a record keeps; `code` identifies larger ones too
+
+
+def code_digest() -> str:
+    """Return the SHA-256 of the names and contents of the code: of a checkout, an archive or a wheel."""
+    digests = [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in _code()]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def _code() -> list[tuple[str, bytes]]:
+    """Return the sorted names, as in a checkout, and the contents of the files of CODE."""
+    roots = {name: PROJECT / name for name in CODE}
+    if not IS_CHECKOUT:
+        roots = {"src/adanorm": PACKAGE, "conf": CONF}
+    files = []
+    for name, root in roots.items():
+        for path in [root, *root.rglob("*")]:
+            parts = path.relative_to(root).parts
+            is_made = any(part.startswith((".", "__pycache__", "shipped")) for part in parts)
+            if path.is_file() and not is_made and not path.match("*.egg-info/*"):
+                files.append(("/".join([name, *parts]), path.read_bytes()))
+    return sorted(files)
 
 
 def commit() -> str | None:
-    """Return the commit of this checkout; None outside a checkout or without git."""
-    return _git("rev-parse", "HEAD").decode().strip() or None
+    """Return the commit of this checkout; None where git does not answer for this project."""
+    return _git("rev-parse", "HEAD").decode().strip() or None if _is_ours() else None
 
 
-def is_dirty() -> bool:
-    """Return whether the code differs from its commit."""
-    return bool(_git("status", "--porcelain", "--", *CODE))
+def is_dirty() -> bool | None:
+    """Return whether the code differs from its commit's own tree; None where there is no commit."""
+    if commit() is None:
+        return None
+    committed = set()
+    for entry in _git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", *CODE).split(b"\0"):
+        facts, _, name = entry.partition(b"\t")
+        if name:
+            committed.add((name.decode(), facts.split()[2].decode()))
+    return committed != {(name, _blob(content)) for name, content in _code()}
+
+
+def _blob(content: bytes) -> str:
+    """Return git's name for a file's content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def changes() -> bytes:
     """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
-    paths = (
-        _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE).decode().split("\0")
-    )
-    compared = [
-        ("HEAD", "--", *CODE),
-        *(("--no-index", "--", os.devnull, path) for path in paths if path),
-    ]
+    listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE)
+    compared = [("HEAD", "--", *CODE)]
+    for path in filter(None, listed.decode().split("\0")):
+        compared.append(("--no-index", "--", os.devnull, path))
     return b"".join(_git("diff", "--no-ext-diff", "--binary", *pair) for pair in compared)
+
+
+def _is_ours() -> bool:
+    """Return whether git's repository here is this project's own, not one around an archive of it."""
+    top = _git("rev-parse", "--show-toplevel").decode().strip()
+    return bool(top) and Path(top).resolve() == PROJECT.resolve()
 
 
 def _git(*arguments: str) -> bytes:
     """Return what git prints about this checkout; nothing if there is no checkout or no git."""
     settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
     command = ["git", "-C", str(PROJECT), *settings, *arguments]
+    # A hook's variables name another repository, or another index.
+    variables = {name: os.environ[name] for name in os.environ if not name.startswith("GIT_")}
+    if not IS_CHECKOUT:
+        return b""
     try:
-        process = subprocess.run(command, capture_output=True, check=False) if IS_CHECKOUT else None
+        process = subprocess.run(command, capture_output=True, check=False, env=variables)
     except OSError:
         return b""
     # git ends with 1 where two files differ, and with 128 in an unpacked archive.
-    return process.stdout if process and process.returncode in (0, 1) else b""
+    return process.stdout if process.returncode in (0, 1) else b""
+
+
+def code_text(environment: Mapping[str, Any]) -> str:
+    """Return the code of an environment in words: its commit, its digest, whether it had changes."""
+    digest = environment.get("code")
+    text = environment.get("commit") or "unknown"
+    if environment.get("dirty"):
+        text += " and uncommitted changes"
+    is_digest_needed = digest and environment.get("dirty") is not False
+    return f"{text}, code {digest[:16]}" if is_digest_needed else text
 
 
 # The version rises when the random numbers or the rounding of the same experiment change on the

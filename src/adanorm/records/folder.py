@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from adanorm.config.paths import PROJECT
 from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
-from adanorm.records.environment import changes
+from adanorm.records.environment import LARGEST_PATCH, changes
 from adanorm.records.integrity import COUNTS, FILES, OUTPUTS, PATCH, TEST_ROWS, packed, text_digest
 from adanorm.records.lines import RECORD, line_of
 from adanorm.records.result import Ended
@@ -61,12 +61,16 @@ class RunFolder:
                 yield self
                 return
             self._check_schema()
+            patch = changes() if environment.get("dirty") else b""
+            if len(patch) > LARGEST_PATCH:
+                kept = {"sha256": text_digest(patch), "bytes": len(patch)}
+                environment, patch = {**environment, "changes": kept}, b""
             self._contents = {
                 "config.yaml": yaml.safe_dump(identity, sort_keys=False).encode(),
                 "environment.json": as_json(environment),
             }
-            if environment.get("dirty"):
-                self._contents[PATCH] = changes()
+            if patch:
+                self._contents[PATCH] = patch
             for name in (RECORD, "result.json"):  # of an earlier start that failed
                 (self.path / name).unlink(missing_ok=True)
             try:

@@ -25,6 +25,7 @@ from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import as_json, digest_of, write_files
 from adanorm.metrics.table import METRICS
+from adanorm.records.environment import code_text
 from adanorm.records.reader import Record, Runs, seed_series
 from adanorm.records.result import Result
 from adanorm.stats.comparison import student_interval
@@ -162,8 +163,7 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
     mean, count = fmean(scores), len(scores)
     commits = set()
     for record, _ in runs:
-        changes = " and changes" if record.environment.get("dirty") else ""
-        commits.add(f"{record.environment.get('commit')}{changes}")
+        commits.add(code_text(record.environment))
     details = {
         "n": count,
         "seeds": [result.seed for result in done],

@@ -13,6 +13,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import dotted, read_yaml
 from adanorm.records import reader
+from adanorm.records.environment import code_text
 from adanorm.records.folder import location
 from adanorm.records.result import Result
 from adanorm.reporting.tables import claims, formats
@@ -173,7 +174,6 @@ def _run(
     """Return what the report shows of a run."""
     environment = reader.record(folder).environment
     packages = environment.get("packages", {}).items()
-    changes = ", with changes" if environment.get("dirty") else ""
     facts = [
         ("record", location(folder)),
         (
@@ -187,7 +187,7 @@ def _run(
                 ]
             ),
         ),
-        ("commit", f"{environment.get('commit')}{changes}"),
+        ("commit", code_text(environment)),
         (
             "computed on",
             f"{environment.get('device')}, {environment.get('precision')}",

@@ -101,8 +101,9 @@ def _resume(
         return None
     if trainer.context.world.is_main:
         before, now = writers[-2:]
+        before = {"code": now["code"], **before}  # checkpoints of older versions name none
         keys = [key for key in before | now if before.get(key) != now.get(key)]
-        names = ", ".join(keys).replace("_", " ").replace("changes", "uncommitted changes")
+        names = ", ".join(keys).replace("_", " ")
         line = f"since the run's last start, changed: {names}; its record says so"
         print(f"warning: {line}", file=sys.stderr)
     return writers
