@@ -1,6 +1,7 @@
 """The README's answers and its table, written from the records."""
 
 from collections.abc import Mapping, Sequence
+from statistics import mode
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
@@ -14,6 +15,7 @@ from adanorm.reporting.tables.claims import (
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.claims import task_answers
+from adanorm.verdicts.sentences import listed
 
 README = PROJECT / "README.md"
 
@@ -57,22 +59,36 @@ def summary_table(table: Table) -> str:
 
 
 def _seeds(table: Table, tasks: Sequence[str]) -> str:
-    """Return one sentence on the seeds per cell: the planned number, and the cells with others."""
-    planned, exceptions = len(table.study.seeds), []
+    """Return sentences on the seeds per cell: the usual number, other numbers, and which plan's."""
+    usual, exceptions = len(table.study.seeds), []
+    fresh = [table.fresh(norm, task) for norm, task in table.cells]
+    if any(fresh):
+        usual = mode(len(cell.scores) for cell in fresh if cell)
+    of_first_plan = []
     for task in tasks:
-        unplanned = []
-        for norm, cell in table.columns[task].cells.items():
-            if len(cell.by_seed) not in (0, planned):
-                unplanned.append(f"{title(norm)} {len(cell.by_seed)}")
-        if unplanned:
-            exceptions.append(f"on {title(task)}: {', '.join(unplanned)}")
-    text = f"Seeds: {planned} per cell"
-    return f"{text}, except {'; '.join(exceptions)}." if exceptions else f"{text}."
+        unusual = []
+        for norm, planned in table.columns[task].cells.items():
+            cell = table.fresh(norm, task)
+            if planned.results and cell is None:
+                of_first_plan.append(title(norm))
+            seeds = len((cell or planned).scores)
+            if seeds not in (0, usual):
+                unusual.append(f"{title(norm)} {seeds}")
+        if unusual:
+            exceptions.append(f"on {title(task)}: {', '.join(unusual)}")
+    text = f"Seeds: {usual} per cell"
+    text += f", except {'; '.join(exceptions)}." if exceptions else "."
+    if any(fresh):
+        text += " They are those of the newest plan, 41 and up"
+        names = listed(list(dict.fromkeys(of_first_plan)))
+        text += f"; *{names}* has run with the first plan's only." if names else "."
+    return text
 
 
 def _cell(table: Table, norm: str, task: str) -> str:
-    paper = table.paper(norm, task)
-    return markdown(table.ours(norm, task)) + (f" [{paper}]" if paper else "")
+    paper, fresh = table.paper(norm, task), table.fresh(norm, task)
+    ours = fresh.text if fresh else table.ours(norm, task)
+    return markdown(ours) + (f" [{paper}]" if paper else "")
 
 
 def _with_part(readme: str, part: str, text: str) -> str:

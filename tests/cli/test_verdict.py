@@ -43,7 +43,7 @@ def test_the_example_prints_what_the_page_says_in_every_format_of_the_file(
     assert capsys.readouterr().out == PRINTED
 
 
-@pytest.mark.parametrize(("task", "margin"), [("mnist", "0.1"), ("rt", "1")])
+@pytest.mark.parametrize(("task", "margin"), [("mnist", "0.1"), ("rt", "0.5")])
 def test_the_committed_scores_give_the_committed_league(
     task: str, margin: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,7 +52,7 @@ def test_the_committed_scores_give_the_committed_league(
         f"{tables}/league.csv",
         f"task={task}",
         f"margin={margin}",
-        "plan=first",
+        "plan=fresh",
         "against=layernorm",
     ]
     assert dispatch(["verdict", *line]) == 0

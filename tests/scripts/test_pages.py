@@ -4,10 +4,15 @@ import re
 from pathlib import Path
 
 from adanorm.config.paths import PROJECT, choices
+from adanorm.metrics.table import mean_text
+from adanorm.reporting.report import read_tables
 from adanorm.reporting.tables.table import Table
+from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.task_league import task_leagues
 from scripts.pages.__main__ import pages
 from scripts.pages.norm_guide import GUIDE, update_norm_guide
-from scripts.pages.readme import summary_table
+from scripts.pages.readme import README, summary_table
 from scripts.pages.settings import sections, settings
 from tests.reporting.records import record, score, scored
 
@@ -28,6 +33,28 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(
     )
     more = summary_table(Table(table.study, table.grid))
     assert more.endswith("\n\nSeeds: 3 per cell, except on MNIST: AdaNorm 4.")
+
+
+def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_those_of_the_plan() -> (
+    None
+):
+    readme = README.read_text("utf-8").partition("<!-- overview")[2].partition("<!-- /")[0]
+    tables = read_tables()
+    for task in ("rt", "sst5", "mnist"):
+        plan = preregistration().plan("fresh", task)
+        for norm, cell in evidence(plan).norms.items():
+            assert len(cell.scores) >= 10
+            printed = mean_text(cell.scores, 2)
+            assert printed in readme, (task, norm)
+            for name in ("overview", "table1", "table2", "table3", "table4"):
+                if norm in tables[name].study.rows:
+                    page = (PROJECT / "results" / "tables" / f"{name}.md").read_text("utf-8")
+                    assert f"{printed} ({len(cell.scores)} seeds)" in page, (name, task, norm)
+    for task_league in task_leagues():
+        by_seed = evidence(task_league.plan).variance.scores
+        assert task_league.league.scores == by_seed
+        plans = [plan for plan in preregistration().plans_of(task_league.task) if not plan.folds]
+        assert task_league.plan.name == plans[-1].name
 
 
 def test_the_page_of_settings_has_the_fields_of_every_section() -> None:

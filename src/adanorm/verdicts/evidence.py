@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adanorm.config.compose import cached_experiment
+from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.stats.variance import TaskVariance
-from adanorm.verdicts.cell import Cell, cell_of
+from adanorm.verdicts.cell import Cell, cell_of, cell_on_record
 from adanorm.verdicts.plan import Plan
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.quantities import Quantity
@@ -64,3 +65,21 @@ def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskV
             step = cell.example
         scores[norm] = cell.by_seed
     return TaskVariance(scores, preregistration().prior_df_at_most, step)
+
+
+def fresh_cell(run: Experiment) -> Cell | None:
+    """Return the cell of fresh seeds in the settings of a run of the first plan; None without runs.
+
+    Later plans of the same task and scale read these seeds, all of which the cell has.
+    """
+    first_seeds = []
+    for plan in preregistration().plans_of(run.task.name):
+        if plan.scale == run.scale and reader.seed_series(plan.first) > reader.seed_series(
+            run.seed
+        ):
+            first_seeds.append(plan.first)
+    if not first_seeds:
+        return None
+    first = run.model_copy(update={"seed": min(first_seeds)})
+    cell = cell_on_record(first)
+    return cell if cell.results else None

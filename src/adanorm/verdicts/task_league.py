@@ -6,23 +6,22 @@ from typing import NamedTuple
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import League, league_of
 from adanorm.stats.variance import Scores, TaskVariance
-from adanorm.verdicts.claims import SCALES
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.plan import Plan, compare_by
 from adanorm.verdicts.preregistration import preregistration
 
 
 class TaskLeague(NamedTuple):
-    """The league of a task's norms by the runs of one scale.
+    """The league of a task's norms by a plan; `left_out` says why others are missing.
 
-    `left_out` says why others are missing.
+    `first` is the league by the first plan, where a later plan has fresh seeds.
     """
 
     task: str
-    scale: str
-    margin: float
+    plan: Plan
     league: League
     left_out: dict[str, str]
+    first: League | None = None
 
 
 def plan_names() -> list[str]:
@@ -51,20 +50,27 @@ def league_by_plan(scores: Scores, plan: Plan) -> League:
 
 
 def task_leagues(runs: str | None = None) -> list[TaskLeague]:
-    """Return the league of each task with norms to compare: at scale paper, or else at small."""
-    leagues = [_of_task(task, runs) for task in preregistration().margins]
-    return [league for league in leagues if league is not None]
+    """Return the league of each task whose norms can be compared, by the newest plan that does."""
+    leagues = []
+    for task in preregistration().margins:
+        by_newest = _by_newest_plan(task, runs)
+        if by_newest is not None:
+            leagues.append(by_newest)
+    return leagues
 
 
-def _of_task(task: str, runs: str | None) -> TaskLeague | None:
-    for scale in SCALES:
-        plan = preregistration().governing(task, scale)
-        if plan.folds or plan.scale != scale:
+def _by_newest_plan(task: str, runs: str | None) -> TaskLeague | None:
+    first, *later = preregistration().plans_of(task)
+    for plan in [*reversed(later), first]:
+        if plan.folds:
             continue
         records = evidence(plan, runs=runs)
         league = league_by_plan(records.variance.scores, plan)
         if any(league.pairs.values()):
             setbacks = {norm: cell.setback for norm, cell in records.norms.items()}
             left_out = {norm: setback for norm, setback in setbacks.items() if setback}
-            return TaskLeague(task, scale, plan.margin, league, left_out)
+            by_first = None
+            if plan.scale == first.scale and plan != first:
+                by_first = league_by_plan(evidence(first, runs=runs).variance.scores, first)
+            return TaskLeague(task, plan, league, left_out, by_first)
     return None

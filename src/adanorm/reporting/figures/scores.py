@@ -218,9 +218,10 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     if not leagues:
         return None
     counts, most = [], 0
-    for task, *_, league, _ in leagues:
+    for task_league in leagues:
+        league = task_league.league
         pairs = counted(len(league.pairs), "pair")
-        counts.append(f"{len(league.told_apart)} of {pairs} on {title(task)}")
+        counts.append(f"{len(league.told_apart)} of {pairs} on {title(task_league.task)}")
         most = max(most, len(league.scores))
     message = f"Norms that are told apart: {', '.join(counts)}"
     figure, grid = style.panels(len(leagues), 0.75 + 0.17 * most, message, across=3)
@@ -265,11 +266,8 @@ def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
             clip_on=False,
             transform=beside,
         )
-    size = SIZES[task_league.scale]
-    axes.set(
-        title=f"{title(task_league.task)}\n{size}",
-        xlabel=metric.axis,
-    )
+    size = SIZES[task_league.plan.scale]
+    axes.set(title=f"{title(task_league.task)}\n{size}", xlabel=metric.axis)
     style.name_rows(axes, map(title, norms))
 
 

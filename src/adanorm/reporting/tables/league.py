@@ -32,7 +32,8 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
         metric = task_metric(task).label
         lines += [
             "",
-            f"## {title(task)} ({metric}), scale {task_league.scale}",
+            f"## {title(task)} ({metric}), scale {task_league.plan.scale},"
+            f" plan `{task_league.plan.name}`",
             "",
         ]
         rows = [_row(task_league, norm) for norm in league.scores]
@@ -43,7 +44,11 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
         ]
         rows = [_chances(league, norm) for norm in league.scores]
         lines += [*markdown_table(header, rows), ""]
-        lines.append(f"Margin {task_league.margin:g}. {markdown(outlook(league, title))}")
+        margin = f"Margin {task_league.plan.margin:g}."
+        lines.append(f"{margin} {markdown(outlook(league, title))}")
+        if task_league.first:
+            told_apart = _told_apart(task_league.first)
+            lines[-1] += f" By the first plan, on its own seeds: {told_apart}."
         left_out = [f"{title(norm)} ({why})" for norm, why in task_league.left_out.items()]
         if left_out:
             lines += [
@@ -93,20 +98,22 @@ def _chances(league: League, norm: str) -> list[str]:
 
 def outlook(league: League, label: Callable[[str], str] = str) -> str:
     """Return how many pairs are told apart, and which the next look or seed would add."""
-    count = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
     when = "the next look" if league.looks else "one more seed of each"
     pairs = [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]
     names = listed(pairs) or "no more"
-    return (
-        f"Told apart: {count}; {when}, with these means and deviations, would tell apart {names}."
-    )
+    return f"Told apart: {_told_apart(league)}; {when}, with these means and deviations, would tell apart {names}."
+
+
+def _told_apart(league: League) -> str:
+    return f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
 
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:
     """Return the unrounded scores as CSV in the format of `adanorm verdict`."""
     rows = []
-    for task, *_, league, _ in leagues:
+    for task_league in leagues:
+        task = task_league.task
         sign = task_metric(task).sign
-        for norm, by_seed in league.scores.items():
+        for norm, by_seed in task_league.league.scores.items():
             rows += [[task, norm, seed, sign * score] for seed, score in by_seed.items()]
     return csv_text(["task", "name", "seed", "score"], rows)

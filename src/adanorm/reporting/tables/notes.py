@@ -62,6 +62,11 @@ def _seeds(table: Table) -> str:
         text += f" These cells have more: {', '.join(more)}."
         if table.study.rule:
             text += " The study's rule reads only the planned ones."
+    if any(table.fresh_text(*address) for address in table.cells):
+        text += (
+            " *Fresh seeds*, 41 and up, are those of a later plan, which governs the norms; the"
+            " verdicts and the tables below are of the planned ones."
+        )
     return text
 
 

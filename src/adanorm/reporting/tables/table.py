@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import counted, task_metric, title
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_baseline
@@ -29,7 +29,7 @@ from adanorm.studies.study import (
     study_grid,
 )
 from adanorm.verdicts.cell import Cell, cell
-from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.evidence import evidence, fresh_cell
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.preregistration import (
     first_plan,
@@ -160,6 +160,18 @@ class Table:
         if elsewhere_made:
             marks.append(elsewhere_made)
         return " ".join([cell.text, *(f"[{mark}]" for mark in marks)])
+
+    def fresh(self, row: str, task: str) -> Cell | None:
+        """Return the cell of a later plan's seeds in the settings of a cell; None without runs."""
+        cell = self.cells[row, task]
+        if self.metric or cell is None or not cell.runs:
+            return None
+        return fresh_cell(cell.runs[0])
+
+    def fresh_text(self, row: str, task: str) -> str:
+        """Return the text of a cell of fresh seeds, with their number; empty without runs."""
+        cell = self.fresh(row, task)
+        return f"{cell.text} ({counted(len(cell.scores), 'seed')})" if cell else ""
 
     def is_compared(self, row: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
