@@ -10,7 +10,8 @@ from adanorm.config.titles import title
 from adanorm.stats.comparison import Comparison, Hypothesis
 from adanorm.stats.conjunction import corrected, count_shown, partial_conjunction, sign_test
 from adanorm.verdicts.evidence import Evidence, evidence
-from adanorm.verdicts.pair import Pair, pair, published_score
+from adanorm.verdicts.later_plans import later_plans
+from adanorm.verdicts.pair import Pair, by_own_noise, pair, published_score
 from adanorm.verdicts.plan import Plan, compare_by
 from adanorm.verdicts.preregistration import Claim, first_plan, preregistration
 from adanorm.verdicts.quantities import Quantity
@@ -36,6 +37,8 @@ class TaskResult:
     pair: Pair
     best_epoch: Pair | None = None  # by the best validation score
     tail: Pair | None = None  # by the mean over the last third of evaluations
+    # With the pair's own noise of test examples; None by the first plan, which has no pooled one.
+    by_own_noise: Comparison | None = None
 
     @property
     def holds(self) -> bool:
@@ -125,7 +128,8 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
     for quantity in BESIDE if claim.quantity == "test" else ():
         plan = replace(records.plan, quantity=quantity)
         beside.append(_read(plan, claim, records.overrides, runs)[1])
-    return TaskResult(claim, task, claimed_pair, *beside)
+    own = None if records.plan.name == "first" else by_own_noise(records, claimed_pair)
+    return TaskResult(claim, task, claimed_pair, *beside, by_own_noise=own)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
@@ -141,12 +145,16 @@ def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[st
 def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair]:
     """Return the records that decide a claim on a task, and the pair of its norms.
 
-    At the paper's size the first plan decides until a later one has had its first look.
+    A plan decides from its first look on, and until then the plan before it.
     """
+    if scale == "small" and claim.quantity == "test":
+        for later in later_plans().newest_first(task):
+            records, claimed_pair = _read(later, claim, claim.overrides(scale, task), runs)
+            if claimed_pair.has_looked:
+                return records, claimed_pair
     plan = preregistration().governing(task, scale, claim.quantity)
     records, claimed_pair = _read(plan, claim, claim.overrides(scale, task), runs)
-    has_looked = claimed_pair.comparison is not None or claimed_pair.divergence_p is not None
-    if plan.name == "first" or has_looked or plan.scale != "paper":
+    if plan.name == "first" or claimed_pair.has_looked or plan.scale != "paper":
         return records, claimed_pair
     return _by_first_plan(claim, task, runs)
 
@@ -175,6 +183,8 @@ class TaskAnswer:
     family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979); 1 without a comparison
     before: "TaskAnswer | None" = None  # what the first plan decided, if a later one has looked
     setback: str = ""  # norms with runs that diverged or did not learn: there is no comparison
+    # With the pair's own noise of test examples; of folds, whose gaps have it, the comparison.
+    by_own_noise: Comparison | None = None
 
     @property
     def task(self) -> str:
@@ -213,9 +223,11 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         for fold in range(1, plan.folds + 1):
             folds.append(evidence(plan, runs=runs, norms=norms, overrides=[f"data.fold={fold}"]))
         comparison = compare_by(plan, [records.variance for records in folds], norms)
+        own = comparison
     else:
         records, claimed_pair = _decided(claim, task, "small", runs)
         plan, folds, comparison = records.plan, [records], claimed_pair.comparison
+        own = by_own_noise(records, claimed_pair)
     setbacks: dict[str, None] = {}  # each once, in the order of norms and folds
     for norm in norms:
         for records in folds:
@@ -227,7 +239,8 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         first_records, first = _by_first_plan(claim, task, runs)
         if first.answer != "open":
             before = TaskAnswer(first_records.plan, first.comparison, len(first.seeds))
-    return TaskAnswer(plan, comparison, pairs, before=before, setback=", ".join(setbacks))
+    text = ", ".join(setbacks)
+    return TaskAnswer(plan, comparison, pairs, before=before, setback=text, by_own_noise=own)
 
 
 def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:

@@ -43,7 +43,7 @@ def evidence(
 
     `runs` is a folder.
     """
-    settings = [f"task={plan.task}", f"scale={plan.scale}", *overrides]
+    settings = [f"task={plan.task}", f"scale={plan.scale}", *plan.overrides, *overrides]
     cells = {}
     for norm in dict.fromkeys([*preregistration().norms, *norms]):
         composed = cached_experiment([*settings, f"norm={norm}"], runs=runs)

@@ -5,19 +5,20 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, median
 from typing import Literal
 
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.stats.comparison import Answer, Comparison, Hypothesis, PaperGap
+from adanorm.stats.example_noise import ENOUGH_SEEDS, example_error
 from adanorm.stats.sequential import Prospect, seeds_looked_at
 from adanorm.stats.variance import Components, Spread, TaskVariance
 from adanorm.verdicts.cell import FATES, Cell
 from adanorm.verdicts.evidence import Evidence
-from adanorm.verdicts.plan import Plan, compare_by
+from adanorm.verdicts.plan import Noise, Plan, compare_by
 from adanorm.verdicts.preregistration import claimed_pairs
-from adanorm.verdicts.same_examples import compare_examples
+from adanorm.verdicts.same_examples import ByExample, compare_examples
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ class Pair:
             return "open"
         shares = [side.count("diverged") / len(side.recorded) for side in self.sides]
         return "better" if shares[0] < shares[1] else "worse"
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the plan has had its first look, at scores or at runs that diverged."""
+        return self.comparison is not None or self.divergence_p is not None
 
     @cached_property
     def divergence_p(self) -> float | None:
@@ -121,26 +127,39 @@ class Pair:
 
 
 def pair(records: Evidence, better: str, worse: str) -> Pair:
-    """Return the pair of two norms as the plan of the records reads them, up to its last look."""
-    plan = records.plan
+    """Return the pair of two norms as the plan of the records reads them, up to its last look.
+
+    If a decision stands, that is the first look that decides.
+    """
+    plan, paper = records.plan, paper_gap(records, better, worse)
     sides = records.norms[better], records.norms[worse]
-    variance = _up_to_last_look(plan, records.variance, better, worse)
-    seeds = variance.shared(worse, better)
-    comparison = compare_by(
-        plan,
-        [variance],
-        (better, worse),
-        noise=_example_noise(records, better, worse, seeds) if seeds else None,
-        paper=paper_gap(records, better, worse),
-    )
+    shared = records.variance.shared(worse, better)
+    for look in plan.read_in_turn(len(shared)) or [len(shared)]:
+        seeds = shared[:look]
+        variance = _without(records.variance, shared[look:])
+        noise = _example_noise(records, better, worse, seeds) if seeds else None
+        comparison = compare_by(plan, [variance], (better, worse), noise=noise, paper=paper)
+        if comparison is not None and comparison.answer != "open":
+            break
     spread, gaps = variance.of_difference(worse, better), variance.gaps(worse, better)
     return Pair(plan, (better, worse), sides, tuple(seeds), comparison, spread, gaps)
 
 
-def _up_to_last_look(plan: Plan, variance: TaskVariance, first: str, second: str) -> TaskVariance:
-    """Return a task's scores without the seeds that two norms share beyond their last look."""
-    shared = variance.shared(first, second)
-    late = shared[plan.seeds_read(len(shared)) or len(shared) :]
+def by_own_noise(records: Evidence, read: Pair) -> Comparison | None:
+    """Return the comparison of a pair with the pair's own noise of test examples, at the same look.
+
+    None without a comparison of test scores. If no examples are counted, it is the pair's own.
+    """
+    if read.plan.quantity not in ("test", "top3"):
+        return None
+    noise = _own_noise(records, *read.norms, read.seeds)
+    if read.comparison is None or noise is None:
+        return read.comparison
+    return replace(read.comparison, **noise._asdict())
+
+
+def _without(variance: TaskVariance, late: Collection[int]) -> TaskVariance:
+    """Return a task's scores without some seeds."""
     if not late:
         return variance
     scores = {}
@@ -151,7 +170,7 @@ def _up_to_last_look(plan: Plan, variance: TaskVariance, first: str, second: str
 
 def _example_noise(
     records: Evidence, better: str, worse: str, seeds: Collection[int]
-) -> Components | None:
+) -> Noise | None:
     """Return the noise of test examples.
 
     None if none are counted, or the quantity is no test score. Pooled, it is a mean over all pairs
@@ -161,33 +180,73 @@ def _example_noise(
     plan = records.plan
     if plan.quantity not in ("test", "top3") or plan.examples == "none":
         return None
+    if plan.examples == "own":
+        return _own_noise(records, better, worse, seeds)
     if plan.examples != "pooled":
         is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(plan.task)}
         if plan.examples == "claimed pairs" and not is_claimed:
             return None
-        return _components(records, better, worse, seeds)
+        by_example = _by_example(records, better, worse, seeds)
+        return by_example and _noise_of(by_example.noise)
     noises = []
     for first, second in combinations(records.variance.scores, 2):
         shared = records.variance.shared(first, second)
         shared = shared[: plan.seeds_read(len(shared))]
         if len(shared) < 2:  # one seed cannot separate the noise of examples from its own
             continue
-        noise = _components(records, first, second, shared)
-        if noise is not None:
-            noises.append(noise)
+        by_example = _by_example(records, first, second, shared)
+        if by_example is not None:
+            noises.append(by_example.noise)
     if not noises:
         return None
-    return noises[0]._replace(example=fmean(noise.example for noise in noises))
+    return _noise_of(noises[0]._replace(example=fmean(noise.example for noise in noises)))
 
 
-def _components(
+def _noise_of(components: Components) -> Noise:
+    return Noise(components.example_error, components.examples)
+
+
+def _own_noise(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Noise | None:
+    """Return the pair's own noise of test examples; None if none are counted, or for one seed.
+
+    With few seeds it is shrunk towards the median of the other pairs (conf/plans/later.yaml).
+    """
+    by_example = _by_example(records, better, worse, seeds) if len(seeds) > 1 else None
+    if by_example is None:
+        return None
+    own, others = by_example.own_noise, 0.0
+    if own.seeds < ENOUGH_SEEDS:
+        others = _median_noise(records, {better, worse})
+    return Noise(example_error(own, others), by_example.noise.examples)
+
+
+def _median_noise(records: Evidence, pair_of: Collection[str]) -> float:
+    """Return the median noise of other pairs of norms that learn about as much as LayerNorm, or 0."""
+    plan, scores = records.plan, records.variance.scores
+    norms = []
+    for norm in scores:
+        gaps = records.variance.gaps("layernorm", norm)
+        if norm == "layernorm" or (gaps and fmean(gaps) >= -plan.margin):
+            norms.append(norm)
+    variances = []
+    for first, second in combinations(norms, 2):
+        shared = records.variance.shared(first, second)
+        shared = shared[: plan.seeds_read(len(shared))]
+        if {first, second} == {*pair_of} or len(shared) < 2:
+            continue
+        by_example = _by_example(records, first, second, shared)
+        if by_example is not None:
+            variances.append(by_example.own_noise.variance)
+    return median(variances) if variances else 0.0
+
+
+def _by_example(
     records: Evidence, better: str, worse: str, seeds: Collection[int]
-) -> Components | None:
+) -> ByExample | None:
     sides = []
     for norm in (worse, better):
         sides.append([run for run in records.norms[norm].runs if run.seed in seeds])
-    comparison = compare_examples(sides, records.norms[worse].metric)
-    return comparison.noise if comparison else None
+    return compare_examples(sides, records.norms[worse].metric)
 
 
 def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:

@@ -1,13 +1,17 @@
 """Plans: one type says what decides a comparison, one function reads scores by any plan."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
+from adanorm.stats.designs import Design, gap_of
 from adanorm.stats.sequential import Levels, Looks, last_look
-from adanorm.stats.variance import Components, Spread, TaskVariance, spread_of
+from adanorm.stats.variance import NO_SPREAD, Components, Spread, TaskVariance, spread_of
 from adanorm.verdicts.quantities import Quantity
 
 
@@ -31,10 +35,12 @@ class Plan:
     planned: int = 0
     # The interval that must lie within the margin: the 90 % one is two one-sided tests of 5 %.
     size_interval: Literal["90 %", "95 %"] = "90 %"
-    # Whose noise of test examples an interval allows for.
-    examples: Literal["none", "claimed pairs", "pair", "pooled"] = "pooled"
-    decision: Literal["of the last look"] = "of the last look"  # an earlier look's does not stand
-    groups: Literal["paired"] = "paired"  # by seed
+    # Whose noise of test examples an interval allows for; `own`: the pair's, shrunk, with a floor.
+    examples: Literal["none", "claimed pairs", "pair", "pooled", "own"] = "pooled"
+    decision: Literal["of the last look", "stands"] = "of the last look"
+    groups: Design = "paired"  # by seed, or independent
+    reads: tuple[int, ...] = ()  # the looks that are read; none named: all
+    overrides: tuple[str, ...] = ()  # settings in which the runs differ from the scale's own
     folds: int = 0  # `data.fold` from 1 on; a gap is then a fold's mean over seeds
     overlap: float = 0.0  # of folds: test examples per training example
 
@@ -47,7 +53,16 @@ class Plan:
         """Return how many of the shared seeds are read; None before the first look."""
         if 2 <= shared <= self.planned:  # one gap does not tell how gaps vary
             return shared
-        return last_look(self.looks.after, shared)
+        return last_look(self.reads or self.looks.after, shared)
+
+    def read_in_turn(self, shared: int) -> list[int]:
+        """Return the looks to read until one decides: if a decision stands, all; else the last."""
+        last = self.seeds_read(shared)
+        if last is None:
+            return []
+        if self.decision == "of the last look":
+            return [last]
+        return [look for look in self.reads or self.looks.after if look <= last]
 
     def levels(self, seeds: int) -> Levels:
         """Return the levels of the tests after so many seeds."""
@@ -61,12 +76,19 @@ class Plan:
         return levels
 
 
+class Noise(NamedTuple):
+    """The standard error that the choice of test examples adds, and the number of examples."""
+
+    example_error: float
+    examples: int
+
+
 def compare_by(
     plan: Plan,
     samples: Sequence[TaskVariance],
     rows: Sequence[str],
     *,
-    noise: Components | None = None,
+    noise: Noise | Components | None = None,
     paper: PaperGap | None = None,
     beyond_margin: bool = False,
 ) -> Comparison | None:
@@ -85,6 +107,8 @@ def compare_by(
     gaps = [fmean(of_fold) for of_fold in by_sample] if plan.folds else by_sample[0]
     if seeds <= plan.planned:
         spread = samples[0].of_difference(rows[1], rows[0])
+    elif plan.groups == "independent":
+        spread = _spread_of_groups(samples[0], rows, shared[0][:seeds])
     else:
         spread = spread_of(gaps, 0.0 if plan.folds else samples[0].resolution)
     return comparison_of(
@@ -98,7 +122,7 @@ def comparison_of(
     seeds: int,
     spread: Spread | None,
     *,
-    noise: Components | None = None,
+    noise: Noise | Components | None = None,
     paper: PaperGap | None = None,
     beyond_margin: bool = False,
 ) -> Comparison | None:
@@ -120,6 +144,16 @@ def comparison_of(
         overlap=plan.overlap,
         **facts,
     )
+
+
+def _spread_of_groups(
+    sample: TaskVariance, rows: Sequence[str], seeds: Sequence[int]
+) -> Spread | None:
+    """Return the spread of a gap of two rows whose seeds share nothing (Welch 1947); None without any."""
+    groups = [np.array([sample.scores[row][seed] for seed in seeds]) for row in rows]
+    gap = gap_of(*groups, "independent")
+    sd = max(gap.error * math.sqrt(len(seeds)), sample.resolution / math.sqrt(6))
+    return Spread(sd, gap.df) if sd > NO_SPREAD else None
 
 
 def _gap(sample: TaskVariance, rows: Sequence[str], seed: int) -> float:

@@ -11,7 +11,7 @@ from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.studies.rule import Compares
 
-Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level"]
+Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level", "chrf"]
 Value: TypeAlias = float | None
 
 
@@ -85,6 +85,7 @@ def _of_wrong_labels(name: str, run: Experiment, _: Result, __: str) -> Value:
 _VALUES: dict[Quantity, Callable[[Experiment, Result, str], Value]] = {
     "test": _test,
     "top3": _top3,
+    "chrf": lambda run, result, _: _test(run, result, "chrf"),
     "valid_best": _valid_best,
     "valid_level": _valid_level,
     "last_train_loss": partial(_last, "train_loss"),

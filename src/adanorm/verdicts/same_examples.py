@@ -13,6 +13,7 @@ from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.folder import path_text
+from adanorm.stats.example_noise import ExampleNoise, example_noise
 from adanorm.stats.sequential import Numbers
 from adanorm.stats.variance import Components, components, seed_split
 
@@ -25,6 +26,7 @@ class ByExample:
     outputs: str  # digest of the test outputs compared: eight hexadecimal digits
     gaps: tuple[float, ...]  # one per seed, in that order; positive where the second norm is better
     noise: Components
+    own_noise: ExampleNoise | None  # None for one seed
     parts: Mapping[str, float]  # the part of the mean gap that each factor of the metric makes up
     # Each norm's standard deviation over seeds, on this test set and on its distribution; None
     # below 5 seeds.
@@ -60,6 +62,7 @@ def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByEx
         digest_of({"outputs": [record.outputs_digest for record in all_records]}),
         tuple(sign * float(gap) + 0.0 for gap in gaps.mean(1)),
         components(gaps),
+        example_noise(gaps) if len(seeds) > 1 else None,
         _factor_gaps(records, metric),
         tuple(map(seed_split, scores)),
     )

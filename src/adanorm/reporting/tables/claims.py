@@ -12,11 +12,8 @@ from adanorm.config.titles import (
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import origin_note
-from adanorm.reporting.text import (
-    how_to_read,
-    markdown_table,
-    p_text,
-)
+from adanorm.reporting.text import how_to_read, markdown_table, p_text
+from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import pooled
 from adanorm.verdicts.claims import (
     ClaimResult,
@@ -61,7 +58,7 @@ PAPERS_COLUMNS = (
 )
 CLAIM_COLUMNS = (
     "task", "quantity", "better", "worse", "effect", "95 % interval", "interval for the margin",
-    "noise", "margin", "answer", "p", "seeds", "the paper's gap", "excluded (p)",
+    "noise", "margin", "answer", "by own noise", "p", "seeds", "the paper's gap", "excluded (p)",
     "to find the paper's gap", "to show equivalence", "validation, best epoch", "validation, level",
 )  # fmt: skip
 
@@ -161,7 +158,7 @@ def claim_row(result: TaskResult) -> list[str]:
             effect,
             *["-"] * 4,
             answer,
-            "-",
+            *["-"] * 2,
             str(len(pair.seeds)),
             *["-"] * 6,
         ]
@@ -183,6 +180,7 @@ def claim_row(result: TaskResult) -> list[str]:
         f"seeds, {comparison.examples:,} examples" if comparison.examples else "seeds",
         f"{comparison.margin:g}",
         answer,
+        _by_own_noise(result.by_own_noise),
         p_text(comparison.p),
         str(comparison.seeds),
         *papers,
@@ -190,6 +188,14 @@ def claim_row(result: TaskResult) -> list[str]:
         _effect_and_half(result.best_epoch),
         _effect_and_half(result.tail),
     ]
+
+
+def _by_own_noise(comparison: Comparison | None) -> str:
+    """Return size and sign, each with the interval that decides it, of a later plan's comparison."""
+    if comparison is None:
+        return "-"
+    size, sign = comparison.margin_interval.text(3), comparison.interval.text(3)
+    return f"{comparison.size} ({size}); {comparison.sign} ({sign})"
 
 
 def _seeds_text(pair: Pair, seeds: int | None) -> str:
