@@ -23,9 +23,11 @@ from adanorm.reporting.tables.formats import (
     write_table,
 )
 from adanorm.reporting.tables.league import league_csv, league_markdown
+from adanorm.reporting.tables.protocol import protocol_markdown
 from adanorm.reporting.tables.table import Spreads, Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results
+from adanorm.verdicts.protocol import same_orders, task_protocols
 from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
@@ -83,6 +85,7 @@ def _write_tables_of_no_single_study() -> None:
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),
         "predictions.md": predictions_markdown(),
+        "protocol.md": protocol_markdown(task_protocols(), same_orders()),
     }
     for path in write_files(PROJECT / "results" / "tables", texts):
         print(path_text(path))

@@ -19,6 +19,7 @@ from adanorm.reporting.figures.leads import (
 from adanorm.reporting.figures.over_updates import (
     over_updates,
 )
+from adanorm.reporting.figures.protocol import protocol_figure
 from adanorm.reporting.figures.scores import (
     league_figure,
     norm_scores,
@@ -38,6 +39,7 @@ from adanorm.verdicts.preregistration import (
     drawn_claim,
     preregistration,
 )
+from adanorm.verdicts.protocol import task_protocols
 from adanorm.verdicts.task_league import task_leagues
 
 Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # called with the folder of the runs
@@ -51,6 +53,7 @@ def figures() -> dict[str, Draw]:
     """
     drawing: dict[str, Draw] = {
         "answer": lambda runs: answer_figure(task_answers(question(), runs=runs)),
+        "protocol": lambda runs: protocol_figure(task_protocols(runs)),
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():

@@ -1,0 +1,64 @@
+"""What the paper's own protocol would show by our records, as text."""
+
+from collections.abc import Sequence
+
+from adanorm.config.titles import title
+from adanorm.reporting.text import how_to_read, markdown, markdown_table
+from adanorm.verdicts.protocol import (
+    PROTOCOLS,
+    SameOrder,
+    TaskProtocols,
+    numbers_ahead,
+)
+
+PAPERS_LEADS = 7  # of eight data sets
+
+
+def protocol_markdown(results: Sequence[TaskProtocols], orders: Sequence[SameOrder]) -> str:
+    """Return the page in Markdown: leads by data set, counts of data sets, orders of norms."""
+    labels = [protocol.label for protocol in PROTOCOLS]
+    header = ["Data set", "scale", "runs", "the paper's lead"]
+    for label in labels:
+        header += [label, "ahead"]
+    header.append(f"as large as the paper's, {labels[0]}")
+    counts = [
+        [
+            label,
+            f"{sum(n * p for n, p in enumerate(shares)):.1f}",
+            f"{sum(shares[PAPERS_LEADS:]):.3f}",
+        ]
+        for label, shares in numbers_ahead(results).items()
+    ]
+    lines = [
+        "# The paper's own protocol, simulated from our records",
+        "",
+        how_to_read("The paper's own protocol"),
+        "",
+        *markdown_table(header, map(_row, results)),
+        "",
+        f"## On how many of {len(results)} data sets AdaNorm would be ahead",
+        "",
+        *markdown_table(["protocol", "on average", f"chance of {PAPERS_LEADS} or more"], counts),
+        "",
+        "## The paper's order of norms",
+        "",
+        *markdown_table(
+            ["our seeds", "pairs that the paper ranks", "same order here"],
+            [[order.seeds, str(order.pairs), str(order.same)] for order in orders],
+        ),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(result: TaskProtocols) -> list[str]:
+    fields = [
+        markdown(title(result.task)),
+        result.scale,
+        "{} and {}".format(*result.runs),
+        f"{result.paper.value + 0:+.2f}" if result.paper else "-",
+    ]
+    for tried in result.shown:
+        fields += [f"{tried.lead:+.3f}", f"{tried.ahead:.2f}"]
+    fields.append(f"{result.shown[0].as_large:.2f}")
+    return fields

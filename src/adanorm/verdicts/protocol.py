@@ -1,0 +1,177 @@
+"""The paper's own protocol, simulated from our records: one run of each norm, or the best of some.
+
+Also its order of norms, beside that of our means.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from adanorm.metrics.table import METRICS
+from adanorm.stats.comparison import PaperGap
+from adanorm.stats.protocol import Tried, best_of, count_distribution
+from adanorm.stats.sequential import Numbers
+from adanorm.verdicts.cell import Cell
+from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.pair import published_gap
+from adanorm.verdicts.plan import Plan
+from adanorm.verdicts.preregistration import preregistration
+
+TRIES = 4  # values of C that the paper tried for AdaNorm
+NORMS = ("adanorm", "layernorm")
+
+
+class Protocol(NamedTuple):
+    """A way to choose one run of AdaNorm, beside one run of LayerNorm."""
+
+    label: str
+    tries: int
+    chooses: str  # the norm whose runs are tried
+    by: str  # the scores that choose: test, or valid
+
+
+PROTOCOLS = (
+    Protocol("one run", 1, "adanorm", "test"),
+    Protocol(f"best of {TRIES} by validation", TRIES, "adanorm", "valid"),
+    Protocol(f"best of {TRIES} by test", TRIES, "adanorm", "test"),
+    Protocol(f"LayerNorm itself, best of {TRIES} by test", TRIES, "layernorm", "test"),
+)
+
+
+class TaskProtocols(NamedTuple):
+    """What each of PROTOCOLS would show on one data set; `runs` are AdaNorm's and LayerNorm's."""
+
+    task: str
+    scale: str
+    runs: tuple[int, int]
+    paper: PaperGap | None
+    shown: tuple[Tried, ...]
+
+
+class SameOrder(NamedTuple):
+    """Of the pairs of norms that the paper ranks, how many have the same order by our means."""
+
+    seeds: str
+    same: int
+    pairs: int
+
+
+def task_protocols(runs: str | None = None) -> list[TaskProtocols]:
+    """Return what the protocols would show on each data set that has runs of both norms."""
+    results = []
+    claim = next(claim for claim in preregistration().claims if claim.id == "adanorm")
+    for task in claim.tasks:
+        folds = _runs_by_fold(task, runs)
+        if not folds:
+            continue
+        paper = published_gap(task, *NORMS)
+        size = paper.value - paper.rounding if paper else 0.0
+        shown = []
+        for protocol in PROTOCOLS:
+            shown.append(_mean_over_folds([_tried(protocol, fold, size) for fold in folds]))
+        counts = [sum(len(fold[norm]["test"]) for fold in folds) for norm in NORMS]
+        scale = preregistration().plans_of(task)[-1].scale
+        results.append(TaskProtocols(task, scale, (counts[0], counts[1]), paper, tuple(shown)))
+    return results
+
+
+def numbers_ahead(results: Sequence[TaskProtocols]) -> dict[str, Numbers]:
+    """Return by protocol the probability of being ahead on 0, 1, ... of the data sets."""
+    distributions = {}
+    for index, protocol in enumerate(PROTOCOLS):
+        probabilities = [result.shown[index].ahead for result in results]
+        distributions[protocol.label] = count_distribution(probabilities)
+    return distributions
+
+
+def same_orders(runs: str | None = None) -> list[SameOrder]:
+    """Return how often the order of two norms repeats at the paper's size, by whose seeds.
+
+    By the first plan; by the fresh seeds up to the last look; and by all fresh seeds.
+    """
+    orders = []
+    for seeds, name, up_to_look in (
+        ("the first plan's", "first", False),
+        ("fresh, to the last look", "fresh", True),
+        ("fresh, all", "fresh", False),
+    ):
+        same = pairs = 0
+        for task in preregistration().plans["fresh"].tasks:
+            plan = preregistration().plan(name, task)
+            means = _means(replace(plan, quantity="test"), up_to_look, runs)
+            for first, second in combinations(means, 2):
+                paper = published_gap(task, first, second)
+                if paper and paper.value:
+                    pairs += 1
+                    same += (means[first] - means[second]) * paper.value > 0
+        orders.append(SameOrder(seeds, same, pairs))
+    return orders
+
+
+def _means(plan: Plan, up_to_look: bool, runs: str | None) -> dict[str, float]:
+    """Return each norm's mean test score, larger for better."""
+    means = {}
+    for norm, cell in evidence(plan, runs=runs).norms.items():
+        sign = METRICS[cell.metric].sign
+        scores = [sign * score for score in cell.scores]
+        if up_to_look:
+            scores = scores[: plan.seeds_read(len(scores)) or 0]
+        if scores:
+            means[norm] = fmean(scores)
+    return means
+
+
+def _runs_by_fold(task: str, runs: str | None) -> list[dict[str, dict[str, Numbers]]]:
+    """Return test and validation scores by norm, larger for better, of each fold with runs.
+
+    A task without folds has one. Runs of all plans at the newest plan's scale count.
+    """
+    newest = preregistration().plans_of(task)[-1]
+    plans = [plan for plan in preregistration().plans_of(task) if plan.scale == newest.scale]
+    folds = []
+    for fold in range(1, newest.folds + 1) if newest.folds else [None]:
+        overrides = [] if fold is None else [f"data.fold={fold}"]
+        by_norm = {}
+        for norm in NORMS:
+            scores: dict[int, tuple[float, float]] = {}
+            for plan in plans:
+                plan_of_tests = replace(plan, quantity="test")
+                cells = evidence(plan_of_tests, runs=runs, overrides=overrides).norms
+                scores |= _scores(cells[norm])
+            columns = np.array([*scores.values()]).reshape(-1, 2).T
+            by_norm[norm] = {"test": columns[0], "valid": columns[1]}
+        if all(len(by_norm[norm]["test"]) for norm in NORMS):
+            folds.append(by_norm)
+    return folds
+
+
+def _scores(cell: Cell) -> dict[int, tuple[float, float]]:
+    """Return by seed the test and the validation score of each run that is done."""
+    scores = {}
+    for run, result in zip(cell.runs, cell.results, strict=True):
+        if result.status == "done":
+            selection = run.task.selection_metric
+            test = METRICS[cell.metric].sign * result.test_score(cell.metric)
+            valid = METRICS[selection].sign * result.valid_score(selection)
+            scores[run.seed] = test, valid
+    return scores
+
+
+def _tried(protocol: Protocol, fold: dict[str, dict[str, Numbers]], size: float) -> Tried:
+    chosen = fold[protocol.chooses]
+    return best_of(
+        chosen["test"],
+        fold["layernorm"]["test"],
+        criterion=chosen[protocol.by],
+        tries=protocol.tries,
+        size=size,
+    )
+
+
+def _mean_over_folds(tried: Sequence[Tried]) -> Tried:
+    lead, ahead, as_large = (fmean(values) for values in zip(*tried, strict=True))
+    return Tried(lead, ahead, as_large)
