@@ -18,9 +18,8 @@ def main() -> NoReturn:
 
     If interrupted at any moment, end with one line and code 130.
     """
-    if (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):  # a shell's background jobs ignore it
+    # A shell's background jobs ignore it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -41,11 +40,15 @@ def _open_streams() -> None:
     Otherwise the next file to be opened would get the stream's number and receive what libraries
     print.
     """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= 2:
         os.set_inheritable(number, True)
+        number = os.open(os.devnull, os.O_RDWR)
     os.close(number)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -89,9 +92,8 @@ def _run() -> NoReturn:
             raise
         from adanorm.config.paths import install_command
 
-        _leave(
-            f"{error.name} is not installed; what the suite needs comes with: {install_command('suite')}"
-        )
+        command = install_command("suite")
+        _leave(f"{error.name} is not installed; what the suite needs comes with: {command}")
     except Exception as error:
         from adanorm.config.errors import mistake
 
@@ -109,7 +111,8 @@ def _leave(line: str) -> NoReturn:
     That is the first to fail: torchrun then ends the others, which may not have reached the
     mistake.
     """
-    if shared := os.environ.get("TORCHELASTIC_ERROR_FILE"):  # .../START/RANK/error.json
+    shared = os.environ.get("TORCHELASTIC_ERROR_FILE")  # .../START/RANK/error.json
+    if shared:
         with (Path(shared).parents[1] / "mistake").open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # no other process ends before the line is printed
             if file.seek(0, os.SEEK_END) == 0:

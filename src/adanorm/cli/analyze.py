@@ -58,7 +58,8 @@ def main(arguments: Arguments) -> None:
         analysis, grid, folder = standard, analysis_grid(standard), PROJECT / "results"
     paths = write_analysis(analysis, grid, folder / "tables")[:1]
     for task in analysis.tasks:
-        if drawing := over_updates(analysis, grid, task):
+        drawing = over_updates(analysis, grid, task)
+        if drawing:
             paths += write_figure(drawing, folder / "figures")[:1]
     print("\n".join(path_text(path) for path in paths))
 
@@ -90,18 +91,24 @@ def _analysis_settings(
     analysis: Analysis, arguments: Arguments
 ) -> tuple[dict[str, str], list[str]]:
     """Return the settings of the analysis, as on the command line, and its runs' overrides."""
-    keys, option_names = arguments.keys, (*analysis.options, "steps", "every")
-    pairs = [setting.partition("=")[::2] for setting in arguments.settings]
-    settings = {key: value for key, value in pairs if key in option_names}
-    overrides = [
-        setting for setting in arguments.settings if setting.partition("=")[0] not in option_names
-    ]
-    foreign = [setting for setting in overrides if not setting.lstrip("+~").startswith("norm.")]
-    if not analysis.tasks and (keys["task"] or foreign):
-        first = "task=" if keys["task"] else foreign[0]
-        raise ValueError(
-            f"{first}: {analysis.name} trains nothing; it has no task, and no run's settings"
-        )
-    lists = {"tasks": keys["task"], "norms": keys["norm"], "seeds": keys["seeds"]}
-    settings |= {key: f"[{value}]" for key, value in lists.items() if value}
-    return settings | ({"scale": keys["scale"]} if keys["scale"] else {}), overrides
+    keys = arguments.keys
+    settings, overrides = {}, []
+    for setting in arguments.settings:
+        key, _, value = setting.partition("=")
+        if key in (*analysis.options, "steps", "every"):
+            settings[key] = value
+        else:
+            overrides.append(setting)
+    if not analysis.tasks:
+        of_a_run = [text for text in overrides if not text.lstrip("+~").startswith("norm.")]
+        if keys["task"]:
+            of_a_run.insert(0, "task=")
+        if of_a_run:
+            hint = f"{analysis.name} trains nothing; it has no task, and no run's settings"
+            raise ValueError(f"{of_a_run[0]}: {hint}")
+    for field, key in (("tasks", "task"), ("norms", "norm"), ("seeds", "seeds")):
+        if keys[key]:
+            settings[field] = f"[{keys[key]}]"
+    if keys["scale"]:
+        settings["scale"] = keys["scale"]
+    return settings, overrides

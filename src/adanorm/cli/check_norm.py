@@ -24,9 +24,8 @@ def main(arguments: Arguments) -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
     norm = compose_experiment(arguments.settings).norm
     if norm.placement != "all":
-        raise ValueError(
-            f"norm.placement={norm.placement}: the norm is checked alone; leave it out"
-        )
+        hint = "the norm is checked alone; leave it out"
+        raise ValueError(f"norm.placement={norm.placement}: {hint}")
     choice = norm.choice
     make_norm = norm_factory(choice)
     check = check_contract if choice.outside is None else check_outside_contract
@@ -41,12 +40,10 @@ def main(arguments: Arguments) -> int:
     of_suite = [f"norm={norm.name}"] if norm.name in choices("norm") else []
     for task in choices("task"):
         sites = cached_experiment([f"task={task}", *of_suite]).model.sites()
-        if reason := why_unsupported(make_norm.trial, sites):
+        reason = why_unsupported(make_norm.trial, sites)
+        if reason:
             tasks.setdefault(reason, []).append(task)
     for reason, names in tasks.items():
-        print(
-            textwrap.fill(
-                f"not defined in {', '.join(names)}: {reason}", WIDTH, subsequent_indent="  "
-            )
-        )
+        text = f"not defined in {', '.join(names)}: {reason}"
+        print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
     return int(any(problems))

@@ -74,54 +74,64 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
     Raises ValueError for an argument that the command does not take.
     """
-    from adanorm.config.errors import suggestion
     from adanorm.config.overrides import check_each_once
 
-    spellings = {other: key for key, entry in usage.keys.items() for other in (key, *entry.also)}
-    names: list[str] = []
-    values: dict[str, str] = {}
-    settings: list[str] = []
+    spellings = {}
+    for key, entry in usage.keys.items():
+        spellings |= dict.fromkeys((key, *entry.also), key)
+    values = {key: entry.default for key, entry in usage.keys.items()}
+    parsed = Arguments([], values, [])
+    given = set()
     check_each_once(arguments)
     for argument in arguments:
-        key, equals, value = argument.partition("=")
+        spelling, equals, value = argument.partition("=")
+        key = spellings.get(spelling)
         if argument.startswith("-"):
-            hint = f": write {key.lstrip('-')}=VALUE" if key.lstrip("-") in spellings else ""
-            raise ValueError(
-                f"{command} has no flag {key!r}{hint}; `adanorm {command} --help` has its keys"
-            )
-        if equals and key in spellings:
-            if spellings[key] in values:  # in another spelling
+            word = spelling.lstrip("-")
+            hint = f": write {word}=VALUE" if word in spellings else ""
+            keys = f"`adanorm {command} --help` has its keys"
+            raise ValueError(f"{command} has no flag {spelling!r}{hint}; {keys}")
+        if not equals:
+            parsed.names.append(argument)
+        elif key is not None:
+            if key in given:  # in another spelling
                 raise ValueError(f"{key} is given twice")
             if not value:
-                raise ValueError(f"{key}=: needs a value")
-            values[spellings[key]] = value
-        elif equals and usage.settings:
-            settings.append(argument)
-        elif equals and not ("/" in key and "/" in usage.name):  # a cell's row may be called k=0.2
-            options = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
-            raise ValueError(f"unknown key {key!r}: {options}{suggestion(key, spellings)}")
+                raise ValueError(f"{spelling}=: needs a value")
+            given.add(key)
+            values[key] = value
+        elif usage.settings:
+            parsed.settings.append(argument)
+        elif "/" in spelling and "/" in usage.name:  # a cell's row may be called k=0.2
+            parsed.names.append(argument)
         else:
-            names.append(argument)
+            from adanorm.config.errors import suggestion
+
+            options = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
+            raise ValueError(
+                f"unknown key {spelling!r}: {options}{suggestion(spelling, spellings)}"
+            )
+    _check_names(command, usage, parsed.names)
+    return parsed
+
+
+def _check_names(command: str, usage: Usage, names: Sequence[str]) -> None:
+    """Raise ValueError if a command takes more names than these, or fewer."""
     count = len(usage.name.split())
     if len(names) > count and "..." not in usage.name:
-        limit, extra = {0: "no name", 1: "one name"}.get(count, f"{count} names"), names[count]
-        is_norm = (usage.settings or "norm" in usage.keys) and (
-            ":" in extra or extra in choices("norm")
-        )
-        hint = (
-            f": write norm={extra}"
-            if is_norm
-            else ": write settings as key=value" * bool(usage.settings)
-        )
-        raise ValueError(f"{command} takes {limit}, not {extra!r}{hint}")
-    if len([*filter(None, names)]) < count and not usage.name.startswith("["):
+        limit = {0: "no name", 1: "one name"}.get(count, f"{count} names")
+        name, hint = names[count], ""
+        takes_a_norm = usage.settings or "norm" in usage.keys
+        if takes_a_norm and (":" in name or name in choices("norm")):
+            hint = f": write norm={name}"
+        elif usage.settings:
+            hint = ": write settings as key=value"
+        raise ValueError(f"{command} takes {limit}, not {name!r}{hint}")
+    is_optional = usage.name.startswith("[")
+    if len([*filter(None, names)]) < count and not is_optional:
         options = ", ".join(usage.choices())
-        raise ValueError(
-            f"{command} needs {usage.name}" + (f": choose from {options}" if options else "")
-        )
-    return Arguments(
-        names, {key: entry.default for key, entry in usage.keys.items()} | values, settings
-    )
+        hint = f": choose from {options}" if options else ""
+        raise ValueError(f"{command} needs {usage.name}{hint}")
 
 
 def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
@@ -136,8 +146,9 @@ def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31
 def name_list(key: str, text: str) -> list[str]:
     """Return the names in a key's value `a,b`; raises ValueError if one is named twice."""
     names = text.split(",")
-    if duplicate := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"{key}={text}: {duplicate} is named twice")
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{key}={text}: {name} is named twice")
     return names
 
 
@@ -146,10 +157,13 @@ def seed_list(text: str) -> list[int]:
 
     Raises ValueError if one is not a whole number or is named twice.
     """
-    if not all(seed.isascii() and seed.isdecimal() for seed in text.split(",")):
-        raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
-    seeds = [str(whole_number("seeds", seed, at_least=0)) for seed in text.split(",")]
-    return [int(seed) for seed in name_list("seeds", ",".join(seeds))]
+    seeds = []
+    for word in text.split(","):
+        if not (word.isascii() and word.isdecimal()):
+            raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
+        seeds.append(whole_number("seeds", word, at_least=0))
+    name_list("seeds", ",".join(map(str, seeds)))
+    return seeds
 
 
 def folder_of(text: str) -> str | None:
@@ -158,11 +172,11 @@ def folder_of(text: str) -> str | None:
     Refuses `${`.
     """
     if "${" in text:
-        raise ValueError(
-            f"runs={text}: a folder's name cannot hold ${{, which stands for another setting"
-        )
-    path = os.path.abspath(text) if text else None
-    return None if path is None or os.path.realpath(path) == os.path.realpath(RUNS) else path
+        hint = "a folder's name cannot hold ${, which stands for another setting"
+        raise ValueError(f"runs={text}: {hint}")
+    if not text or os.path.realpath(text) == os.path.realpath(RUNS):
+        return None
+    return os.path.abspath(text)
 
 
 def check_output(output: str) -> None:
@@ -192,31 +206,36 @@ def overview() -> str:
 
 def help_text(command: str, usage: Usage, about: str) -> str:
     """Return the help of a command in lines of at most 80 columns."""
-    settings = "[key=value ...]" if usage.keys or usage.settings else ""
-    lines = [" ".join(filter(None, ["usage: adanorm", command, usage.name, settings])), ""]
+    words = ["usage: adanorm", command]
+    if usage.name:
+        words.append(usage.name)
+    if usage.keys or usage.settings:
+        words.append("[key=value ...]")
+    lines = [" ".join(words), ""]
     for paragraph in about.strip().split("\n\n"):
         lines += [*textwrap.wrap(" ".join(paragraph.split()), WIDTH), ""]
-    if names := list(usage.choices()):
-        lines += [*hanging(f"{usage.name.strip('.[]')}: ", ", ".join(names)), ""]
+    names = ", ".join(usage.choices())
+    if names:
+        lines += [*hanging(f"{usage.name.strip('.[]')}: ", names), ""]
     width = max(map(len, usage.keys), default=0) + 3
     for key, entry in usage.keys.items():
         default = f" (default: {entry.default})" if entry.default else ""
         lines += hanging(f"  {key + '=':<{width}}", entry.help + default)
-    lines += [""] if usage.keys else []
+    if usage.keys:
+        lines.append("")
     if usage.settings:
         hint = "they are listed below" if command == "run" else "`adanorm run --help` has them"
         text = f"Any other key=value is a setting {usage.settings}; {hint}."
         lines += [*textwrap.wrap(text, WIDTH), ""]
     if usage.examples:
-        lines += [
-            "Examples",
-            *(f"  adanorm {command} {example}".rstrip() for example in usage.examples),
-        ]
+        lines.append("Examples")
+        for example in usage.examples:
+            lines.append(f"  adanorm {command} {example}".rstrip())
     return "\n".join(lines)
 
 
 def hanging(start: str, text: str) -> list[str]:
-    """Return a text in lines of at most 80 columns; `start` begins the first, the rest is indented."""
+    """Return a text in lines of at most 80 columns; `start` begins the first."""
     indent = " " * len(start)
     return textwrap.wrap(
         text, WIDTH, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False
@@ -228,7 +247,8 @@ def command_name(text: str) -> str:
 
     Raises ValueError, with the choices, if there is none.
     """
-    if (name := OTHER_NAMES.get(text, text)) not in COMMANDS:
+    name = OTHER_NAMES.get(text, text)
+    if name not in COMMANDS:
         from adanorm.config.errors import check_known
 
         check_known("command", [text], COMMANDS)
@@ -245,13 +265,12 @@ def dispatch(arguments: Sequence[str]) -> int:
         return 0
     command, rest = command_name(arguments[0]), list(arguments[1:])
     if command not in QUICK and sys.stderr.isatty():
-        print(
-            f"adanorm {command}: loading", file=sys.stderr, flush=True
-        )  # its imports may take seconds
+        # Its imports may take seconds.
+        print(f"adanorm {command}: loading", file=sys.stderr, flush=True)
     module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     if command == "run":  # takes Hydra's own flags
         return int(module.main(rest) or 0)
-    if {"-h", "--help"} & {*rest}:
+    if "-h" in rest or "--help" in rest:
         print(help_text(command, module.USAGE, module.__doc__ or ""))
         return 0
     with no_early_end():

@@ -11,9 +11,13 @@ from pydantic import Field, model_validator
 from adanorm.config.sections import Config, EachOnce, Fraction, Positive
 
 SPLITS = ("train", "valid", "test")
-IDX_NAMES = tuple(
-    f"{of}-{end}-ubyte" for of in ("train", "t10k") for end in ("images-idx3", "labels-idx1")
+IDX_NAMES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
 )
+PENN_SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
 FULL_SIZE = "full-size"  # the `source` of a dry run's made-up data
 PositiveFloat = Annotated[float, Field(gt=0)]
 
@@ -32,18 +36,19 @@ def _plain_or_packed(key: str, prefix: str, ending: str) -> Path:
     """
     path = Path(f"{prefix}{ending}")
     packed = path.with_name(f"{path.name}.gz")
-    if not (packed.is_file() or path.is_file()):
+    if not packed.is_file():
+        if path.is_file():
+            return path
         raise ValueError(f"data.{key}={prefix}: there is neither {path.name}.gz nor {path.name}")
-    if not (packed.is_file() and path.is_file()):
-        return packed if packed.is_file() else path
+    if not path.is_file():
+        return packed
     try:
         is_same = gzip.decompress(packed.read_bytes()) == path.read_bytes()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{packed}: not a whole gzip file ({error})") from None
     if not is_same:
-        raise ValueError(
-            f"{packed}: has other data than {path.name} beside it; remove one of the two"
-        )
+        hint = "remove one of the two"
+        raise ValueError(f"{packed}: has other data than {path.name} beside it; {hint}")
     return packed
 
 
@@ -52,18 +57,18 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
 
     Their names may have the languages in either order.
     """
-    pairs = ["-".join(languages), "-".join(languages[::-1])]
-    pair = next((pair for pair in pairs if any(folder.glob(f"train.{pair}.*"))), pairs[0])
-    if shard := next(folder.glob(f"train[0-9]*.{pair}.*"), None):
-        raise ValueError(
-            f"data.path={folder}: holds {shard.name}; only `train` is read: join the training sets"
-        )
-    ends = [f"{pair}.{language}.{end}" for language in languages for end in ("bin", "idx")]
-    names = [f"{split}.{end}" for split in SPLITS for end in ends]
-    files = {name: _existing(folder / name) for name in names}
-    return {
-        name: _existing(folder / name) for name in (f"dict.{code}.txt" for code in languages)
-    } | files
+    first, second = languages
+    pair = f"{first}-{second}"
+    if not any(folder.glob(f"train.{pair}.*")) and any(folder.glob(f"train.{second}-{first}.*")):
+        pair = f"{second}-{first}"
+    for shard in folder.glob(f"train[0-9]*.{pair}.*"):
+        hint = "only `train` is read: join the training sets"
+        raise ValueError(f"data.path={folder}: holds {shard.name}; {hint}")
+    names = []
+    for split, language, end in product(SPLITS, languages, ("bin", "idx")):
+        names.append(f"{split}.{pair}.{language}.{end}")
+    names += [f"dict.{language}.txt" for language in languages]
+    return {name: _existing(folder / name) for name in names}
 
 
 def _existing(path: Path) -> Path:
@@ -79,16 +84,18 @@ def penn_files(folder: Path) -> dict[str, list[Path]]:
     As in the paper, sections 2 to 21 are for training, 22 for validation and 23 for the test.
     """
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
-    sections = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
-    files = {
-        split: [p for p in paths if int(p.name[4:6]) in numbers]
-        for split, numbers in sections.items()
-    }
-    for split, split_files in files.items():
-        names = [path.name[:8] for path in split_files]
-        if duplicate := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"data.path={folder}: holds {duplicate} more than once")
-        if not names:
+    files: dict[str, list[Path]] = {split: [] for split in SPLITS}
+    seen = set()
+    for path in paths:
+        section, name = int(path.name[4:6]), path.name[:8]
+        for split, sections in PENN_SECTIONS.items():
+            if section in sections:
+                if name in seen:
+                    raise ValueError(f"data.path={folder}: holds {name} more than once")
+                seen.add(name)
+                files[split].append(path)
+    for split in SPLITS:
+        if not files[split]:
             raise ValueError(
                 f"data.path={folder}: holds no file wsj_SSNN.* of the sections for {split};"
                 " files of whole splits go with data.train, data.valid and data.test"
@@ -165,10 +172,9 @@ class ColorImagesConfig(LabelledImagesConfig):
         if self.path is None:
             return {}
         folder = Path(self.path)
-        batches = sorted(
-            folder.glob("data_batch_*.bin"), key=lambda path: (len(path.name), path.name)
-        )
-        files = [*(batches or [folder / "data_batch_1.bin"]), folder / "test_batch.bin"]
+        batches = [*folder.glob("data_batch_*.bin")] or [folder / "data_batch_1.bin"]
+        batches.sort(key=lambda path: (len(path.name), path.name))  # 2 before 10
+        files = [*batches, folder / "test_batch.bin"]
         return {path.stem: _existing(path) for path in files}
 
 
@@ -206,11 +212,13 @@ class ThreeFilesConfig(DataConfig):
 
         Raises ValueError if only some splits have one.
         """
-        paths = {split: path for split in SPLITS if (path := getattr(self, split))}
-        if paths and (missing := [f"data.{split}" for split in SPLITS if split not in paths]):
+        paths = {"train": self.train, "valid": self.valid, "test": self.test}
+        named = {split: path for split, path in paths.items() if path}
+        missing = [f"data.{split}" for split in SPLITS if split not in named]
+        if named and missing:
             needed = "own text needs data.train, data.valid and data.test"
             raise ValueError(f"{needed}: set {' and '.join(missing)} too")
-        return paths
+        return named
 
 
 class TextConfig(ThreeFilesConfig):
@@ -252,11 +260,11 @@ class ParallelConfig(ThreeFilesConfig):
             if self.train or self.valid or self.test:
                 raise ValueError("data.path (a data-bin) and data.train exclude each other")
             return data_bin_files(Path(self.path), self.languages)
-        texts = product(self.named().items(), self.languages)
-        return {
-            f"{split}.{code}": _plain_or_packed(split, path, f".{code}")
-            for (split, path), code in texts
-        }
+        files = {}
+        for split, path in self.named().items():
+            for language in self.languages:
+                files[f"{split}.{language}"] = _plain_or_packed(split, path, f".{language}")
+        return files
 
 
 class ByteTextConfig(DataConfig):
@@ -272,9 +280,8 @@ class ByteTextConfig(DataConfig):
     @model_validator(mode="after")
     def _fractions_add_up_to_one(self) -> Self:
         if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
-            raise ValueError(
-                f"fractions {list(self.fractions)}: three parts above 0 that add up to 1"
-            )
+            hint = "three parts above 0 that add up to 1"
+            raise ValueError(f"fractions {list(self.fractions)}: {hint}")
         return self
 
     def own_files(self) -> dict[str, Path]:
@@ -304,14 +311,14 @@ class TreebankConfig(ThreeFilesConfig):
     @model_validator(mode="after")
     def _trees_have_one_source(self) -> Self:
         settings = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
-        if len(keys := [key for key, value in settings.items() if value is not None]) > 1:
-            raise ValueError(
-                f"{' and '.join(keys)} exclude each other: each says which trees are read"
-            )
+        keys = [key for key, value in settings.items() if value is not None]
+        if len(keys) > 1:
+            hint = "each says which trees are read"
+            raise ValueError(f"{' and '.join(keys)} exclude each other: {hint}")
         if self.path is not None and not self.conversion:
             raise ValueError(
-                "data.conversion: name the program that converted the Penn Treebank to dependencies, such as"
-                " stanford-3.3.0 or penn2malt: UAS depends on it"
+                "data.conversion: name the program that converted the Penn Treebank to"
+                " dependencies, such as stanford-3.3.0 or penn2malt: UAS depends on it"
             )
         return self
 
@@ -320,8 +327,8 @@ class TreebankConfig(ThreeFilesConfig):
         if self.source != "penn" or self.path is not None or self.train is not None:
             return None
         return (
-            "the Penn Treebank is licensed: name the folder of your own copy, converted to dependencies, with"
-            " data.path, and the program that converted it with data.conversion"
+            "the Penn Treebank is licensed: name the folder of your own copy, converted to"
+            " dependencies, with data.path, and the program that converted it with data.conversion"
         )
 
     def local_files(self) -> dict[str, list[Path]]:

@@ -83,11 +83,8 @@ class ResidualConfig(TransformerConfig):
         if position in ("pre", "post"):
             values |= {"norm_position": None, "pre_norm": position == "pre"}
         layers = values.get("layers")
-        if (
-            position == "mix"
-            and isinstance(layers, int)
-            and values.get("post_layers") == quarter(layers)
-        ):
+        default = quarter(layers) if isinstance(layers, int) else None
+        if position == "mix" and values.get("post_layers") == default:
             values["post_layers"] = None
         if POSITIONS[position].in_heads and values.get("qk_norm") == "head":
             values["qk_norm"] = None
@@ -159,9 +156,11 @@ class FairseqTransformerConfig(ResidualConfig):
         Raises ValueError for any other qk_norm.
         """
         values = dict(settings)
-        if (qk_norm := values.pop("qk_norm", None)) is not None:
-            why = "fairseq's attention shows no queries and keys; choose null, or task=rt, sst5 or enwik8"
-            raise ValueError(f"qk_norm={qk_norm}: not offered here, as {why}")
+        qk_norm = values.pop("qk_norm", None)
+        if qk_norm is not None:
+            why = "fairseq's attention shows no queries and keys"
+            hint = "choose null, or task=rt, sst5 or enwik8"
+            raise ValueError(f"qk_norm={qk_norm}: not offered here, as {why}; {hint}")
         return values
 
 

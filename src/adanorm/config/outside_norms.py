@@ -34,15 +34,15 @@ def find_outside(name: str, path: str | None) -> Any:
     A norm of the suite goes before an entry point of its name. ValueError if the class cannot be
     imported.
     """
-    if (location := _module_and_class(name, path)) is None:
+    location = _module_and_class(name, path)
+    if location is None:
         return None
     module, attribute = location
     try:
         root, files = source_of(module)
-        _OutsideFinder.hashed |= {
-            os.path.realpath(root / name): content for name, content in files.items()
-        }
-        _OutsideFinder.tops |= {name.partition("/")[0].removesuffix(".py") for name in files}
+        for file, content in files.items():
+            _OutsideFinder.hashed[os.path.realpath(root / file)] = content
+            _OutsideFinder.tops.add(file.partition("/")[0].removesuffix(".py"))
         if _OutsideFinder not in sys.meta_path:
             sys.meta_path.insert(0, _OutsideFinder)
         return getattr(importlib.import_module(module), attribute)
@@ -62,9 +62,9 @@ class _FromSource(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Return the module's code."""
         content = _OutsideFinder.hashed.get(os.path.realpath(self.path))
-        return self.source_to_code(
-            self.get_data(self.path) if content is None else content, self.path
-        )
+        if content is None:
+            content = self.get_data(self.path)
+        return self.source_to_code(content, self.path)
 
 
 class _OutsideFinder:
@@ -80,11 +80,13 @@ class _OutsideFinder:
         """Return the spec of a module within `tops`, None for any other module."""
         if name.partition(".")[0] not in cls.tops:
             return None
-        specs = (finder.find_spec(name, path) for finder in sys.meta_path if finder is not cls)
-        spec = next(filter(None, specs), None)
-        if spec and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = _FromSource(name, spec.loader.path)
-        return spec
+        for finder in sys.meta_path:
+            spec = None if finder is cls else finder.find_spec(name, path)
+            if spec is not None:
+                if isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+                    spec.loader = _FromSource(name, spec.loader.path)
+                return spec
+        return None
 
 
 def outside_code(name: str, path: str | None) -> dict[str, bytes]:
@@ -92,7 +94,8 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
 
     Imports nothing.
     """
-    if (location := _module_and_class(name, path)) is None:
+    location = _module_and_class(name, path)
+    if location is None:
         return {}
     try:
         return source_of(location[0])[1]
@@ -103,12 +106,13 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
 def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
     """Return module and class of a norm from outside, None for any other name."""
     if path is None:
-        points = () if name in choices("norm") else entry_points(group=GROUP, name=name)
-        return next(((point.module, point.attr) for point in points), None)
+        if name not in choices("norm"):
+            for point in entry_points(group=GROUP, name=name):
+                return point.module, point.attr
+        return None
     if "" not in sys.path:
-        sys.path.append(
-            ""
-        )  # the norm may be a file of the current folder; last, it shadows no package
+        # The norm may be a file of the current folder; last, it shadows no package.
+        sys.path.append("")
     module, _, attribute = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise ValueError(f"norm.path={path!r}: write it as package.module:Class")
@@ -126,21 +130,16 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
     """
     importlib.invalidate_caches()  # Python may have listed the folder before the file was written
     top = module.partition(".")[0]
-    spec = importlib.util.find_spec(top)
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    origin = folders[0] if folders else spec.origin if spec and spec.has_location else None
-    if spec and not origin:
-        raise ValueError(f"module {module!r} has no source file")
-    root = Path(origin or "").resolve().parent
-    if not origin or (
-        _file_of(root, module) is None and not root.joinpath(*module.split(".")).is_dir()
-    ):
-        raise ValueError(
-            f"no module named {module!r} in the current folder, in PYTHONPATH, or installed"
-        )
+    root, is_package = _place_of(top)
+    is_there = root is not None and (
+        _file_of(root, module) is not None or root.joinpath(*module.split(".")).is_dir()
+    )
+    if root is None or not is_there:
+        places = "in the current folder, in PYTHONPATH, or installed"
+        raise ValueError(f"no module named {module!r} {places}")
     # Installed modules that lie side by side may be of different authors.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    prefix = f"{top}." if folders or is_installed else ""
+    prefix = f"{top}." if is_package or is_installed else ""
     files: dict[str, bytes] = {}
     queue, seen = [module], set[str]()
     while queue:
@@ -148,23 +147,41 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         if name in seen or not f"{name}.".startswith(prefix):
             continue
         seen.add(name)
-        queue += [name.rpartition(".")[0]] if "." in name else []  # importing a.b runs a
-        if path := _file_of(root, name):
-            if len(files) == MOST_FILES:
-                raise ValueError(
-                    f"it imports over {MOST_FILES} modules of {top}: put the norm into its own"
-                )
-            files[path.relative_to(root).as_posix()] = content = path.read_bytes()
-            queue += _imports(path, name, content)
+        if "." in name:
+            queue.append(name.rpartition(".")[0])  # importing a.b runs a
+        path = _file_of(root, name)
+        if path is None:
+            continue
+        if len(files) == MOST_FILES:
+            hint = "put the norm into its own"
+            raise ValueError(f"it imports over {MOST_FILES} modules of {top}: {hint}")
+        content = path.read_bytes()
+        files[path.relative_to(root).as_posix()] = content
+        queue += _imports(path, name, content)
     return root, dict(sorted(files.items()))
+
+
+def _place_of(top: str) -> tuple[Path | None, bool]:
+    """Return the folder that holds a top-level module, or None, and whether it is a package."""
+    spec = importlib.util.find_spec(top)
+    if spec is None:
+        return None, False
+    folders = [*(spec.submodule_search_locations or ())]
+    if folders:
+        return Path(folders[0]).resolve().parent, True
+    if not spec.has_location or not spec.origin:
+        raise ValueError(f"module {top!r} has no source file")
+    return Path(spec.origin).resolve().parent, False
 
 
 def _file_of(root: Path, name: str) -> Path | None:
     """Return the file under `root` that importing a module runs, or None if there is none."""
     path = root.joinpath(*name.split("."))
     compiled = path.parent.glob(f"{path.name}.*.so")
-    paths = (path / "__init__.py", *compiled, path.with_name(f"{path.name}.py"))
-    return next((path for path in paths if path.is_file()), None)
+    for file in (path / "__init__.py", *compiled, path.with_name(f"{path.name}.py")):
+        if file.is_file():
+            return file
+    return None
 
 
 def _imports(path: Path, name: str, content: bytes) -> Iterator[str]:
@@ -175,12 +192,19 @@ def _imports(path: Path, name: str, content: bytes) -> Iterator[str]:
         tree = ast.parse(content)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
-    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    package = name.split(".")
+    if path.name != "__init__.py":
+        package.pop()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            for alias in node.names:
+                yield alias.name
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*base, *([node.module] if node.module else [])])
+            parts = package[: len(package) - node.level + 1] if node.level else []
+            if node.module:
+                parts.append(node.module)
+            module = ".".join(parts)
             yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names if alias.name != "*")
+            for alias in node.names:
+                if alias.name != "*":
+                    yield f"{module}.{alias.name}"

@@ -1,4 +1,4 @@
-"""Where norms sit in a stack of residual layers: the positions by name, and each layer's placement."""
+"""Where norms sit in a stack of residual layers: positions by name, and each layer's placement."""
 
 from typing import Literal, NamedTuple
 
