@@ -124,7 +124,7 @@ figures: $(VENV)/installed ## Write results/figures from the records
 report: $(VENV)/installed ## Write results/report/index.html from the records
 	@$(ADANORM) report $(call given,RUNS,runs)
 
-predict: $(VENV)/installed ## Translate, parse or continue INPUT with the weights of a run made here
+predict: $(VENV)/installed ## Translate, parse or continue INPUT with the weights of a run
 	@$(ADANORM) predict task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) seed=$(call quoted,$(SEEDS)) $(CHOICE) $(if $(INPUT),input=$(call quoted,$(INPUT))) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
 
 compare: $(VENV)/installed ## Compare NORMS on the same test examples

@@ -145,7 +145,8 @@ def test_status_of_all_studies_has_one_line_per_study_and_counts_shared_runs_onc
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 80
     lines = printed[1 : 1 + len(choices("study"))]
-    assert [line.split()[0] for line in lines] == choices("study")
+    names = [line.split()[0].removesuffix("...") for line in lines]
+    assert all(map(str.startswith, choices("study"), names))
     done = {line.split()[0] for line in lines if line.split()[1] == "1"}
     assert {"overview", "table4"} <= done
     runs = {

@@ -48,7 +48,7 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=folder_of(arguments.keys["runs"]))
-    progress = _progress(grid, cache(seconds_per_unit))
+    progress = _progress(grid, cache(seconds_per_unit), {})
     print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
@@ -62,45 +62,50 @@ def main(arguments: Arguments) -> None:
 
 def _show_all(arguments: Arguments, workers: int) -> None:
     """Print one line per study, sorted by name, and the time left for all runs together."""
-    if keys := [key for key in ("scale", "seeds", "task") if arguments.keys[key]]:
-        raise ValueError(
-            f"{keys[0]}= needs the name of one study: choose from {', '.join(study_names())}"
-        )
+    for key in ("scale", "seeds", "task"):
+        if arguments.keys[key]:
+            names = ", ".join(study_names())
+            raise ValueError(f"{key}= needs the name of one study: choose from {names}")
+    folder = folder_of(arguments.keys["runs"])
+    unit_seconds = cache(seconds_per_unit)
+    all_runs: dict[Path, RunProgress] = {}
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
-    unit_seconds, all_runs = cache(seconds_per_unit), dict[Path, RunProgress]()
     for name in study_names():
-        runs = _progress(
-            study_grid(load_study(name), runs=folder_of(arguments.keys["runs"])), unit_seconds
-        )
+        runs = _progress(study_grid(load_study(name), runs=folder), unit_seconds, all_runs)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
-        words += ["GPU"] if any(run.left for run in runs.values() if run.on_gpu) else []
-        print(
-            f"{name:<{NAME}}{_fields(runs.values())}{' + '.join(words) or '-':>{HOURS}}", flush=True
-        )
-        all_runs |= runs
+        if any(run.left for run in runs.values() if run.on_gpu):
+            words.append("GPU")
+        left = " + ".join(words) or "-"
+        label = name if len(name) < NAME else f"{name[: NAME - 4]}..."
+        print(f"{label:<{NAME}}{_fields(runs.values())}{left:>{HOURS}}", flush=True)
     text = f"all: {len(all_runs)} runs, those of several studies once: {_counts(all_runs.values())}"
     print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
     _show_time_left(all_runs.values(), workers)
 
 
-def _progress(grid: StudyGrid, unit_seconds: SecondsPerUnit) -> dict[Path, RunProgress]:
-    """Return the progress of each run by its folder."""
-    runs = [(planned.experiment, state(planned.experiment)) for planned in plan_runs(grid)]
-    return {
-        run.folder(): RunProgress(
-            run.task.name, now, seconds_left(run, now, unit_seconds), run.cost.needs_gpu
-        )
-        for run, now in runs
-    }
+def _progress(
+    grid: StudyGrid, unit_seconds: SecondsPerUnit, known: dict[Path, RunProgress]
+) -> dict[Path, RunProgress]:
+    """Return the progress of each run by its folder; runs that are new to `known` are added to it."""
+    progress = {}
+    for planned in plan_runs(grid):
+        run, folder = planned.experiment, planned.experiment.folder()
+        if folder not in known:
+            now = state(run)
+            left = seconds_left(run, now, unit_seconds)
+            known[folder] = RunProgress(run.task.name, now, left, run.cost.needs_gpu)
+        progress[folder] = known[folder]
+    return progress
 
 
 def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:
-    if seconds := sum(run.left for run in runs if not run.on_gpu):
-        print(
-            f"time left: about {in_words(seconds / 3600 / workers)} with {counted(workers, 'worker')}"
-        )
-    if on_gpu := [run for run in runs if run.on_gpu and run.left]:
+    seconds = sum(run.left for run in runs if not run.on_gpu)
+    if seconds:
+        time_left = in_words(seconds / 3600 / workers)
+        print(f"time left: about {time_left} with {counted(workers, 'worker')}")
+    on_gpu = [run for run in runs if run.on_gpu and run.left]
+    if on_gpu:
         counts = Counter(title(run.task) for run in on_gpu)
         by_task = ", ".join(f"{name} {count}" for name, count in counts.items())
         span = in_words(sum(run.left for run in on_gpu) / 3600)
@@ -115,9 +120,8 @@ def state(run: Experiment) -> str:
     running if its checkpoint is younger than two intervals between checkpoints.
     """
     folder = run.folder()
-    locked = is_locked(
-        folder
-    )  # read before the result, which is written while the folder is locked
+    # Read before the result, which is written while the folder is locked.
+    locked = is_locked(folder)
     result = reader.result(folder)
     if result is not None and (result.is_complete or not locked):
         return result.status

@@ -140,47 +140,58 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, 
 
     Raises ValueError if two names cannot be compared.
     """
-    first = {name: min(rows[task, name, seed] for seed in of) for name, of in scores.items()}
+    first_rows = {}
+    for name, by_seed in scores.items():
+        first_rows[name] = min(rows[task, name, seed] for seed in by_seed)
     if not 2 <= len(scores) <= MOST_NAMES:
         reason = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
-        raise ValueError(f"{file}, row {max(first.values())}, column name: {reason}")
-    base = keys["against"] or next(iter(scores))
+        raise ValueError(f"{file}, row {max(first_rows.values())}, column name: {reason}")
+    base, better = keys["against"] or next(iter(scores)), keys["better"]
     check_known(f"name of {task or file}", [base], scores)
-    sign, better = (1 if keys["better"] == "higher" else -1), keys["better"]
-    signed = {
-        name: {seed: sign * score for seed, score in of.items()} for name, of in scores.items()
-    }
-    margin, plan = float(keys["margin"]), keys["plan"]
-    table = (
-        league_by_plan(signed, plan_for_scores(plan, margin)) if plan else league(signed, margin)
-    )
+    table = _league(scores, keys)
     for names, pair in table.pairs.items():
         if pair is None:
-            raise ValueError(
-                f"{file}, row {max(first[n] for n in names)}, column {_lacking(table, *names)}"
-            )
+            row = max(first_rows[name] for name in names)
+            raise ValueError(f"{file}, row {row}, column {_lacking(table, *names)}")
     corrected = f"p corrected for {counted(len(table.pairs), 'pair')} (Holm)"
     lines = hanging("", f"{task or file}: {better} is better, margin {keys['margin']}, {corrected}")
-    digits = max(pair.digits for pair in table.pairs.values() if pair)
-    cells = [
-        (name, mean_text([*scores[name].values()], digits), str(len(of)), table.letters[name])
-        for name, of in table.scores.items()
-    ]
-    cells.insert(0, ("name", "mean ± deviation", "seeds", "group"))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for cell in cells:
-        columns = "  ".join(f"{text:{width}}" for text, width in zip(cell, widths, strict=True))
-        lines += hanging("  ", columns.rstrip())
+    lines += _table(table, scores)
     for name in table.scores:
-        lines += _answer(table, name, base) if name != base else []
+        if name != base:
+            lines += _answer(table, name, base)
+    lines += hanging("", outlook(table))
     all_seeds = set[int]().union(*scores.values())
-    missing = {name: all_seeds - {*of} for name, of in scores.items()}
-    notes = [
-        f"{name} lacks {seeds([of])}, which its pairs leave out."
-        for name, of in missing.items()
-        if of
-    ]
-    return [*lines, *(line for note in [outlook(table), *notes] for line in hanging("", note))]
+    for name, by_seed in scores.items():
+        missing = all_seeds - {*by_seed}
+        if missing:
+            lines += hanging("", f"{name} lacks {seeds([missing])}, which its pairs leave out.")
+    return lines
+
+
+def _league(scores: Scores, keys: Mapping[str, str]) -> League:
+    """Return the league of scores, by a plan if the command line names one."""
+    sign, margin = (1 if keys["better"] == "higher" else -1), float(keys["margin"])
+    signed = {}
+    for name, by_seed in scores.items():
+        signed[name] = {seed: sign * score for seed, score in by_seed.items()}
+    if keys["plan"]:
+        return league_by_plan(signed, plan_for_scores(keys["plan"], margin))
+    return league(signed, margin)
+
+
+def _table(table: League, scores: Scores) -> list[str]:
+    """Return one line per name, the best first: its scores, seeds and groups."""
+    digits = max(pair.digits for pair in table.pairs.values() if pair)
+    rows = [("name", "mean ± deviation", "seeds", "group")]
+    for name in table.scores:
+        mean = mean_text([*scores[name].values()], digits)
+        rows.append((name, mean, str(len(scores[name])), table.letters[name]))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [f"{text:{width}}" for text, width in zip(row, widths, strict=True)]
+        lines += hanging("  ", "  ".join(cells).rstrip())
+    return lines
 
 
 def _lacking(table: League, first: str, second: str) -> str:
@@ -189,21 +200,21 @@ def _lacking(table: League, first: str, second: str) -> str:
     fewest = table.looks.after[0] if table.looks else 2
     if len(shared) < fewest:
         return f"seed: {first} and {second} share {counted(len(shared), 'seed')}, and need {fewest}"
-    return f"score: {first} and {second} differ by the same with every shared seed: equal gaps show no noise"
+    reason = "differ by the same with every shared seed: equal gaps show no noise"
+    return f"score: {first} and {second} {reason}"
 
 
 def _answer(table: League, name: str, base: str) -> list[str]:
     """Return lines on a name beside the base: sign, size and answer, each with what decides it."""
     pair = table.comparison(name, base)
     assert pair is not None, "checked for every pair"
-    digits, ps = pair.digits, f"p {p_text(pair.p)}, corrected {p_text(pair.family_p)}"
+    digits = pair.digits
     chance = f"P({name} > {base}) = {table.chance(name, base):.2f}"
+    sign = f"{pair.sign}, {pair.gap:+.{digits}f}, 95 % {pair.interval.text(digits)}"
+    ps = f"p {p_text(pair.p)}, corrected {p_text(pair.family_p)}"
     return [
         *hanging("", f"{name} over {base}: {counted(pair.seeds, 'seed')}, {chance}"),
-        *hanging(
-            "  sign: ",
-            f"{pair.sign}, {pair.gap:+.{digits}f}, 95 % {pair.interval.text(digits)}, {ps}",
-        ),
+        *hanging("  sign: ", f"{sign}, {ps}"),
         *hanging("  size: ", f"{pair.size}, 90 % {pair.margin_interval.text(digits)}"),
         f"  answer: {pair.answer}",
     ]

@@ -44,15 +44,13 @@ class StudyRow(Config):
 
     norm: str
     overrides: Overrides = ()
-    column_overrides: dict[str, Overrides] = Field(
-        default_factory=dict
-    )  # for its runs of one column
+    # For its runs of one column.
+    column_overrides: dict[str, Overrides] = Field(default_factory=dict)
     only: tuple[str, ...] | None = None  # the columns it has runs in; null: all
     at: float | None = None  # the value of what the study goes over, such as a batch size
     line: str | None = None  # the label of its line in the figure; null: its norm's
-    panel: str | None = (
-        None  # its panel in the figure, named for what its rows share; null: every panel
-    )
+    # Its panel in the figure, named for what its rows share; null: every panel.
+    panel: str | None = None
     undefined: str | None = None  # why it can have no runs
     budget: Budget = ()  # overrides tried in its cells; every row tries the same number
     compared: bool = True  # whether with the paper's numbers; false: only shown beside them
@@ -69,17 +67,14 @@ class Study(Config):
     improvements: tuple[tuple[str, str], ...] = ()  # (from, to): a table row with their difference
     quote: str | None = None  # why the paper's numbers stand beside runs that are not comparable
     overrides: Overrides = ()  # for every run
-    column_overrides: dict[str, Overrides] = Field(
-        default_factory=dict
-    )  # for every run of one column
+    # For every run of one column.
+    column_overrides: dict[str, Overrides] = Field(default_factory=dict)
     budget: Budget = ()  # overrides tried in every cell; the best by validation is shown
     over: str | None = None  # what the rows' `at` counts; the figure has it on its x-axis
-    draws: tuple[Literal["test", "memorized", "recovered"], ...] = (
-        "test",
-    )  # what the figure draws over it
-    shows: Literal["scores", "curves"] = (
-        "scores"  # what its figures draw; curves: one figure per column
-    )
+    # What the figure draws over it.
+    draws: tuple[Literal["test", "memorized", "recovered"], ...] = ("test",)
+    # What its figures draw; curves: one figure per column.
+    shows: Literal["scores", "curves"] = "scores"
     roles: tuple[Role, ...] = ()  # what is made of its runs besides its table
     rule: Rule | None = None  # how its rows are compared, written before any run
     order: int = 100  # its position in the report; studies with the same order by name
@@ -87,39 +82,48 @@ class Study(Config):
     @field_validator("rows", mode="before")
     @classmethod
     def _norms_are_rows(cls, rows: Any) -> Any:
-        if isinstance(rows, list):
-            if others := [row for row in rows if not isinstance(row, str)]:
-                raise ValueError(
-                    f"{others[0]!r} in a list of norms: rows with labels are a mapping"
-                )
-            return {norm: {"norm": norm} for norm in each_once(rows)}
-        return rows
+        if not isinstance(rows, list):
+            return rows
+        for row in rows:
+            if not isinstance(row, str):
+                raise ValueError(f"{row!r} in a list of norms: rows with labels are a mapping")
+        return {norm: {"norm": norm} for norm in each_once(rows)}
 
     @model_validator(mode="after")
     def _rows_differ_and_try_as_many_settings(self) -> Study:
-        labels: dict[object, str] = {}
-        for label, row in self.rows.items() if self.over is not None else ():
-            if row.at is None:
-                raise ValueError(f"row {label!r}: lacks `at`, its {self.over}")
-            if (
-                other := labels.setdefault((row.line or row.norm, row.at, row.panel), label)
-            ) != label:
-                at = f"{self.over} {row.at:g}"
-                raise ValueError(
-                    f"rows {other!r} and {label!r}: one norm at {at}: give each a panel"
-                )
-        for task in self.columns if self.shows == "curves" else ():
-            norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
-            if len(set(norms)) < len(norms):
-                raise ValueError(
-                    f"column {task!r}: two rows have the same norm, so their curves look alike"
-                )
-        if len(counts := sorted({len(self.budget_of(label)) for label in self.rows})) > 1:
+        if self.over is not None:
+            self._check_lines(self.over)
+        if self.shows == "curves":
+            for task in self.columns:
+                self._check_curves(task)
+        counts = sorted({len(self.budget_of(label)) for label in self.rows})
+        if len(counts) > 1:
             sizes = ", ".join(map(str, counts))
             raise ValueError(
                 f"rows with budgets of {sizes} settings: give each row the same number"
             )
         return self
+
+    def _check_lines(self, over: str) -> None:
+        """Raise ValueError if two rows are one point of the figure over `over`."""
+        labels: dict[object, str] = {}
+        for label, row in self.rows.items():
+            if row.at is None:
+                raise ValueError(f"row {label!r}: lacks `at`, its {over}")
+            first = labels.setdefault((row.line or row.norm, row.at, row.panel), label)
+            if first != label:
+                at = f"{over} {row.at:g}"
+                raise ValueError(
+                    f"rows {first!r} and {label!r}: one norm at {at}: give each a panel"
+                )
+
+    def _check_curves(self, task: str) -> None:
+        """Raise ValueError if two rows have the same curve in a column's figure."""
+        norms = [row.norm for row in self.rows.values() if row.only is None or task in row.only]
+        if len(set(norms)) < len(norms):
+            raise ValueError(
+                f"column {task!r}: two rows have the same norm, so their curves look alike"
+            )
 
     def budget_of(self, label: str) -> tuple[str, ...]:
         """Return the overrides tried in the cells of a row; () without a budget."""
@@ -160,31 +164,23 @@ def load_study(name: str) -> Study:
 
 def _check_names(study: Study) -> None:
     """Raise ValueError if a study names a task, norm, row, column or study that does not exist."""
-    rows = study.rows.values()
-    norms = [
-        row.norm for row in rows if ":" not in row.norm
-    ]  # package.module:Class is imported later
+    norms = [row.norm for row in study.rows.values() if ":" not in row.norm]  # imported later
     known_norms = {*choices("norm")}
     if not known_norms.issuperset(norms):  # installed packages are searched only if needed
         known_norms |= {*outside_norms()}
-    columns = [task for row in rows for task in (*(row.only or ()), *row.column_overrides)]
+    columns = [*study.column_overrides]
+    for row in study.rows.values():
+        columns += [*(row.only or ()), *row.column_overrides]
     check_known("task", study.columns, choices("task"))
     check_known("norm", norms, sorted(known_norms))
-    check_known("column", [*columns, *study.column_overrides], sorted(study.columns))
-    if study.rule is not None:
-        row_names = study.rows if study.rule.folds_overlap is None else norms
-        check_known("row of the rule", study.rule.rows(), sorted({*row_names}))
-        check_known("study of the rule", study.rule.with_columns_of, choices("study"))
-        compared = {*study.rule.rows()}
-        if undefined := [
-            label for label, row in study.rows.items() if row.undefined and label in compared
-        ]:
-            raise ValueError(f"row {undefined[0]!r} of the rule has no runs: it is undefined")
+    check_known("column", columns, sorted(study.columns))
+    _check_rule(study, norms)
     norm_by_title = {title(norm): norm for norm in choices("norm")}
     for label, row in study.rows.items():
         if "|" in label:
             raise ValueError(f"{label!r}: | ends a column of a table; write another character")
-        if (norm := norm_by_title.get(title(label), row.norm)) != row.norm:
+        norm = norm_by_title.get(title(label), row.norm)
+        if norm != row.norm:
             raise ValueError(
                 f"row {label!r}: tables call {norm} this; its norm is {row.norm}: rename it"
             )
@@ -193,6 +189,18 @@ def _check_names(study: Study) -> None:
         check_known("row of the improvements", pair, sorted(study.rows))
         if pair[0] == pair[1]:
             raise ValueError(f"improvement of {pair[0]!r} over itself")
+
+
+def _check_rule(study: Study, norms: Sequence[str]) -> None:
+    if study.rule is None:
+        return
+    row_names = study.rows if study.rule.folds_overlap is None else norms
+    compared = {*study.rule.rows()}
+    check_known("row of the rule", study.rule.rows(), sorted({*row_names}))
+    check_known("study of the rule", study.rule.with_columns_of, choices("study"))
+    for label, row in study.rows.items():
+        if row.undefined and label in compared:
+            raise ValueError(f"row {label!r} of the rule has no runs: it is undefined")
 
 
 def load_studies() -> dict[str, Study]:
@@ -236,22 +244,37 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
     grid: StudyGrid = {}
     for task, (label, row) in product(study.columns, study.rows.items()):
         is_run = not row.undefined and (row.only is None or task in row.only)
-        column_changes, cell_changes = (one.column_overrides.get(task, ()) for one in (study, row))
-        changes = (*study.overrides, *column_changes, *row.overrides, *cell_changes)
-        base = (f"task={task}", f"norm={row.norm}", f"scale={study.scale}", *changes)
-        candidates: dict[str, Candidate] = {}
         try:
-            for setting in (study.budget_of(label) or (None,)) if is_run else ():
-                overrides = (*base, setting) if setting else base
-                first = cached_experiment((*overrides, *settings), runs=runs)
-                if same := candidates.get(first.digest):
-                    raise ValueError(f"{same.setting} and {setting} of its budget are one setting")
-                runs_by_seed = first.with_seeds(study.seeds)
-                candidates[first.digest] = Candidate(overrides, runs_by_seed, setting)
+            candidates = _candidates(study, label, task, runs, settings) if is_run else ()
         except ValueError as error:
             raise ValueError(f"row {label!r}: {error}") from None
-        grid[label, task] = CellPlan(tuple(candidates.values()))
+        grid[label, task] = CellPlan(candidates)
     return grid
+
+
+def _candidates(
+    study: Study, label: str, task: str, runs: str | None, settings: Sequence[str]
+) -> tuple[Candidate, ...]:
+    """Return the settings that a cell tries: one, or one per override of the budget."""
+    row = study.rows[label]
+    base = (
+        f"task={task}",
+        f"norm={row.norm}",
+        f"scale={study.scale}",
+        *study.overrides,
+        *study.column_overrides.get(task, ()),
+        *row.overrides,
+        *row.column_overrides.get(task, ()),
+    )
+    candidates: dict[str, Candidate] = {}
+    for setting in study.budget_of(label) or (None,):
+        overrides = (*base, setting) if setting else base
+        first = cached_experiment((*overrides, *settings), runs=runs)
+        if first.digest in candidates:
+            same = candidates[first.digest].setting
+            raise ValueError(f"{same} and {setting} of its budget are one setting")
+        candidates[first.digest] = Candidate(overrides, first.with_seeds(study.seeds), setting)
+    return tuple(candidates.values())
 
 
 class Planned(NamedTuple):

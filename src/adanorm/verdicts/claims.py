@@ -117,8 +117,8 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     for claim in claims:
         tasks = [_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)]
         results.append(ClaimResult(claim, scale, tuple(tasks)))
-    by_test = zip(*(result.ps for result in results if result.run), strict=True)
-    families = zip(*map(corrected, by_test), strict=True)
+    ps = [result.ps for result in results if result.run]
+    families = zip(*map(corrected, zip(*ps, strict=True)), strict=True)
     return [replace(result, family=next(families)) if result.run else result for result in results]
 
 

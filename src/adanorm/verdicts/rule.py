@@ -93,28 +93,34 @@ def column_of(study: Study, rule: Rule, task: str, quantity: Compares, cells: Ce
 
     `cells` has the column's cells of the study's table.
     """
+    plan = rule_plan(study, rule, task, quantity)
     planned: dict[str, Cell] = {}
     for row, cell in cells.items():
         metric = cell.metric if quantity == "test" else None
         runs = [run for run in cell.runs if run.seed in study.seeds]
         if runs:
             planned[row] = cell_of(runs[0], runs, quantity, metric=metric)
-    plan = rule_plan(study, rule, task, quantity)
     setbacks = {row: cell.setback for row, cell in planned.items() if cell.setback}
-    if plan.folds:  # a norm with a setback in one fold is not compared by its other folds
-        setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
-        by_fold: dict[float, dict[str, Mapping[int, float]]] = {}
-        for label, study_row in study.rows.items():
-            if study_row.at is None:
-                continue
-            of_fold = by_fold.setdefault(study_row.at, {})
-            by_seed = planned[label].by_seed if label in planned else {}
-            if len(by_seed) == len(study.seeds) and study_row.norm not in setbacks:
-                of_fold[study_row.norm] = by_seed
-        return Column(plan, [TaskVariance(of, 0.0) for of in by_fold.values()], 0.0, setbacks)
+    if plan.folds:
+        return _column_of_folds(study, plan, planned, setbacks)
     scores = {row: cell.by_seed for row, cell in planned.items() if row not in setbacks}
     examples = [cell.example for cell in planned.values()] if quantity == "test" else []
     return Column(plan, [TaskVariance(scores, 0.0)], max(examples, default=0.0), setbacks)
+
+
+def _column_of_folds(study: Study, plan: Plan, cells: Cells, setbacks: dict[str, str]) -> Column:
+    """Return a column whose rows are norms; one with a setback in a fold is compared by no other."""
+    setbacks = {study.rows[row].norm: setback for row, setback in setbacks.items()}
+    by_fold: dict[float, dict[str, Mapping[int, float]]] = {}
+    for label, row in study.rows.items():
+        if row.at is None:
+            continue
+        scores = by_fold.setdefault(row.at, {})
+        by_seed = cells[label].by_seed if label in cells else {}
+        if len(by_seed) == len(study.seeds) and row.norm not in setbacks:
+            scores[row.norm] = by_seed
+    samples = [TaskVariance(scores, 0.0) for scores in by_fold.values()]
+    return Column(plan, samples, not_compared=setbacks)
 
 
 @dataclass(frozen=True)
