@@ -27,7 +27,7 @@ from adanorm.reporting.tables.protocol import protocol_markdown
 from adanorm.reporting.tables.table import Spreads, Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results
-from adanorm.verdicts.protocol import same_orders, task_protocols
+from adanorm.verdicts.protocol import papers_own_count, same_orders, task_protocols
 from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
@@ -85,7 +85,7 @@ def _write_tables_of_no_single_study() -> None:
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),
         "predictions.md": predictions_markdown(),
-        "protocol.md": protocol_markdown(task_protocols(), same_orders()),
+        "protocol.md": protocol_markdown(task_protocols(), same_orders(), papers_own_count()),
     }
     for path in write_files(PROJECT / "results" / "tables", texts):
         print(path_text(path))

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import title
 from adanorm.reporting.text import how_to_read, markdown, markdown_table
+from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.protocol import (
+    PAPERS_COUNT,
     PROTOCOLS,
     SameOrder,
     TaskProtocols,
@@ -14,7 +16,9 @@ from adanorm.verdicts.protocol import (
 PAPERS_LEADS = 7  # of eight data sets
 
 
-def protocol_markdown(results: Sequence[TaskProtocols], orders: Sequence[SameOrder]) -> str:
+def protocol_markdown(
+    results: Sequence[TaskProtocols], orders: Sequence[SameOrder], counted: ClaimResult
+) -> str:
     """Return the page in Markdown: leads by data set, counts of data sets, orders of norms."""
     labels = [protocol.label for protocol in PROTOCOLS]
     header = ["Data set", "scale", "runs", "the paper's lead"]
@@ -40,6 +44,10 @@ def protocol_markdown(results: Sequence[TaskProtocols], orders: Sequence[SameOrd
         "",
         *markdown_table(["protocol", "on average", f"chance of {PAPERS_LEADS} or more"], counts),
         "",
+        "## The paper's own count as a claim",
+        "",
+        _count(counted),
+        "",
         "## The paper's order of norms",
         "",
         *markdown_table(
@@ -49,6 +57,16 @@ def protocol_markdown(results: Sequence[TaskProtocols], orders: Sequence[SameOrd
         "",
     ]
     return "\n".join(lines)
+
+
+def _count(result: ClaimResult) -> str:
+    p = result.ps[2]
+    corrected = f"{result.family[2]:.3f}" if result.family else "-"
+    return (
+        f"Better on {PAPERS_COUNT} of {len(result.tasks)}, without PTB, by the registered rule at"
+        f" scale small: *{result.verdict}* (no gain by the margin: p {p:.4f}, corrected over the"
+        f" claims of the scale {corrected})."
+    )
 
 
 def _row(result: TaskProtocols) -> list[str]:
