@@ -1,6 +1,7 @@
 """Files written whole, and the leftovers of processes that were killed while they wrote."""
 
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.files import sweep, write_whole, writing
+from adanorm.cli.command import folder_of, output_path
+from adanorm.config.overrides import prepare_overrides
+from adanorm.files import sweep, write_whole, writing, writing_to
 
 KILLED = """
 import sys, time
@@ -84,3 +87,41 @@ def test_two_writers_of_one_file_wait_for_each_other(tmp_path: Path) -> None:
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert path.read_bytes() in (b"a" * 1000, b"b" * 1000)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_link_that_a_user_named_stays_one_and_a_pipe_gets_the_content(tmp_path: Path) -> None:
+    def write(path: Path) -> None:
+        with writing_to(path) as file:
+            file.write(b"new")
+
+    for name in ("file", "dangling"):
+        link = tmp_path / f"link to {name}"
+        link.symlink_to(tmp_path / name)
+    (tmp_path / "file").write_bytes(b"old")
+    for name in ("file", "dangling"):
+        write(tmp_path / f"link to {name}")
+        assert (tmp_path / f"link to {name}").is_symlink()
+        assert (tmp_path / name).read_bytes() == b"new"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write(pipe)
+    assert os.read(reader, 10) == b"new"
+    assert pipe.is_fifo()
+    os.close(reader)
+    write(Path("/dev/null"))
+    assert Path("/dev/null").is_char_device()
+
+
+def test_home_folders_are_found_and_what_can_hold_no_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert output_path("~/out") == tmp_path / "out"
+    assert folder_of("~/runs") == str(tmp_path / "runs")
+    assert prepare_overrides(["runs=~/x"]) == [f"runs='{tmp_path}/x'"]
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "dangling").symlink_to(tmp_path / "none" / "file")
+    for name in ("~", "~/loop", "~/dangling", "~/none/file"):
+        with pytest.raises(ValueError, match=f"output={name}: no file can be written there"):
+            output_path(name)

@@ -51,6 +51,18 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def writing_to(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that a user named, to write: where a link leads, and into a device or a pipe."""
+    is_special = path.is_relative_to("/dev") or path.is_relative_to("/proc")
+    if is_special or (path.exists() and not path.is_file()):
+        with path.open("wb") as file:
+            yield file
+    else:
+        with writing(Path(os.path.realpath(path))) as file:
+            yield file
+
+
+@contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Make an OSError name `path` if it names no file (a full disk), or the temporary file."""
     try:

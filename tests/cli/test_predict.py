@@ -13,7 +13,7 @@ from adanorm.cli.predict import TOGETHER, input_of, lines_of, output_of, parts_o
 def copy(source: Path, output: Path, *, mark: bytes = b"") -> list[int]:
     """Copy a text in parts, behind `mark` if it has a byte order mark; return how many lines each had."""
     sizes = []
-    with input_of(str(source)) as file, output_of(str(output)) as target:
+    with input_of(str(source)) as file, output_of(output) as target:
         for part in parts_of(lines_of(file, source.name, lambda _: target.write(mark)), TOGETHER):
             sizes.append(len(part))
             target.write("".join(part).encode())

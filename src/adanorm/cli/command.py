@@ -174,15 +174,19 @@ def folder_of(text: str) -> str | None:
     if "${" in text:
         hint = "a folder's name cannot hold ${, which stands for another setting"
         raise ValueError(f"runs={text}: {hint}")
-    if not text or os.path.realpath(text) == os.path.realpath(RUNS):
+    path = os.path.abspath(os.path.expanduser(text))
+    if not text or os.path.realpath(path) == os.path.realpath(RUNS):
         return None
-    return os.path.abspath(text)
+    return path
 
 
-def check_output(output: str) -> None:
-    """Raise ValueError if no file can be written at `output`; an empty `output` names no file."""
-    if output and (Path(output).is_dir() or not Path(output).absolute().parent.is_dir()):
+def output_path(output: str) -> Path:
+    """Return the path in `output=`, ~ being the home folder; ValueError if it can hold no file."""
+    path = Path(os.path.expanduser(output))
+    target = Path(os.path.realpath(path))  # still a link in a loop of links
+    if path.is_dir() or target.is_symlink() or not (path.exists() or target.parent.is_dir()):
         raise ValueError(f"output={output}: no file can be written there")
+    return path
 
 
 def true_or_false(key: str, text: str) -> bool:

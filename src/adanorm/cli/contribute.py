@@ -6,13 +6,12 @@ that are no evidence for others, such as failed ones, are left out.
 """
 
 import sys
-from pathlib import Path
 
-from adanorm.cli.command import Arguments, Key, Usage, check_output
+from adanorm.cli.command import Arguments, Key, Usage, output_path
 from adanorm.cli.record_arguments import NAMES, named_runs
 from adanorm.config.errors import one_line
 from adanorm.config.titles import counted
-from adanorm.files import write_whole
+from adanorm.files import writing_to
 from adanorm.records import contribution
 from adanorm.records.environment import describe
 from adanorm.records.folder import path_text
@@ -29,8 +28,7 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
     output = arguments.keys["output"]
-    check_output(output)
-    path = Path(output)
+    path = output_path(output)
     if path.is_file():
         try:
             contribution.read_contribution(path)
@@ -60,5 +58,6 @@ def main(arguments: Arguments) -> None:
         records, machine, golden_losses(contribution.golden_pairs(records))
     )
     contribution.parse_contribution(content)  # refuses here what a merge would refuse
-    write_whole(path, content)
+    with writing_to(path) as file:
+        file.write(content)
     print(f"{path_text(path)}: {counted(len(records), 'run')}, {len(content):,} bytes")

@@ -10,7 +10,8 @@ run's folder stays, with its weights, until you remove it.
 import sys
 from pathlib import Path
 
-from adanorm.cli.command import Arguments, Key, Usage
+from adanorm.cli.command import Arguments, Key, Usage, folder_of
+from adanorm.config.paths import RUNS
 from adanorm.config.titles import counted
 from adanorm.records.folder import path_text
 from adanorm.records.integrity import NAME
@@ -26,7 +27,7 @@ USAGE = Usage(
 
 def main(arguments: Arguments) -> None:
     """Keep the runs that the command line names."""
-    into = Path(arguments.keys["into"]) if arguments.keys["into"] else None
+    into = Path(folder_of(arguments.keys["into"]) or RUNS)
     for name in arguments.names:
         folder = Path(name)
         if NAME.fullmatch(folder.name):

@@ -37,7 +37,7 @@ def main(arguments: Arguments) -> None:
         "mode": keys["logger.mode"],
     }
     loggers.check(logger := LoggerConfig.checked(settings, "logger."))
-    base = Path(keys["output"]).resolve()
+    base = Path(keys["output"]).expanduser().resolve()
     runs = {
         base.joinpath(*run[0].folder.parts[-3:], logger.name): run
         for run in named_runs(arguments.names)

@@ -6,6 +6,7 @@ to another parse, and all else stays as it is, to the byte. A language model con
 seed `draw` decides the text. On a terminal each line or sentence is answered at once.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,10 +18,10 @@ from typing import Any, BinaryIO, TypeVar
 
 from tqdm import tqdm
 
-from adanorm.cli.command import Arguments, Key, Usage, check_output, whole_number
+from adanorm.cli.command import Arguments, Key, Usage, output_path, whole_number
 from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks import conll
-from adanorm.files import writing
+from adanorm.files import writing_to
 from adanorm.runs.auto_scale import experiment_of
 from adanorm.runs.setup import trained_model
 from adanorm.tasks.base import TrainingTask
@@ -52,10 +53,10 @@ def main(arguments: Arguments) -> None:
     """Write what a run's model makes of the input."""
     keys = arguments.keys
     drawing = drawing_of(keys)
-    check_output(keys["output"])
+    output = output_path(keys["output"]) if keys["output"] else None
     with (
-        input_of(keys["input"]) as file,
-        output_of(keys["output"]) as target,
+        input_of(os.path.expanduser(keys["input"])) as file,
+        output_of(output) as target,
         redirect_stdout(sys.stderr),  # what is printed must not mix with the text
     ):
         experiment = experiment_of(arguments.settings)
@@ -109,14 +110,12 @@ def input_of(name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def output_of(name: str) -> Iterator[BinaryIO]:
-    """Yield the output; a file is written whole or not at all, a device or a pipe as it is."""
-    if not name:
+def output_of(path: Path | None) -> Iterator[BinaryIO]:
+    """Yield the standard output, or the file at a path."""
+    if path is None:
         yield sys.stdout.buffer
         return
-    path = Path(name).resolve()  # a link stays a link
-    is_special = path.exists() and not path.is_file()
-    with path.open("wb") if is_special else writing(path) as file:
+    with writing_to(path) as file:
         yield file
 
 

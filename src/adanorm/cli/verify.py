@@ -9,9 +9,10 @@ runs= names the folder of the records.
 
 import textwrap
 
-from adanorm.cli.command import WIDTH, Arguments, Key, Usage
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import RUNS
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.verdicts.repetition import differences, repetition
@@ -34,7 +35,7 @@ def main(arguments: Arguments) -> int:
     for key, value in computed.items():
         if value is not None and key not in keys:
             settings.append(f"{key}={value}")
-    into = arguments.keys["into"]
+    into = folder_of(arguments.keys["into"]) or str(RUNS)
     repeated = compose_experiment([*settings, f"seed={recorded.seed}", f"runs={into}"])
     if repeated.folder().resolve() == recorded.folder().resolve():
         raise ValueError(f"into={into}: is where the record is; name another folder")

@@ -1,5 +1,6 @@
 """Overrides `key=value`: their spelling, their choices, and what they may not change in a grid."""
 
+import os
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -186,7 +187,7 @@ def _with_quotes(override: str, *, is_sweep: bool) -> str:
     if not is_path or not equals or value[:1] in ("'", '"', "["):
         return override
     values = value.split(",") if is_sweep else [value]
-    texts = [text if text in ("", "null") else quoted(text) for text in values]
+    texts = [text if text in ("", "null") else quoted(os.path.expanduser(text)) for text in values]
     return f"{key}={','.join(texts)}"
 
 

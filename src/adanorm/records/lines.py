@@ -287,7 +287,7 @@ def _add(file: Path, content: bytes) -> None:
     present = set(before.split(b"\n"))
     new_lines = [line + b"\n" for line in content.split(b"\n") if line not in present]
     if new_lines:
-        write_whole(file, before + b"".join(new_lines))
+        write_whole(file.resolve(), before + b"".join(new_lines))
 
 
 # Bytes that are no UTF-8, such as a patch may have, survive the way to text and back.
