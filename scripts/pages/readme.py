@@ -12,12 +12,24 @@ from adanorm.reporting.tables.claims import (
     headline,
     question,
 )
+from adanorm.reporting.tables.summary import (
+    paper_sentence,
+    protocol_sentence,
+    summary_sentence,
+)
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.claims import task_answers
+from adanorm.verdicts.protocol import task_protocols
 from adanorm.verdicts.sentences import listed
+from adanorm.verdicts.summary import summary
 
 README = PROJECT / "README.md"
+WHERE_IT_STANDS = (
+    "A *margin* is the smallest difference that matters on a data set, fixed beforehand."
+    " The [average](results/tables/summary.md) is exploratory for the runs on record;"
+    " the [choosing](results/tables/protocol.md) is simulated from them."
+)
 
 
 def readme(tables: Mapping[str, Table]) -> str:
@@ -36,8 +48,17 @@ def answer_parts() -> dict[str, str]:
     """Return `answer`, one sentence, and `answers`, a row per data set and the correction."""
     answers = task_answers(question())
     rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers))
+    over_all = summary(answers)
+    sentences = [f"**{headline(answers)}**"]
+    if over_all is not None:
+        sentences = [
+            f"**{summary_sentence(over_all)}**",
+            paper_sentence(over_all, answers),
+            protocol_sentence(task_protocols()),
+            WHERE_IT_STANDS,
+        ]
     return {
-        "answer": f"**{headline(answers)}**",
+        "answer": " ".join(filter(None, sentences)),
         "answers": "\n".join([*rows, "", corrections(answers)]),
     }
 

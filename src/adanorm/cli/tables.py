@@ -12,7 +12,7 @@ from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_files
 from adanorm.records.folder import path_text
 from adanorm.reporting.tables.analysis import write_analysis
-from adanorm.reporting.tables.claims import claims_markdown
+from adanorm.reporting.tables.claims import claims_markdown, question
 from adanorm.reporting.tables.findings import (
     findings_markdown,
     predictions_markdown,
@@ -24,10 +24,12 @@ from adanorm.reporting.tables.formats import (
 )
 from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.protocol import protocol_markdown
+from adanorm.reporting.tables.summary import summary_markdown
 from adanorm.reporting.tables.table import Spreads, Table
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.claims import claim_results
+from adanorm.verdicts.claims import claim_results, task_answers
 from adanorm.verdicts.protocol import papers_own_count, same_orders, task_protocols
+from adanorm.verdicts.summary import summary
 from adanorm.verdicts.task_league import task_leagues
 
 USAGE = Usage(
@@ -79,6 +81,7 @@ def main(arguments: Arguments) -> None:
 
 def _write_tables_of_no_single_study() -> None:
     leagues = task_leagues()
+    answers = task_answers(question())
     texts = {
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),
@@ -86,6 +89,7 @@ def _write_tables_of_no_single_study() -> None:
         "league.csv": league_csv(leagues),
         "predictions.md": predictions_markdown(),
         "protocol.md": protocol_markdown(task_protocols(), same_orders(), papers_own_count()),
+        "summary.md": summary_markdown(summary(answers), answers),
     }
     for path in write_files(PROJECT / "results" / "tables", texts):
         print(path_text(path))

@@ -35,10 +35,10 @@ class TaskResult:
     claim: Claim
     task: str
     pair: Pair
-    best_epoch: Pair | None = None  # by the best validation score
-    tail: Pair | None = None  # by the mean over the last third of evaluations
     # With the pair's own noise of test examples; None by the first plan, which has no pooled one.
     by_own_noise: Comparison | None = None
+    best_epoch: Pair | None = None  # by the best validation score
+    tail: Pair | None = None  # by the mean over the last third of evaluations
 
     @property
     def holds(self) -> bool:
@@ -129,7 +129,7 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
         plan = replace(records.plan, quantity=quantity)
         beside.append(_read(plan, claim, records.overrides, runs)[1])
     own = None if records.plan.name == "first" else by_own_noise(records, claimed_pair)
-    return TaskResult(claim, task, claimed_pair, *beside, by_own_noise=own)
+    return TaskResult(claim, task, claimed_pair, own, *beside)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:

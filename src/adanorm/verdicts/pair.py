@@ -187,7 +187,7 @@ def _example_noise(
         if plan.examples == "claimed pairs" and not is_claimed:
             return None
         by_example = _by_example(records, better, worse, seeds)
-        return by_example and _noise_of(by_example.noise)
+        return None if by_example is None else _noise_of(by_example.noise)
     noises = []
     for first, second in combinations(records.variance.scores, 2):
         shared = records.variance.shared(first, second)
@@ -212,7 +212,7 @@ def _own_noise(records: Evidence, better: str, worse: str, seeds: Collection[int
     With few seeds it is shrunk towards the median of the other pairs (conf/plans/later.yaml).
     """
     by_example = _by_example(records, better, worse, seeds) if len(seeds) > 1 else None
-    if by_example is None:
+    if by_example is None or by_example.own_noise is None:
         return None
     own, others = by_example.own_noise, 0.0
     if own.seeds < ENOUGH_SEEDS:
@@ -235,7 +235,7 @@ def _median_noise(records: Evidence, pair_of: Collection[str]) -> float:
         if {first, second} == {*pair_of} or len(shared) < 2:
             continue
         by_example = _by_example(records, first, second, shared)
-        if by_example is not None:
+        if by_example is not None and by_example.own_noise is not None:
             variances.append(by_example.own_noise.variance)
     return median(variances) if variances else 0.0
 

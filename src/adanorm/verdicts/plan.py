@@ -150,8 +150,8 @@ def _spread_of_groups(
     sample: TaskVariance, rows: Sequence[str], seeds: Sequence[int]
 ) -> Spread | None:
     """Return the spread of a gap of two rows whose seeds share nothing (Welch 1947); None without any."""
-    groups = [np.array([sample.scores[row][seed] for seed in seeds]) for row in rows]
-    gap = gap_of(*groups, "independent")
+    first, second = (np.array([sample.scores[row][seed] for seed in seeds]) for row in rows)
+    gap = gap_of(first, second, "independent")
     sd = max(gap.error * math.sqrt(len(seeds)), sample.resolution / math.sqrt(6))
     return Spread(sd, gap.df) if sd > NO_SPREAD else None
 

@@ -12,6 +12,7 @@ from adanorm.analyses.spec import (
 )
 from adanorm.config.paths import choices
 from adanorm.reporting.figures.curves import curves
+from adanorm.reporting.figures.forest import forest
 from adanorm.reporting.figures.leads import (
     answer_figure,
     evidence_accrual,
@@ -40,6 +41,7 @@ from adanorm.verdicts.preregistration import (
     preregistration,
 )
 from adanorm.verdicts.protocol import task_protocols
+from adanorm.verdicts.summary import summary
 from adanorm.verdicts.task_league import task_leagues
 
 Draw: TypeAlias = Callable[[str | None], NamedFigure | None]  # called with the folder of the runs
@@ -54,6 +56,7 @@ def figures() -> dict[str, Draw]:
     drawing: dict[str, Draw] = {
         "answer": lambda runs: answer_figure(task_answers(question(), runs=runs)),
         "protocol": lambda runs: protocol_figure(task_protocols(runs)),
+        "summary": lambda runs: forest("summary", summary(task_answers(question(), runs=runs))),
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
     for name, study in load_studies().items():

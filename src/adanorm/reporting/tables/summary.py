@@ -1,0 +1,120 @@
+"""AdaNorm's lead over LayerNorm on all data sets together, as a page and in one sentence."""
+
+from collections.abc import Sequence
+
+from adanorm.config.titles import title
+from adanorm.reporting.text import how_to_read, markdown_table, p_text
+from adanorm.stats.summary import Shares
+from adanorm.verdicts.claims import TaskAnswer
+from adanorm.verdicts.protocol import TRIES, TaskProtocols
+from adanorm.verdicts.sentences import count, data_sets, listed
+from adanorm.verdicts.summary import Lead, Summary
+
+COLUMNS = (
+    "data set", "plan", "seeds", "margin", "lead, in margins", "the paper's lead",
+    "P(better by the margin)", "P(within)", "P(worse by the margin)", "P(lead > 0)",
+)  # fmt: skip
+EXPLORATORY = (
+    "Exploratory for the runs on record: this summary was written down (`conf/plans/later.yaml`, `summary`)"
+    " after they had been read. It is the registered primary answer from the next look on."
+)
+WORDS = {
+    "better": "is better than LayerNorm",
+    "worse": "is no better than LayerNorm",
+    "not told apart": "and LayerNorm are not told apart",
+}
+
+
+def summary_sentence(summary: Summary) -> str:
+    """Return the answer over all data sets in one sentence, with its 95 % interval."""
+    where = f"On average over {data_sets(len(summary.leads))} AdaNorm"
+    size = "not shown to lie within the margin"
+    if summary.is_within:
+        size = "not different by more than the margin"
+    effects = summary.effects
+    return (
+        f"{where} {WORDS[summary.answer]}, and {size}:"
+        f" {effects.mean:+.2f} margins (95 %: {effects.interval().text(2)})."
+    )
+
+
+def paper_sentence(summary: Summary, answers: Sequence[TaskAnswer]) -> str:
+    """Return where a true lead of the paper's size is excluded, and our lead as a multiple of it."""
+    excluded = []
+    for answer in answers:
+        if answer.comparison and answer.comparison.papers_gap == "excluded":
+            excluded.append(title(answer.task))
+    sentences = []
+    if excluded:
+        text = f"In our settings a true lead of the paper's size is excluded on {listed(excluded)}"
+        sentences.append(text)
+    if summary.multiple is not None:
+        value, interval = summary.multiple.value, summary.multiple.interval()
+        sentences.append(f"our lead is {value:+.2f} times the paper's ({interval.text(2)})")
+    text = "; ".join(sentences)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def protocol_sentence(results: Sequence[TaskProtocols]) -> str:
+    """Return on how many data sets choosing among runs of one norm makes leads like the paper's.
+
+    '' where the paper has no lead.
+    """
+    claimed = shown = 0
+    for result in results:
+        if result.paper is None or result.paper.value <= 0:
+            continue
+        claimed += 1
+        shown += result.shown[-1].lead >= result.paper.value - result.paper.rounding
+    if not claimed:
+        return ""
+    return (
+        f"Choosing the best of {count(TRIES)} runs by test score makes such leads without a better norm:"
+        f" LayerNorm's own best of {count(TRIES)} leads LayerNorm by the paper's lead of AdaNorm or more"
+        f" on {count(shown)} of {data_sets(claimed)}."
+    )
+
+
+def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> str:
+    """Return the page of the summary in Markdown."""
+    lines = ["# AdaNorm and LayerNorm over all data sets", ""]
+    if summary is None:
+        return "\n".join([*lines, "No answer on two data sets yet.", ""])
+    effects, belief = summary.effects, summary.posterior
+    lines += [f"**{summary_sentence(summary)}** {paper_sentence(summary, answers)}", ""]
+    lines += [EXPLORATORY, "", how_to_read("Summary"), ""]
+    rows = []
+    for lead, shares in zip(summary.leads, belief.each, strict=True):
+        rows.append([*_lead_fields(lead), *_share_fields(shares)])
+    mean = f"{effects.mean:+.2f} ({effects.interval().text(2)})"
+    rows.append(["**mean**", "", "", "", mean, "", *_share_fields(belief.mean)])
+    rows.append(["a new data set", "", "", "", "", "", *_share_fields(belief.new)])
+    lines += [*markdown_table(COLUMNS, rows), ""]
+    size = "within the margin" if summary.is_within else "not shown within the margin"
+    lines += [
+        f"- By the registered rule: *{summary.answer}* on average, and *{size}*.",
+        f"- Mean by random effects: {effects.mean:+.2f} margins, 95 % {effects.interval().text(2)},"
+        f" 90 % {effects.interval(0.1).text(2)}, p {p_text(effects.p)}.",
+        f"- Deviation of true leads between data sets: {effects.deviation:.2f} margins;"
+        f" p {p_text(effects.heterogeneity_p)} that all are equal (Cochran's Q).",
+    ]
+    if multiple := summary.multiple:
+        lines.append(
+            f"- Our lead is {multiple.value:+.2f} times the paper's, 95 %"
+            f" {multiple.interval().text(2)}; p {p_text(multiple.p_of(1.0))} that it is once the paper's."
+        )
+    lines.append(
+        f"- Posterior mean {belief.mean_effect:+.2f} margins, central 95 %"
+        f" {belief.mean_interval.text(2)}."
+    )
+    return "\n".join([*lines, ""])
+
+
+def _lead_fields(lead: Lead) -> list[str]:
+    paper = "-" if lead.paper is None else f"{lead.paper:+.2f}"
+    value = f"{lead.value:+.2f} ({lead.interval.text(2)})"
+    return [title(lead.task), lead.plan, lead.seeds, f"{lead.margin:g}", value, paper]
+
+
+def _share_fields(shares: Shares) -> list[str]:
+    return [f"{share:.3f}" for share in shares]
