@@ -4,6 +4,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -21,14 +22,11 @@ HUGE = 20_000_000  # bytes
 
 
 def _files(name: str, *texts: str) -> dict[str, Callable[[Path, Random], object]]:
-    def put_text(folder: Path, text: str) -> None:
+    def put_text(text: str, folder: Path, _: Random) -> None:
         content = packed(text.encode()) if name.endswith(".gz") else text.encode()
         put(run_of("adanorm", folder).folder(), name, content)
 
-    return {
-        f"{name}: {text[:30]!r}": lambda folder, _, text=text: put_text(folder, text)
-        for text in texts
-    }  # type: ignore[misc]
+    return {f"{name}: {text[:30]!r}": partial(put_text, text) for text in texts}
 
 
 YAML = (

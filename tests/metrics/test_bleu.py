@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -177,7 +178,10 @@ def test_bleu_is_zero_without_a_match_of_four_words_as_in_multi_bleu() -> None:
 
 
 def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
-    systems = [("first", OUTPUTS), ("alike", [_noisy(line) for line in REFERENCES])]
+    systems: list[tuple[str, Sequence[str]]] = [
+        ("first", OUTPUTS),
+        ("alike", [_noisy(line) for line in REFERENCES]),
+    ]
     metric = {"BLEU": scorer("bleu", lowercase=False)}
     test = PairedTest(systems, metric, [REFERENCES], test_type="bs", n_samples=1000)
     results = test()[1]["BLEU"]

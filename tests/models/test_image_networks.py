@@ -1,5 +1,7 @@
 """MNIST's network and the VGG, against torch's modules and torchvision's."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -54,7 +56,7 @@ def test_a_vgg_computes_what_torchvisions_layers_do() -> None:
 
 @pytest.mark.parametrize("position", [None, "post", "sandwich"])
 def test_a_hidden_layers_norm_stands_where_the_others_do(position: str | None) -> None:
-    settings = {"hidden": 50, "norm_position": position}
+    settings: dict[str, Any] = {"hidden": 50, "norm_position": position}
     model = network("mnist_cnn", "layernorm-simple", **settings)[0].double()
     seen: list[Tensor] = []
     model.hidden.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))

@@ -38,8 +38,8 @@ def test_the_floor_lies_above_the_true_variance_in_three_quarters_of_draws(
     deviation: float,
 ) -> None:
     noises = [example_noise(drawn(8, 400, deviation, draw)) for draw in range(600)]
-    true = np.mean([noise.variance for noise in noises])
-    above = np.mean([noise.floor >= max(0.0, true) for noise in noises])
+    true = max(0.0, float(np.mean([noise.variance for noise in noises])))
+    above = np.mean([noise.floor >= true for noise in noises])
     assert above > 0.70
 
 

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -88,7 +89,7 @@ def test_a_run_resumed_amid_replays_goes_on_with_the_same_losses(
 def test_a_longer_sentence_leaves_the_tables_that_older_graphs_read(smoke: Smoke) -> None:
     trainer = start(smoke("task=de-en"), replays=True)
     losses(trainer, 30)
-    decoder = trainer.model.decoder
+    decoder: Any = trainer.model.decoder
     mask = weakref.ref(decoder._future_mask)
     positions = weakref.ref(decoder.embed_positions.weights)
     longest = max(decoder._future_mask.shape[0], decoder.embed_positions.weights.shape[0]) + 9

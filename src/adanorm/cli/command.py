@@ -76,7 +76,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     """
     from adanorm.config.overrides import check_each_once
 
-    spellings = {}
+    spellings: dict[str, str] = {}
     for key, entry in usage.keys.items():
         spellings |= dict.fromkeys((key, *entry.also), key)
     values = {key: entry.default for key, entry in usage.keys.items()}

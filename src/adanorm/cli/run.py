@@ -207,18 +207,28 @@ def run_summary(experiment: Experiment) -> str:
 
 
 def _mean_on_record(experiment: Experiment) -> list[str]:
-    """Return the mean test score of a run's series in lines; none if a single seed has a score."""
+    """Return the mean test score of a run's series, and how many runs diverged, in lines.
+
+    There is none if a single seed is on record and has a score.
+    """
     metric = experiment.task.metric
-    scores = {}
+    seeds, scores = [], []
     for run in reader.runs_on_record(experiment):
         result = reader.result(run.folder())
-        if result is not None and result.status == "done":
-            scores[str(run.seed)] = result.test_score(metric)
-    if len(scores) < 2:
+        if result is None or not result.is_complete:
+            continue
+        seeds.append(str(run.seed))
+        if result.status == "done":
+            scores.append(result.test_score(metric))
+    if len(scores) == len(seeds) < 2:
         return []
-    digits = METRICS[metric].decimals(fmean(scores.values()))
-    mean = mean_text([*scores.values()], digits)
-    text = f"over seeds {', '.join(scores)}: {mean} (test {metric})"
+    parts = []
+    if scores:
+        digits = METRICS[metric].decimals(fmean(scores))
+        parts.append(f"{mean_text(scores, digits)} (test {metric})")
+    if len(scores) < len(seeds):
+        parts.append(f"Diverge ({len(seeds) - len(scores)}/{len(seeds)})")
+    text = f"over seeds {', '.join(seeds)}: {', '.join(parts)}"
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 

@@ -176,7 +176,7 @@ def _blob(content: bytes) -> str:
 def changes() -> bytes:
     """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
     listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE)
-    compared = [("HEAD", "--", *CODE)]
+    compared: list[tuple[str, ...]] = [("HEAD", "--", *CODE)]
     for path in filter(None, listed.decode().split("\0")):
         compared.append(("--no-index", "--", os.devnull, path))
     return b"".join(_git("diff", "--no-ext-diff", "--binary", *pair) for pair in compared)
@@ -210,8 +210,9 @@ def code_text(environment: Mapping[str, Any]) -> str:
     text = environment.get("commit") or "unknown"
     if environment.get("dirty"):
         text += " and uncommitted changes"
-    is_digest_needed = digest and environment.get("dirty") is not False
-    return f"{text}, code {digest[:16]}" if is_digest_needed else text
+    if digest is None or environment.get("dirty") is False:
+        return text
+    return f"{text}, code {digest[:16]}"
 
 
 # The version rises when the random numbers or the rounding of the same experiment change on the

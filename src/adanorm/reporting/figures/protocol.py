@@ -23,7 +23,7 @@ def protocol_figure(results: Sequence[TaskProtocols]) -> style.NamedFigure | Non
     handles: dict[str, style.Handle] = {}
     distributions = numbers_ahead(results).items()
     for (label, shares), color, marker in zip(distributions, COLORS, MARKERS, strict=True):
-        drawn = {"color": color, "marker": marker}
+        drawn: style.Drawn = {"color": color, "marker": marker}
         axes.plot(range(len(shares)), shares, **drawn)
         handles[label] = drawn
     paper: style.Drawn = {"color": "black", "linestyle": ":", "linewidth": 0.8}
