@@ -17,7 +17,7 @@ from adanorm.reporting.tables.summary import (
     protocol_sentence,
     summary_sentence,
 )
-from adanorm.reporting.tables.table import Table
+from adanorm.reporting.tables.table import Table, on_gpu
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.claims import task_answers
 from adanorm.verdicts.protocol import task_protocols
@@ -94,7 +94,8 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
                 of_first_plan.append(title(norm))
             seeds = len((cell or planned).scores)
             if seeds not in (0, usual):
-                unusual.append(f"{title(norm)} {seeds}")
+                marks = [f" ({mark})" for mark in on_gpu(cell or planned)]
+                unusual.append("".join([f"{title(norm)} {seeds}", *marks]))
         if unusual:
             exceptions.append(f"on {title(task)}: {', '.join(unusual)}")
     text = f"Seeds: {usual} per cell"

@@ -6,7 +6,9 @@ from pathlib import Path
 from adanorm.config.paths import PROJECT, choices
 from adanorm.metrics.table import mean_text
 from adanorm.reporting.report import read_tables
-from adanorm.reporting.tables.table import Table
+from adanorm.reporting.tables.formats import table_markdown, tables_beside
+from adanorm.reporting.tables.table import Table, on_gpu, table_of
+from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.task_league import task_leagues
@@ -55,6 +57,19 @@ def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_t
         assert task_league.league.scores == by_seed
         plans = [plan for plan in preregistration().plans_of(task_league.task) if not plan.folds]
         assert task_league.plan.name == plans[-1].name
+
+
+def test_the_table_of_translations_marks_gpu_runs_and_has_chrf_beside_bleu() -> None:
+    table = table_of("small")
+    assert table.ours("detachnorm", "de-en").endswith("[GPU]")
+    assert not table.ours("layernorm", "de-en").endswith("]")
+    assert on_gpu(table.cells["adanorm", "en-vi"] or Cell("")) == []
+    page = table_markdown(table)
+    assert "together -0.395 (-0.544 to -0.245)" in page
+    assert "behind in 14 of 15 pairs" in page
+    (heading,) = (name for name in tables_beside(table) if name.startswith("chrF2"))
+    rows = {row[0]: row[1:] for row in tables_beside(table)[heading]}
+    assert rows["LayerNorm"] == ["60.70, 0.984", "63.52, 1.01", "36.69, 0.993"]
 
 
 def test_the_page_of_settings_has_the_fields_of_every_section() -> None:

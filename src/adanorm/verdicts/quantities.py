@@ -11,7 +11,7 @@ from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.studies.rule import Compares
 
-Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level", "chrf"]
+Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level", "chrf", "length_ratio"]
 Value: TypeAlias = float | None
 
 
@@ -86,6 +86,7 @@ _VALUES: dict[Quantity, Callable[[Experiment, Result, str], Value]] = {
     "test": _test,
     "top3": _top3,
     "chrf": lambda run, result, _: _test(run, result, "chrf"),
+    "length_ratio": lambda run, result, _: _test(run, result, "length_ratio"),
     "valid_best": _valid_best,
     "valid_level": _valid_level,
     "last_train_loss": partial(_last, "train_loss"),

@@ -33,6 +33,7 @@ WRONG_LABELS: tuple[Quantity, Quantity] = (
     "memorized",
     "recovered",
 )
+CHRF: tuple[Quantity, Quantity] = ("chrf", "length_ratio")
 TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
@@ -102,6 +103,8 @@ def tables_beside(table: Table) -> dict[str, list[list[str]]]:
     if table.study.rule and {*WRONG_LABELS} & {*table.study.rule.quantities.values()}:
         heading = "Wrong labels at the last evaluation, in percent: learned, and recovered"
         pairs[heading] = WRONG_LABELS
+    if table.study.scale == "small":
+        pairs["chrF2, and the length of outputs over that of references"] = CHRF
     tables = {heading: _means_beside(table, pair) for heading, pair in pairs.items()}
     return {heading: rows for heading, rows in tables.items() if rows}
 
@@ -118,12 +121,14 @@ def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[st
         for row, cell in column.cells.items():
             means = table.means(row, column.task, *pair)
             if means:
-                metric = METRICS[cell.runs[0].task.selection_metric]
-                if pair == WRONG_LABELS:
-                    metric = METRICS[pair[0]]
-                texts[row] = ", ".join(map(metric.text, means))
+                selection = cell.runs[0].task.selection_metric
+                fields = []
+                for quantity, mean in zip(pair, means, strict=True):
+                    metric = METRICS[selection if pair == VALIDATION else quantity]
+                    fields.append(metric.text(mean))
+                texts[row] = ", ".join(fields)
         if texts:
-            label = column.title if pair == WRONG_LABELS else column.validation_label
+            label = column.validation_label if pair == VALIDATION else column.title
             columns[label] = texts
             rows_with_means |= {*texts}
     rows = [["Model", *columns]]

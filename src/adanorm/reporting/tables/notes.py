@@ -14,8 +14,10 @@ from adanorm.reporting.tables.table import (
     table_of,
 )
 from adanorm.reporting.text import markdown, p_text
+from adanorm.stats.comparison import Comparison, compare_gaps
+from adanorm.stats.conjunction import pooled
 from adanorm.studies.rule import Compares, Conclusion, Rule
-from adanorm.verdicts.cell import last_fall
+from adanorm.verdicts.cell import cell_of, last_fall
 from adanorm.verdicts.rule import (
     Column,
     Decision,
@@ -37,6 +39,7 @@ def notes(table: Table) -> list[str]:
         _choice,
         _arithmetics,
         _converged,
+        _chrf,
         rule_notes,
         _paper,
     )
@@ -165,6 +168,40 @@ def _converged(table: Table) -> list[str]:
     if falling:
         text += f" Still falling, by more than {STILL_FALLING:.0%}: {', '.join(falling)}."
     return [text]
+
+
+def _chrf(table: Table) -> list[str]:
+    """Return AdaNorm's lead in chrF2 over each translation and over all together, by shared seeds."""
+    if table.study.scale != "small" or not {"adanorm", "layernorm"} <= {*table.study.rows}:
+        return []
+    texts, comparisons, gaps_of_all = [], [], []
+    for task, column in table.columns.items():
+        by_norm = []
+        for norm in ("adanorm", "layernorm"):
+            cell = column.cells.get(norm)
+            by_norm.append(
+                cell_of(cell.runs[0], cell.runs, "chrf").by_seed if cell and cell.runs else {}
+            )
+        shared = sorted(by_norm[0].keys() & by_norm[1].keys())
+        gaps = [by_norm[0][seed] - by_norm[1][seed] for seed in shared]
+        comparison = compare_gaps(gaps, 0.5) if len(gaps) > 1 else None
+        if comparison is not None:
+            comparisons.append(comparison)
+            gaps_of_all += gaps
+            texts.append(f"{_name(task)} {_lead(comparison)}")
+    if not comparisons:
+        return []
+    behind = sum(gap < 0 for gap in gaps_of_all)
+    return [
+        f"chrF2, which no plan registered: AdaNorm's lead over LayerNorm is {'; '.join(texts)};"
+        f" over these together {_lead(pooled(comparisons))}, with no correction for looks. It is"
+        f" behind in {behind} of {len(gaps_of_all)} pairs."
+    ]
+
+
+def _lead(comparison: Comparison) -> str:
+    low, high = comparison.interval
+    return f"{comparison.gap:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def _paper(table: Table) -> list[str]:

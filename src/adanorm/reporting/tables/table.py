@@ -159,6 +159,8 @@ class Table:
         elsewhere_made = made_elsewhere(cell.folders)
         if elsewhere_made:
             marks.append(elsewhere_made)
+        if column.mixes_devices:
+            marks += on_gpu(cell)
         return " ".join([cell.text, *(f"[{mark}]" for mark in marks)])
 
     def fresh(self, row: str, task: str) -> Cell | None:
@@ -171,7 +173,10 @@ class Table:
     def fresh_text(self, row: str, task: str) -> str:
         """Return the text of a cell of fresh seeds, with their number; empty without runs."""
         cell = self.fresh(row, task)
-        return f"{cell.text} ({counted(len(cell.scores), 'seed')})" if cell else ""
+        if cell is None:
+            return ""
+        text = f"{cell.text} ({counted(len(cell.scores), 'seed')})"
+        return " ".join([text, *(f"[{mark}]" for mark in on_gpu(cell))])
 
     def is_compared(self, row: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
@@ -298,6 +303,12 @@ class TaskColumn:
         return table.spreads[key]
 
     @cached_property
+    def mixes_devices(self) -> bool:
+        """Whether some runs of the column were made on a GPU and others were not."""
+        marks = [on_gpu(cell) for cell in self.cells.values() if cell.results]
+        return any(marks) and any(mark != ["GPU"] for mark in marks)
+
+    @cached_property
     def variance(self) -> TaskVariance:
         """The variance over seeds, from cells whose runs all learned; larger is better."""
         scores = {row: cell.by_seed for row, cell in self.cells.items() if not cell.setback}
@@ -351,6 +362,14 @@ def origins(record: reader.Record) -> list[str]:
         if repeated is not record:
             texts.append(f"repeated elsewhere, {elsewhere(record, repeated)}")
     return texts
+
+
+def on_gpu(cell: Cell) -> list[str]:
+    """Return how many runs of a cell were made on a GPU, in words; empty if none was."""
+    count = sum("cuda" in reader.record(folder).environment for folder in cell.folders)
+    if not count:
+        return []
+    return ["GPU" if count == len(cell.folders) else f"{count} on GPU"]
 
 
 def made_elsewhere(folders: Iterable[Path]) -> str:
