@@ -108,3 +108,14 @@ def test_a_file_that_cannot_be_compared_is_refused_by_row_and_column(
     with pytest.raises(ValueError, match=re.escape(f"own.csv{message}")):
         dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5"])
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("plan", "seed", "reads"), [("fresh", 30, "41 to 80"), ("first", 41, "1 to 40"), ("small", 11, "1 to 10")]
+)  # fmt: skip
+def test_a_plan_reads_no_seeds_of_another(plan: str, seed: int, reads: str, tmp_path: Path) -> None:
+    rows = [f"{name},{seed + k},{k * (1 + (name == 'b'))}" for name in "ab" for k in range(4)]
+    (tmp_path / "own.csv").write_text("\n".join(["name,seed,score", *rows]))
+    message = rf"own.csv, row 2, column seed: {seed}: plan={plan} reads seeds {reads}"
+    with pytest.raises(ValueError, match=message):
+        dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5", f"plan={plan}"])

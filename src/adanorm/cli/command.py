@@ -155,7 +155,7 @@ def name_list(key: str, text: str) -> list[str]:
 def seed_list(text: str) -> list[int]:
     """Return the seeds in the text `1,2,3`.
 
-    Raises ValueError if one is not a whole number or is named twice.
+    Raises ValueError if one is not a whole number or is named twice, or if they are of several series.
     """
     seeds = []
     for word in text.split(","):
@@ -163,7 +163,9 @@ def seed_list(text: str) -> list[int]:
             raise ValueError(f"seeds={text}: write whole numbers, such as seeds=1,2,3")
         seeds.append(whole_number("seeds", word, at_least=0))
     name_list("seeds", ",".join(map(str, seeds)))
-    return seeds
+    from adanorm.config.sections import one_series
+
+    return one_series(seeds)
 
 
 def folder_of(text: str) -> str | None:

@@ -16,8 +16,8 @@ from adanorm.cli.command import Arguments, Key, Usage, name_list, seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
+from adanorm.config.sections import seed_series
 from adanorm.metrics.table import KIND_METRICS, METRICS
-from adanorm.records.reader import seed_series
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.variance import TaskVariance, spread_of

@@ -148,6 +148,14 @@ def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, 
         raise ValueError(f"{file}, row {max(first_rows.values())}, column name: {reason}")
     base, better = keys["against"] or next(iter(scores)), keys["better"]
     check_known(f"name of {task or file}", [base], scores)
+    if keys["plan"]:
+        plan = plan_for_scores(keys["plan"], float(keys["margin"]))
+        for name, by_seed in scores.items():
+            for seed in by_seed:
+                if not plan.first <= seed <= plan.last:
+                    reads = f"plan={plan.name} reads seeds {plan.first} to {plan.last}"
+                    row = rows[task, name, seed]
+                    raise ValueError(f"{file}, row {row}, column seed: {seed}: {reads}")
     table = _league(scores, keys)
     for names, pair in table.pairs.items():
         if pair is None:

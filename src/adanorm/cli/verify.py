@@ -13,6 +13,7 @@ from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
+from adanorm.config.sections import SERIES
 from adanorm.metrics.table import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.verdicts.repetition import differences, repetition
@@ -60,7 +61,7 @@ def _recorded(settings: list[str]) -> Experiment:
             return run
     name = f"{query.task.name} {query.norm.name} at scale {query.scale}"
     seeds: list[str] = []
-    for first_seed in (1, *(end + 1 for end in reader.SERIES)):
+    for first_seed in (1, *(end + 1 for end in SERIES)):
         first = query.model_copy(update={"seed": first_seed})
         seeds += [str(run.seed) for run in reader.runs_on_record(first)]
     if seeds:

@@ -1,5 +1,6 @@
 """Types and ranges of the settings; the YAML under conf/ holds the values and their sources."""
 
+from bisect import bisect_left
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
@@ -32,8 +33,34 @@ def each_once(entries: list[Any]) -> list[Any]:
     return entries
 
 
+# The last seed of the first plan, and of the plans after it (conf/claims/paper.yaml).
+SERIES = (40, 100)
+
+
+def seed_series(seed: int) -> int:
+    """Return the series of a seed: 0: the first plan, 1: later plans, 2: seeds that chose settings.
+
+    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan
+    decided is not decided again with the seeds of another.
+    """
+    return bisect_left(SERIES, seed)
+
+
+def one_series(seeds: list[int]) -> list[int]:
+    """Return the seeds unchanged; raises ValueError if they are of several series."""
+    first_seeds: dict[int, int] = {}
+    for seed in seeds:
+        first_seeds.setdefault(seed_series(seed), seed)
+    if len(first_seeds) > 1:
+        first, later = SERIES
+        known = f"1 to {first}, {first + 1} to {later}, and from {later + 1} on"
+        named = ", ".join(map(str, first_seeds.values()))
+        raise ValueError(f"seeds {named}: of several series; take those of one: {known}")
+    return seeds
+
+
 EachOnce = AfterValidator(each_once)
-Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce]
+Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce, AfterValidator(one_series)]
 
 
 class Config(BaseModel):

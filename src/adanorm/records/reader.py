@@ -6,7 +6,6 @@ counts nowhere.
 """
 
 import warnings
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 from adanorm.config.errors import one_line
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
+from adanorm.config.sections import seed_series
 from adanorm.files import digests_of, without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MERGED = "[0-9][0-9][0-9]-*"  # the folders of contributions, in the order they were merged
-# The last seed of the first plan, and of the plans after it (conf/claims/paper.yaml).
-SERIES = (40, 100)
-
-
-def seed_series(seed: int) -> int:
-    """Return the series of a seed: 0: the first plan, 1: later plans, 2: seeds that chose settings.
-
-    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan
-    decided is not decided again with the seeds of another.
-    """
-    return bisect_left(SERIES, seed)
 
 
 class Record:

@@ -20,13 +20,13 @@ from pydantic import (
     create_model,
 )
 
-from adanorm.config.sections import Config
+from adanorm.config.sections import Config, seed_series
 from adanorm.config.titles import title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import as_json, digest_of, write_files
 from adanorm.metrics.table import METRICS
 from adanorm.records.environment import code_text
-from adanorm.records.reader import Record, Runs, seed_series
+from adanorm.records.reader import Record, Runs
 from adanorm.records.result import Result
 from adanorm.stats.comparison import student_interval
 

@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from adanorm.config.experiment import Experiment
+from adanorm.config.sections import one_series
 from adanorm.files import digest_of
 from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
@@ -40,10 +41,7 @@ def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByEx
     belong to several series.
     """
     seeds = tuple(run.seed for run in sides[0])
-    if len({reader.seed_series(seed) for seed in seeds}) > 1:
-        raise ValueError(
-            f"seeds {', '.join(map(str, seeds))}: of several series; compare those of one"
-        )
+    one_series([*seeds])
     records = []
     for side in sides:
         records.append([reader.record(run.folder()) for run in side])
