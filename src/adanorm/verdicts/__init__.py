@@ -2,6 +2,23 @@
 
 from adanorm.stats.comparison import Comparison, compare
 from adanorm.stats.conjunction import League, in_family, league, pooled
+from adanorm.stats.designs import gap_of
+from adanorm.stats.example_noise import example_error, example_noise
 from adanorm.stats.sequential import Looks
+from adanorm.stats.summary import multiple_of, posterior, random_effects
 
-__all__ = ["Comparison", "League", "Looks", "compare", "in_family", "league", "pooled"]
+__all__ = [
+    "Comparison",
+    "League",
+    "Looks",
+    "compare",
+    "example_error",
+    "example_noise",
+    "gap_of",
+    "in_family",
+    "league",
+    "multiple_of",
+    "pooled",
+    "posterior",
+    "random_effects",
+]
