@@ -188,7 +188,7 @@ def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
     count = len(REFERENCES)
     for (_, outputs), result in zip(systems, results, strict=True):
         assert isinstance(result, Result)
-        scores = by_example("bleu", counted("bleu", outputs, REFERENCES))
+        scores = by_example("bleu", counted("bleu", [*outputs], REFERENCES))
         assert np.mean(scores) == pytest.approx(result.score, abs=0.6), "less its bias"
         half = 1.96 * np.std(scores, ddof=1) / count**0.5
         assert half == pytest.approx(result.ci, rel=0.25)

@@ -21,7 +21,9 @@ from tests.verdicts.test_plan_answers import answer, pair_with_top3
 SMALL = ("task=de-en", "scale=small")
 
 
-def write_bleu(folder: Path, plan: Plan, first: int, layernorm: list[float], adanorm: list[float]):
+def write_bleu(
+    folder: Path, plan: Plan, first: int, layernorm: list[float], adanorm: list[float]
+) -> None:
     for norm, scores in {"layernorm": layernorm, "adanorm": adanorm}.items():
         for seed, score in enumerate(scores, first):
             run = run_in(folder, *SMALL, f"norm={norm}", *plan.overrides, seed=seed)

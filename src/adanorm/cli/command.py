@@ -85,7 +85,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
     check_each_once(arguments)
     for argument in arguments:
         spelling, equals, value = argument.partition("=")
-        key = spellings.get(spelling)
+        key = spellings.get(spelling, "")
         if argument.startswith("-"):
             word = spelling.lstrip("-")
             hint = f": write {word}=VALUE" if word in spellings else ""
