@@ -6,6 +6,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -13,6 +14,7 @@ from adanorm.config.compose import UNTUNED, _from_files, compose_experiment, com
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
 from adanorm.config.yaml_file import read_foreign_yaml, read_yaml, read_yaml_file
+from adanorm.norms.registry import norm_factory
 from adanorm.studies.study import load_studies
 from tests.faults.mistakes import BOMB
 
@@ -184,3 +186,30 @@ def test_a_file_that_is_no_mapping_is_named_in_one_line(tmp_path: Path, content:
     (tmp_path / "own.yaml").write_bytes(content)
     with pytest.raises(ValueError, match=r"^\S+own\.yaml: [^\n]+$"):
         read_yaml_file(tmp_path / "own.yaml")
+
+
+@pytest.mark.parametrize(
+    ("mode", "numerics"),
+    [
+        ("layernorm", "paper"),  # origin
+        ("none", "paper"),  # no_norm
+        ("topk", "paper"),
+        ("layernorm-simple", "released"),  # nowb
+        ("adanorm", "released"),
+        ("gradnorm", "released"),
+    ],
+)
+def test_every_mode_of_the_released_code_has_its_own_numerics(mode: str, numerics: str) -> None:
+    """In the release `origin` is torch's LayerNorm, and the modes of its own class are unbiased."""
+    run = compose_experiment(["task=de-en", f"norm={mode}", "preset=released"])
+    assert (run.norm.numerics, run.norm.placement) == (numerics, "final")
+    norm = norm_factory(run.norm.choice)(4, site="final")
+    x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
+    spread = x.std(unbiased=numerics == "released")
+    y = (x - x.mean()) / spread
+    expected = {
+        "none": x,
+        "gradnorm": x + y,
+        "adanorm": run.norm.params.get("C", 1.0) * (1 - 0.1 * y) * y,
+    }
+    assert torch.allclose(norm(x), expected.get(mode, y), atol=1e-4)

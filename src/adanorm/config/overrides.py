@@ -13,11 +13,11 @@ from adanorm.config.paths import choices
 from adanorm.config.yaml_file import read_conf
 
 # Groups with one file per combination.
-COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale")
+COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale", "preset_norm")
 GROUPS = ("task", "norm", "scale", *COMBINATIONS, "preset", "logger")
 REQUIRED = ("task", "norm", "scale")  # groups in which every run has a choice
 # What an outside norm is set on: norm=none, without the files that have settings for one norm.
-UNSET = ("norm=none", "task_norm=[]", "task_norm_scale=[]")
+UNSET = ("norm=none", "task_norm=[]", "task_norm_scale=[]", "preset_norm=[]")
 LOCATIONS = ("runs", *(f"data.{name}" for name in ("cache", "mirror", "path", "vectors", *SPLITS)))
 # Settings that no override of a grid may change: it would turn a cell into another, or give it
 # numbers that no table explains.
