@@ -213,3 +213,11 @@ def test_every_mode_of_the_released_code_has_its_own_numerics(mode: str, numeric
         "adanorm": run.norm.params.get("C", 1.0) * (1 - 0.1 * y) * y,
     }
     assert torch.allclose(norm(x), expected.get(mode, y), atol=1e-4)
+
+
+@pytest.mark.parametrize("text", ["010", "1:30", "1_0", "0x10", "0b11", "-010", "1_0.5", "2:0.5"])
+def test_numbers_that_two_versions_of_yaml_read_differently_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' in line 1: write decimal digits"):
+        read_yaml(f"seeds: [{text}]")
+    assert read_yaml(f"seeds: ['{text}']") == {"seeds": [text]}
+    assert read_yaml("a: [0, -1, 10, 0.5, 1.0e-05]") == {"a": [0, -1, 10, 0.5, 1e-5]}

@@ -41,6 +41,19 @@ class _Loader(SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
+    """Return a number; ValueError for 010, 0x10, 1_0, 1:30: YAML 1.1 and 1.2 read them differently."""
+    if re.search(r"[_:]|^[-+]?0[\dbxo]", node.value):
+        line = node.start_mark.line + 1
+        raise ValueError(f"{node.value!r} in line {line}: write decimal digits, or quotes for text")
+    kind = node.tag.rpartition(":")[2]
+    return loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
+
+
 def read_yaml(text: str) -> Any:
     """Return a YAML text's plain values; raises ValueError, in one line, if it is invalid."""
     try:
