@@ -128,8 +128,8 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
     for quantity in BESIDE if claim.quantity == "test" else ():
         plan = replace(records.plan, quantity=quantity)
         beside.append(_read(plan, claim, records.overrides, runs)[1])
-    own = None if records.plan.name == "first" else by_own_noise(records, claimed_pair)
-    return TaskResult(claim, task, claimed_pair, own, *beside)
+    with_own_noise = None if records.plan.name == "first" else by_own_noise(records, claimed_pair)
+    return TaskResult(claim, task, claimed_pair, with_own_noise, *beside)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
@@ -223,11 +223,11 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         for fold in range(1, plan.folds + 1):
             folds.append(evidence(plan, runs=runs, norms=norms, overrides=[f"data.fold={fold}"]))
         comparison = compare_by(plan, [records.variance for records in folds], norms)
-        own = comparison
+        with_own_noise = comparison
     else:
         records, claimed_pair = _decided(claim, task, "small", runs)
         plan, folds, comparison = records.plan, [records], claimed_pair.comparison
-        own = by_own_noise(records, claimed_pair)
+        with_own_noise = by_own_noise(records, claimed_pair)
     setbacks: dict[str, None] = {}  # each once, in the order of norms and folds
     for norm in norms:
         for records in folds:
@@ -240,7 +240,9 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         if first.answer != "open":
             before = TaskAnswer(first_records.plan, first.comparison, len(first.seeds))
     text = ", ".join(setbacks)
-    return TaskAnswer(plan, comparison, pairs, before=before, setback=text, by_own_noise=own)
+    return TaskAnswer(
+        plan, comparison, pairs, before=before, setback=text, by_own_noise=with_own_noise
+    )
 
 
 def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:

@@ -214,10 +214,10 @@ def _own_noise(records: Evidence, better: str, worse: str, seeds: Collection[int
     by_example = _by_example(records, better, worse, seeds) if len(seeds) > 1 else None
     if by_example is None or by_example.own_noise is None:
         return None
-    own, others = by_example.own_noise, 0.0
-    if own.seeds < ENOUGH_SEEDS:
-        others = _median_noise(records, {better, worse})
-    return Noise(example_error(own, others), by_example.noise.examples)
+    noise, median_of_pairs = by_example.own_noise, 0.0
+    if noise.seeds < ENOUGH_SEEDS:
+        median_of_pairs = _median_noise(records, {better, worse})
+    return Noise(example_error(noise, median_of_pairs), by_example.noise.examples)
 
 
 def _median_noise(records: Evidence, pair_of: Collection[str]) -> float:
