@@ -93,7 +93,7 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
             raise ValueError(f"{command} has no flag {spelling!r}{hint}; {keys}")
         if not equals:
             parsed.names.append(argument)
-        elif key is not None:
+        elif key:
             if key in given:  # in another spelling
                 raise ValueError(f"{key} is given twice")
             if not value:
