@@ -14,6 +14,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.metrics.bleu import bleu
 from adanorm.records import baselines as recorded
 from adanorm.tasks.char_lm import CharLm, bits_per_byte
+from adanorm.tasks.classification import naive_bayes
 from adanorm.tasks.parsing import Parsing
 from adanorm.tasks.regression import Regression
 from adanorm.tasks.translation import Translation
@@ -163,3 +164,22 @@ def test_baselines_belong_to_one_data_set_and_spoiled_ones_are_refused(own_recor
         recorded._entries.cache_clear()
         with pytest.raises(ValueError, match=r"baselines.json: it has been changed; restore it"):
             recorded.best_baseline(smoke("rt"), "accuracy")
+
+
+def test_an_outside_model_stands_beside_the_baselines_and_makes_no_run_unlearned() -> None:
+    run = compose_experiment(["task=rt", "scale=paper", "norm=layernorm"])
+    anchor, trivial = (
+        best(run, "accuracy") for best in (recorded.best_anchor, recorded.best_baseline)
+    )
+    assert anchor is not None
+    assert trivial is not None
+    assert anchor.name == "naive Bayes"
+    assert anchor.score > 77 > trivial.score
+    assert recorded.has_learned(run, 60.0)
+
+
+def test_naive_bayes_is_that_of_counts_written_out() -> None:
+    train = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1]])
+    # Add-one: word shares of label 0 are (3, 2, 2) / 7, of label 1 (1, 2, 2) / 5.
+    predicted = naive_bayes(train, np.array([0, 0, 1]), np.array([[1, 0, 0], [0, 1, 1]]))
+    assert predicted.tolist() == [int(1 / 5 > 2 * 3 / 7), int(4 / 25 > 2 * 4 / 49)]

@@ -2,7 +2,7 @@
 
 They need no training: the majority class, frequencies of bytes and 5-grams, the neighboring word as
 head, the source as its own translation. Tables mark a run that is no better than the best of them:
-it did not learn.
+it did not learn. Anchors, outside models that do learn, stand beside: naive Bayes, and xz.
 """
 
 from adanorm.cli.command import Arguments, Usage
@@ -21,9 +21,12 @@ def main(arguments: Arguments) -> None:
 
     task = tasks.build(run)
     scores = {split: task.baselines(split) for split in ("valid", "test")}
+    anchors = task.anchors()
+    if anchors:
+        scores["anchors"] = anchors
     add_baselines(run, scores)
     metric = METRICS[run.task.metric]
-    for name, metrics in scores["test"].items():
+    for name, metrics in {**scores["test"], **anchors}.items():
         score = metrics[run.task.metric]
         print(f"{run.task.name} {run.scale}, {name}: test {metric.label} {metric.text(score)}")
     print(path_text(PATH))

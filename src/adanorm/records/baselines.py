@@ -45,7 +45,7 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]]) -> None:
-    """Record the baselines of a run's data set, {split: {name: metrics}}.
+    """Record the baselines of a run's data set, {split: {name: metrics}}; `anchors` beside splits.
 
     They replace older ones.
     """
@@ -61,12 +61,23 @@ def best_baseline(run: Experiment, metric: str) -> Baseline | None:
 
     None if none has that metric.
     """
-    tests = _entries().get(data_digest(run), {}).get("test", {})
+    return _best(run, metric, "test")
+
+
+def _best(run: Experiment, metric: str, part: str) -> Baseline | None:
+    scores_by_name = _entries().get(data_digest(run), {}).get(part, {})
     baselines = [
-        Baseline(name, scores[metric]) for name, scores in tests.items() if metric in scores
+        Baseline(name, scores[metric])
+        for name, scores in scores_by_name.items()
+        if metric in scores
     ]
     sign = METRICS[metric].sign
     return max(baselines, key=lambda baseline: sign * baseline.score, default=None)
+
+
+def best_anchor(run: Experiment, metric: str) -> Baseline | None:
+    """Return the best outside model of a run's data set in a test metric, which decides nothing."""
+    return _best(run, metric, "anchors")
 
 
 def has_learned(run: Experiment, score: float) -> bool:

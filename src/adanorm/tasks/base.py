@@ -106,6 +106,13 @@ class TrainingTask(ABC):
         """Return metrics of trivial baselines on a split, such as the majority class, by name."""
         return {}
 
+    def anchors(self) -> dict[str, dict[str, float]]:
+        """Return test metrics of outside models, such as naive Bayes, by name.
+
+        A run that is worse than an anchor may still have learned.
+        """
+        return {}
+
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the counts (E, columns) of E test examples by metric, given a run's test outputs.
 

@@ -1,5 +1,6 @@
 """Character language modelling: the next byte, scored in bits per character."""
 
+import lzma
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,6 +19,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 TOP = 40  # likeliest bytes, of which a text is drawn
+XZ_PRESET = 9 | lzma.PRESET_EXTREME
 Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -79,6 +81,14 @@ class CharLm(TrainingTask):
             bits = bits_per_byte(train, text, context=context, before=before)
             metrics[name] = {"bpc": bits, "loss": bits * math.log(2)}
         return metrics
+
+    def anchors(self) -> dict[str, dict[str, float]]:
+        """Return bits per byte by which xz codes the test text, given the text before it."""
+        parts = [self.corpus.splits[split].numpy().astype(np.uint8).tobytes() for split in SPLITS]
+        before, whole = b"".join(parts[:2]), b"".join(parts)
+        sizes = [len(lzma.compress(text, preset=XZ_PRESET)) for text in (before, whole)]
+        bits = 8 * (sizes[1] - sizes[0]) / len(parts[2])
+        return {"xz": {"bpc": bits, "loss": bits * math.log(2)}}
 
     def predict(
         self,

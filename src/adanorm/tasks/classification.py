@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +14,9 @@ from adanorm.data.examples import Batch, with_label_noise
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+
+Counts = np.ndarray[Any, np.dtype[Any]]
+SMOOTHING = (0.1, 0.3, 1.0, 3.0)  # of naive Bayes: added to the count of every word
 
 
 class Classification(TrainingTask):
@@ -25,6 +29,7 @@ class Classification(TrainingTask):
 
     def __init__(self, experiment: Experiment) -> None:
         data: Any = experiment.data
+        self._data = data
         splits = load_sentences(data) if isinstance(data, TextConfig) else load_images(data)
         self._truth = splits["train"].targets
         if data.label_noise:
@@ -81,6 +86,26 @@ class Classification(TrainingTask):
         is_majority = self.splits[split].targets == self._truth.bincount().argmax()
         return {"majority class": {"accuracy": 100 * float(is_majority.float().mean())}}
 
+    def anchors(self) -> dict[str, dict[str, float]]:
+        """Return the test accuracy (%) of naive Bayes on sentences; nothing of images.
+
+        It knows all words of training; its smoothing is the best of SMOOTHING by validation.
+        """
+        if not isinstance(self._data, TextConfig):
+            return {}
+        splits = load_sentences(self._data.model_copy(update={"min_count": 1}))
+        words = len(splits.vocabulary)
+        train = _word_presence(splits["train"], words)
+        accuracies = []
+        for smoothing in SMOOTHING:
+            by_split = []
+            for split in ("valid", "test"):
+                presence = _word_presence(splits[split], words)
+                predicted = naive_bayes(train, self._truth.numpy(), presence, smoothing)
+                by_split.append(_percent(torch.from_numpy(predicted) == splits[split].targets))
+            accuracies.append(by_split)
+        return {"naive Bayes": {"accuracy": max(accuracies)[1]}}
+
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return 1 for each test example whose label is right, 0 for the rest."""
         targets = self.splits["test"].targets.tolist()
@@ -92,3 +117,25 @@ class Classification(TrainingTask):
 
 def _percent(is_true: Tensor) -> float:
     return 100 * int(is_true.sum()) / len(is_true)
+
+
+def naive_bayes(train: Counts, labels: Counts, test: Counts, smoothing: float = 1.0) -> Counts:
+    """Return the label of each row of `test` (N,) by multinomial naive Bayes, smoothed by a count.
+
+    `train` (M, words) and `test` (N, words) say which words a sentence has; `labels` (M,).
+    """
+    scores = []
+    for label in range(labels.max() + 1):
+        rows = train[labels == label]
+        counts = smoothing + rows.sum(axis=0)
+        scores.append(test @ np.log(counts / counts.sum()) + np.log(max(len(rows), 1e-9)))
+    return np.argmax(scores, axis=0)
+
+
+def _word_presence(examples: Any, words: int) -> Counts:
+    """Return which known words each sentence has (sentences, words), as 0 and 1."""
+    presence = np.zeros((len(examples), words), dtype=np.float32)
+    for row, sentence in enumerate(examples.sentences):
+        presence[row, sentence] = 1
+    presence[:, :2] = 0  # padding, and words that training lacks
+    return presence

@@ -90,6 +90,9 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
     baselines = [column.baseline_text for column in columns.values()]
     if any(baselines):
         add("Trivial baseline", baselines)
+    anchors = [column.anchor_text for column in columns.values()]
+    if any(anchors):
+        add("Outside model", anchors)
     return rows
 
 

@@ -12,7 +12,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, task_metric, title
 from adanorm.metrics.table import METRICS, Metric
 from adanorm.records import reader
-from adanorm.records.baselines import Baseline, best_baseline
+from adanorm.records.baselines import Baseline, best_anchor, best_baseline
 from adanorm.records.published import (
     UNCONFIRMED,
     Published,
@@ -336,9 +336,19 @@ class TaskColumn:
     @property
     def baseline_text(self) -> str:
         """The score and the name of the best trivial baseline; empty if none is recorded."""
-        if self.baseline is None:
+        return self._named(self.baseline)
+
+    @property
+    def anchor_text(self) -> str:
+        """The score and the name of the best outside model; empty if none is recorded."""
+        if self.run is None:
             return ""
-        return f"{self.metric.text(self.baseline.score)} ({self.baseline.name})"
+        return self._named(best_anchor(self.run, self.table.metric or self.run.task.metric))
+
+    def _named(self, baseline: Baseline | None) -> str:
+        if baseline is None:
+            return ""
+        return f"{self.metric.text(baseline.score)} ({baseline.name})"
 
 
 def table_of(
