@@ -130,22 +130,22 @@ def digest_of(identity: dict[str, Any]) -> str:
 
 def digests_of(identity: dict[str, Any], seeds: Iterable[int]) -> list[str]:
     """Return the digest of an identity with each of the seeds in place of its own."""
-    canonical = _canonical(identity)
-    return [_digest({**canonical, "seed": seed}) for seed in seeds]
+    before, _, after = _canonical({**identity, "seed": "SEED"}).partition('"seed":"SEED"')
+    return [_digest(f'{before}"seed":{seed}{after}') for seed in seeds]
 
 
-def _canonical(values: dict[str, Any]) -> Any:
-    """Return plain values with whole numbers as integers."""
+def _canonical(values: dict[str, Any]) -> str:
+    """Return plain values as JSON with sorted keys, no spaces, and whole numbers as integers."""
 
     def number(text: str) -> float:
         value = float(text)
         return int(value) if value.is_integer() else value
 
-    return json.loads(json.dumps(values), parse_float=number)
+    plain = json.loads(json.dumps(values), parse_float=number)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
 
-def _digest(canonical: dict[str, Any]) -> str:
-    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"))
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

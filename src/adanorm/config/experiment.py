@@ -22,6 +22,10 @@ LEFT_OUT = (
 )  # fmt: skip
 
 
+# Settings of the data that do not identify the data set.
+BATCHING = ("batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise")
+
+
 class Experiment(Config):
     """The settings of one run."""
 
@@ -92,16 +96,20 @@ class Experiment(Config):
         """Return a copy with the values of `update`, and with an identity of its own."""
         changed = update or {}
         copy = super().model_copy(update=changed, deep=deep)
-        identity = copy.__dict__.pop("identity", None)
+        computed = copy.__dict__
         for name in ("digest", "_folder"):
-            copy.__dict__.pop(name, None)
-        if identity is not None and changed.keys() <= {"seed", *LEFT_OUT}:
-            copy.__dict__["identity"] = {**identity, "seed": copy.seed}
+            computed.pop(name, None)
+        if not changed.keys() <= {"seed", *LEFT_OUT}:
+            computed.pop("identity", None)
+            computed.pop("data_digest", None)
+        elif "identity" in computed:
+            computed["identity"] = {**computed["identity"], "seed": copy.seed}
         return copy
 
     def with_seeds(self, seeds: Sequence[int]) -> list[Self]:
         """Return a copy for each seed; what their identities share is computed once."""
         copies = []
+        _ = self.data_digest  # which the copies share
         for seed, digest in zip(seeds, digests_of(self.identity, seeds), strict=True):
             copy = self.model_copy(update={"seed": seed})
             copy.__dict__["digest"] = digest
@@ -118,6 +126,12 @@ class Experiment(Config):
         """Eight hexadecimal digits that identify the run."""
         return digest_of(self.identity)
 
+    @cached_property
+    def data_digest(self) -> str:
+        """Eight hexadecimal digits that identify the data set, whatever its batches."""
+        data = self.identity["data"]
+        return digest_of({key: value for key, value in data.items() if key not in BATCHING})
+
     def folder(self) -> Path:
         """Return the run's folder; it need not exist."""
         return self._folder
@@ -129,4 +143,4 @@ class Experiment(Config):
         name = f"{self.scale}-seed{self.seed}-{self.digest}"
         if is_dry:
             name = f"dry-{name}"  # no table reads such folders
-        return runs / self.task.name / self.norm.name / name
+        return runs.joinpath(self.task.name, self.norm.name, name)

@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
-from adanorm.files import as_json, digest_of, with_checksum, without_checksum, write_whole
+from adanorm.files import as_json, with_checksum, without_checksum, write_whole
 from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
 # Settings that leave the data set the same: they change batches, or labels of training alone.
-BATCHING = {"batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise"}
 
 
 class Baseline(NamedTuple):
@@ -19,12 +18,6 @@ class Baseline(NamedTuple):
 
     name: str
     score: float
-
-
-def data_digest(run: Experiment) -> str:
-    """Return eight hexadecimal digits that identify the data set of a run."""
-    data = run.identity["data"]
-    return digest_of({key: value for key, value in data.items() if key not in BATCHING})
 
 
 @cache
@@ -49,7 +42,7 @@ def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]
 
     They replace older ones.
     """
-    new = {"task": run.task.name, "scale": run.scale, "data": data_digest(run), **splits}
+    new = {"task": run.task.name, "scale": run.scale, "data": run.data_digest, **splits}
     entries = [*(_entries() | {new["data"]: new}).values()]
     entries.sort(key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
     write_whole(PATH, as_json([with_checksum(entry) for entry in entries]))
@@ -65,7 +58,7 @@ def best_baseline(run: Experiment, metric: str) -> Baseline | None:
 
 
 def _best(run: Experiment, metric: str, part: str) -> Baseline | None:
-    scores_by_name = _entries().get(data_digest(run), {}).get(part, {})
+    scores_by_name = _entries().get(run.data_digest, {}).get(part, {})
     baselines = [
         Baseline(name, scores[metric])
         for name, scores in scores_by_name.items()

@@ -352,7 +352,7 @@ def runs_on_record(run: Experiment) -> list[Experiment]:
     key = folder, tuple(names(folder.parent))
     if key not in _SERIES:
         seeds = _names_by_seed(folder.parent, run.identity)
-        _SERIES[key] = [run.model_copy(update={"seed": seed}) for seed in seeds]
+        _SERIES[key] = run.with_seeds([*seeds])
     return [*_SERIES[key]]
 
 
