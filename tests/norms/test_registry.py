@@ -157,3 +157,9 @@ def test_a_plain_module_with_attach_lives_in_the_layer_before() -> None:
     layer = nn.Linear(3, 2)
     make_norm.trial.attach(layer)
     assert not layer.weight.any()
+
+
+@pytest.mark.parametrize("eps", [1e-46, 1e39])
+def test_a_number_that_single_precision_does_not_have_is_refused(eps: float) -> None:
+    with pytest.raises(ValueError, match="is 0 or infinite in single precision"):
+        NORMS["layernorm"](4, eps=eps)

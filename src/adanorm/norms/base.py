@@ -25,6 +25,8 @@ def check_positive(**settings: float) -> None:
     for name, value in settings.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name}={value}: must be above 0 and finite")
+        if not 1.2e-38 < value < 3.4e38:
+            raise ValueError(f"{name}={value}: is 0 or infinite in single precision")
 
 
 def check_choice(name: str, value: str, *choices: str) -> None:
