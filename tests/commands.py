@@ -92,14 +92,24 @@ def start(
 def run(*arguments: str, timeout: float = 300, **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run `python -m <arguments>` and return its exit code and what it printed."""
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
-        process = start(*arguments, output=output, errors=errors, **settings)
+        process = start(
+            *arguments,
+            output=output,
+            errors=errors,
+            **settings,
+        )
         try:
             code = process.wait(timeout)
         finally:
             process.kill()
         for file in (output, errors):
             file.seek(0)
-        return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
+        return subprocess.CompletedProcess(
+            arguments,
+            code,
+            output.read(),
+            errors.read(),
+        )
 
 
 @contextmanager
@@ -133,7 +143,13 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], files: l
     os.environ.update(environment)
     # The server's streams may be files, which can seek; these may be pipes, which cannot.
     lines = 1 if environment.get("PYTHONUNBUFFERED") else -1
-    sys.stdout = open(1, "w", lines, encoding=sys.stdout.encoding, closefd=False)  # noqa: SIM115
+    sys.stdout = open(
+        1,
+        "w",
+        lines,
+        encoding=sys.stdout.encoding,
+        closefd=False,
+    )  # noqa: SIM115
     sys.stderr = open(  # noqa: SIM115
         2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False
     )

@@ -60,7 +60,12 @@ class FairseqSide:
         if weights is not None:
             self.model.load_state_dict(weights)
         criterion = self.task.build_criterion(config.criterion)
-        self.trainer = FairseqTrainer(config, self.task, self.model, criterion)
+        self.trainer = FairseqTrainer(
+            config,
+            self.task,
+            self.model,
+            criterion,
+        )
         self.trainer.begin_epoch(1)
         self._generator: Any = None
 

@@ -86,7 +86,12 @@ def _agreement(old: list[float] | None, new: list[float]) -> str:
 
 def _machine() -> dict[str, Any]:
     torch.set_num_threads(1)
-    machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+    machine = describe(
+        device=torch.device("cpu"),
+        precision="fp32",
+        processes=1,
+        threads=1,
+    )
     return {key: machine[key] for key in ("device", "arithmetic", "packages")}
 
 

@@ -39,7 +39,13 @@ def copy(tmp_path: Path) -> Path:
 def in_copy(copy: Path, *arguments: str, code: int = 0) -> str:
     """Run `python -m <arguments>` in a copy and return what it printed; fail at another exit code."""
     paths = {**os.environ, "PYTHONPATH": str(copy / "src")}
-    done = commands.run(*arguments, cwd=copy, environment=paths, imported="libraries", timeout=250)
+    done = commands.run(
+        *arguments,
+        cwd=copy,
+        environment=paths,
+        imported="libraries",
+        timeout=250,
+    )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + (done.stderr if code else "")
 
@@ -63,7 +69,12 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
         module.write(CLASS)
     registry = copy / "src/adanorm/norms/registry.py"
     line = r'\g<0>    "halfnorm": rowwise.HalfNorm,' + "\n"
-    text, lines = re.subn(r"^NORMS\b.*= \{\n", line, registry.read_text(), flags=re.MULTILINE)
+    text, lines = re.subn(
+        r"^NORMS\b.*= \{\n",
+        line,
+        registry.read_text(),
+        flags=re.MULTILINE,
+    )
     assert lines == 1
     registry.write_text(text)
     (copy / "conf/norm/halfnorm.yaml").write_text(
@@ -90,7 +101,13 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     )
     named = "halfnorm or every_norm_has or every_section or defaults_in_the_configuration"
     files = [f"tests/{name}.py" for name in (*of_norms, "config/test_readers")]
-    assert "passed" in in_copy(copy, "pytest", *files, "-k", named)
+    assert "passed" in in_copy(
+        copy,
+        "pytest",
+        *files,
+        "-k",
+        named,
+    )
     assert re.search(
         r"^gaussian: .* 0 other, 1 new \(.*halfnorm\)",
         in_copy(copy, "tests.golden", "gaussian"),

@@ -28,7 +28,12 @@ SMALL = [
 
 
 def fairseq_command(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return commands.run(f"fairseq_cli.{module}", *arguments, imported="libraries", timeout=200)
+    return commands.run(
+        f"fairseq_cli.{module}",
+        *arguments,
+        imported="libraries",
+        timeout=200,
+    )
 
 
 def test_fairseq_trains_validates_by_bleu_and_generates_with_a_norm_of_the_suite(

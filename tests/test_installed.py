@@ -28,7 +28,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the contents of a wheel."""
     folder = tmp_path_factory.mktemp("built")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        command,
+        cwd=PROJECT,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)

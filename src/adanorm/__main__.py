@@ -46,9 +46,19 @@ def _open_streams() -> None:
         number = os.open(os.devnull, os.O_RDWR)
     os.close(number)
     if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+        sys.stdout = open(
+            1,
+            "w",
+            closefd=False,
+            encoding="utf-8",
+        )  # noqa: SIM115
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+        sys.stderr = open(
+            2,
+            "w",
+            closefd=False,
+            encoding="utf-8",
+        )  # noqa: SIM115
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

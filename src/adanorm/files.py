@@ -69,7 +69,11 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.filename in (None, f"{path}.tmp") and error.errno is not None:
-            raise OSError(error.errno, error.strerror, str(path)) from None
+            raise OSError(
+                error.errno,
+                error.strerror,
+                str(path),
+            ) from None
         raise
 
 
@@ -87,7 +91,11 @@ def _create_locked(path: Path) -> BinaryIO:
     """
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+            descriptor = os.open(
+                path,
+                os.O_RDWR | os.O_CREAT | os.O_EXCL,
+                0o666,
+            )
         except FileExistsError:
             if not _remove_leftover(path):
                 time.sleep(0.05)
@@ -142,7 +150,11 @@ def _canonical(values: dict[str, Any]) -> str:
         return int(value) if value.is_integer() else value
 
     plain = json.loads(json.dumps(values), parse_float=number)
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return json.dumps(
+        plain,
+        sort_keys=True,
+        separators=(",", ":"),
+    )
 
 
 def _digest(text: str) -> str:
@@ -168,7 +180,14 @@ def as_json(value: Any) -> bytes:
 
     Raises ValueError for a number that is not finite.
     """
-    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+    return (
+        json.dumps(
+            value,
+            indent=1,
+            allow_nan=False,
+        )
+        + "\n"
+    ).encode()
 
 
 def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,11 @@ def end_with_parent(number: int) -> Callable[[], object]:
     """
     import ctypes
 
-    return partial(ctypes.CDLL(None).prctl, PARENT_DEATH_SIGNAL, number)
+    return partial(
+        ctypes.CDLL(None).prctl,
+        PARENT_DEATH_SIGNAL,
+        number,
+    )
 
 
 @cache

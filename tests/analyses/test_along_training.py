@@ -88,7 +88,12 @@ FEW |= {"time-steps": {"steps": "4", "back": "5"}}
 def test_an_observer_changes_neither_weights_nor_random_numbers(
     name: str, task: str, norm: str, record: Records
 ) -> None:
-    entry = record(name, f"task={task}", f"norm={norm}", settings=FEW.get(name, {"steps": "4"}))
+    entry = record(
+        name,
+        f"task={task}",
+        f"norm={norm}",
+        settings=FEW.get(name, {"steps": "4"}),
+    )
     plain = weights(entry, unobserved)
     for after in (
         weights(entry, lambda step, **options: sums(step)),
@@ -191,7 +196,13 @@ def test_analyze_waits_for_a_record_of_another_process_and_makes_the_others_mean
 ) -> None:
     settings, norms = {"steps": "4", "every": "2"}, ("none", "layernorm-simple")
     first, second = (
-        record("gradients", "task=rt", f"norm={norm}", settings=settings) for norm in norms
+        record(
+            "gradients",
+            "task=rt",
+            f"norm={norm}",
+            settings=settings,
+        )
+        for norm in norms
     )
     with ThreadPoolExecutor() as threads:
         with RunFolder(first.folder()).locked():

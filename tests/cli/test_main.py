@@ -85,7 +85,13 @@ def test_characters_beyond_an_encoding_do_not_end_a_command(
 def test_a_removed_current_folder_is_named(tmp_path: Path) -> None:
     (gone := tmp_path / "gone").mkdir()
     start = ["sh", "-c", 'rmdir "$0" && exec "$1" -m adanorm list', str(gone), sys.executable]
-    done = subprocess.run(start, cwd=gone, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        start,
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     message = "error: the current folder has been removed: change to another\n"
     assert (done.returncode, done.stderr) == (2, message)
 
@@ -122,7 +128,12 @@ def test_no_command_imports_a_file_of_the_current_folder(line: str, tmp_path: Pa
         path.write_text(f"open('EXECUTED', 'a').write('{name} ')\n")
     (tmp_path / "own.yaml").write_text(STUDY)
     start = [sys.executable, "-m", "adanorm", *line.split()]
-    done = subprocess.run(start, cwd=tmp_path, capture_output=True, check=False)
+    done = subprocess.run(
+        start,
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr.decode()
     executed = tmp_path / "EXECUTED"
     assert not executed.exists(), executed.read_text()
@@ -134,7 +145,13 @@ def test_an_empty_entry_of_pythonpath_imports_no_file_of_the_current_folder(tmp_
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the current folder')\n")
     start = [sys.executable, "-m", "adanorm", "list"]
     environment = {**os.environ, "PYTHONPATH": ":/mine"}
-    done = subprocess.run(start, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        start,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr.decode()
 
 

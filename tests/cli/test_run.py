@@ -124,7 +124,12 @@ def test_the_backend_of_the_norms_changes_a_curve_by_rounding_alone(
 def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     tmp_path: Path, command: Command, line: str, message: str
 ) -> None:
-    done = command("run", *line.split(), "scale=smoke", f"runs={tmp_path / 'runs'}")
+    done = command(
+        "run",
+        *line.split(),
+        "scale=smoke",
+        f"runs={tmp_path / 'runs'}",
+    )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("error: ")
     assert message in done.stderr
@@ -223,7 +228,12 @@ def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, 
     before_the_end = list(moments)[: list(moments).index("rename record.jsonl") + 1]
     assert {*SAMPLE} < {*before_the_end}
     for moment in before_the_end if task == "mnist" else SAMPLE:
-        killed = run_to_be_killed(broken, task, moment, 5 if moments[moment] > 20 else 1)
+        killed = run_to_be_killed(
+            broken,
+            task,
+            moment,
+            5 if moments[moment] > 20 else 1,
+        )
         assert killed.code == -signal.SIGKILL, f"{moment}: {killed.stderr}"
         assert not list(broken.glob("*/*/*/record.jsonl"))
         for folder in broken.glob("*/*/*"):
@@ -261,7 +271,12 @@ def two(*arguments: str, errors: Path, **settings: Any) -> list[commands.Process
     ]
     with errors.open("w") as file:
         return [
-            commands.start(*arguments, environment=one, errors=file, **settings)
+            commands.start(
+                *arguments,
+                environment=one,
+                errors=file,
+                **settings,
+            )
             for one in environments
         ]
 
@@ -298,7 +313,12 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
         done = commands.run(*torchrun, *arguments, "device=cpu")
         assert done.returncode == 0, done.stderr
     else:
-        both = two("adanorm", "run", *arguments, errors=tmp_path / "errors")
+        both = two(
+            "adanorm",
+            "run",
+            *arguments,
+            errors=tmp_path / "errors",
+        )
         assert [process.wait(200) for process in both] == [0, 0], (tmp_path / "errors").read_text()
     first, second = (rows(only_folder(tmp_path / name)) for name in ("one", "two"))
     assert len(first) == (4 if task.startswith("enwik8") else 3)
@@ -495,7 +515,12 @@ def test_a_run_that_diverges_is_a_result(tmp_path: Path, command: Command) -> No
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_its_help_in_a_process_that_imported_only_libraries(name: str) -> None:
-    done = commands.run("adanorm", name, "--help", imported="libraries")
+    done = commands.run(
+        "adanorm",
+        name,
+        "--help",
+        imported="libraries",
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: adanorm {name}")
 
@@ -530,7 +555,15 @@ def test_verify_reproduces_a_run_of_this_machine_to_the_bit_and_never_over_its_r
     assert "no record of gaussian adanorm at scale smoke" in lacking.stderr
     assert not into.exists()
     for seed in (2, 3):
-        assert command("run", *RUN, f"seed={seed}", f"runs={records}").returncode == 0
+        assert (
+            command(
+                "run",
+                *RUN,
+                f"seed={seed}",
+                f"runs={records}",
+            ).returncode
+            == 0
+        )
     before = files_in(records)
     for seed, named in (
         (2, ()),

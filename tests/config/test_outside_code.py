@@ -74,7 +74,12 @@ def test_every_spelling_of_an_import_is_followed_within_the_package(folder: Path
 
 def test_modules_in_no_package_count_with_what_lies_beside_them(folder: Path) -> None:
     imports = "import json\nfrom beside import other\n"  # an attribute of that name, not a module
-    write(folder, lone=imports + CLASS, beside="other = 1\n", other="x = 2\n")
+    write(
+        folder,
+        lone=imports + CLASS,
+        beside="other = 1\n",
+        other="x = 2\n",
+    )
     assert source_of("lone")[1] == {
         name: (folder / name).read_bytes() for name in ("beside.py", "lone.py")
     }

@@ -12,7 +12,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server with scripted answers, and downloads that lose patience with it quickly."""
     monkeypatch.delenv("ADANORM_MIRROR", raising=False)
     monkeypatch.setattr(
-        download, "PATIENCE", Patience(attempts=3, backoff=0.001, connect=10.0, read=10.0)
+        download,
+        "PATIENCE",
+        Patience(
+            attempts=3,
+            backoff=0.001,
+            connect=10.0,
+            read=10.0,
+        ),
     )
     with serving() as running:
         yield running

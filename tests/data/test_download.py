@@ -161,7 +161,18 @@ def test_every_address_is_asked_for_its_first_bytes_alone(server: Server) -> Non
         )
 
     server.script = script
-    source = Source("numbers", "none", (File("a.gz", 9000, None, (server.url, "package:a/a.gz")),))
+    source = Source(
+        "numbers",
+        "none",
+        (
+            File(
+                "a.gz",
+                9000,
+                None,
+                (server.url, "package:a/a.gz"),
+            ),
+        ),
+    )
     dead, fine = ask_all([source]), ask_all([source])
     assert dead == {"numbers/a.gz": {server.url: "there is no such file any more (404)"}}
     assert fine == {"numbers/a.gz": {server.url: None}}

@@ -56,8 +56,21 @@ def sentences(folder: Path, *splits: list[str]) -> Inspection:
 
 
 def test_own_sentences_in_two_splits_are_reported_in_one_line(tmp_path: Path) -> None:
-    assert sentences(tmp_path, GOOD[:20], GOOD[20:30], GOOD[30:]).warnings == ()
-    leak = sentences(tmp_path, GOOD[:20], GOOD[18:30], GOOD[:10])
+    assert (
+        sentences(
+            tmp_path,
+            GOOD[:20],
+            GOOD[20:30],
+            GOOD[30:],
+        ).warnings
+        == ()
+    )
+    leak = sentences(
+        tmp_path,
+        GOOD[:20],
+        GOOD[18:30],
+        GOOD[:10],
+    )
     assert leak.counts["overlap"] == {"valid in train": 2, "test in train": 10, "test in valid": 0}
     assert leak.warnings == (
         "examples in two splits: 2 of 12 of valid are also in train, 10 of 10 of test are also in train;"
@@ -66,7 +79,12 @@ def test_own_sentences_in_two_splits_are_reported_in_one_line(tmp_path: Path) ->
 
 
 def test_copies_a_single_label_and_a_single_batch_are_reported(tmp_path: Path) -> None:
-    inspection = sentences(tmp_path, GOOD[:2] * 8, GOOD[20:30], GOOD[31:40:2])
+    inspection = sentences(
+        tmp_path,
+        GOOD[:2] * 8,
+        GOOD[20:30],
+        GOOD[31:40:2],
+    )
     assert inspection.warnings == (
         "copies of other examples: 14 of 16 in train",
         "test: every example has the label 'pos', so that one answer to all would score 100 %",
@@ -79,15 +97,23 @@ def test_copies_a_single_label_and_a_single_batch_are_reported(tmp_path: Path) -
 def test_labels_that_look_alike_are_reported(tmp_path: Path, label: str) -> None:
     train = [*GOOD[:20], f"{label}\tanother film", f"{label}\tone more film"]
     alike = ", ".join(map(ascii, sorted(["neg", label])))
-    assert sentences(tmp_path, train, GOOD[20:30], GOOD[30:]).warnings == (
-        f"labels that look alike: {alike}; each is a class of its own",
-    )
+    assert sentences(
+        tmp_path,
+        train,
+        GOOD[20:30],
+        GOOD[30:],
+    ).warnings == (f"labels that look alike: {alike}; each is a class of its own",)
 
 
 def test_a_header_read_as_a_class_is_reported(tmp_path: Path) -> None:
     header = ["label\tsentence"]
     for valid, named in ((GOOD[20:30], "train"), (header + GOOD[20:30], "train, valid")):
-        (warning,) = sentences(tmp_path, header + GOOD[:20], valid, GOOD[30:]).warnings[-1:]
+        (warning,) = sentences(
+            tmp_path,
+            header + GOOD[:20],
+            valid,
+            GOOD[30:],
+        ).warnings[-1:]
         assert warning.startswith(
             f"the label 'label' stands in the first line alone ({named}), and is a"
         )

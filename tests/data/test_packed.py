@@ -216,7 +216,12 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(
     path.write_bytes(TEXT) if name == "a.txt" else tar(path, level=0)
     before = path.read_bytes()
     member, checksum = None if name == "a.txt" else "first.txt", hashlib.sha256(before).hexdigest()
-    rows = partial(packed.lines, path, member, checksum=checksum)
+    rows = partial(
+        packed.lines,
+        path,
+        member,
+        checksum=checksum,
+    )
     assert b"".join(rows()) == TEXT
     lines = rows()
     next(lines)

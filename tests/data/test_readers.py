@@ -30,7 +30,12 @@ zipped = partial(gzip.compress, mtime=0)
 
 
 def idx(values: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> bytes:
-    header = struct.pack(">HBB", 0, 8, values.ndim) + struct.pack(f">{values.ndim}I", *values.shape)
+    header = struct.pack(
+        ">HBB",
+        0,
+        8,
+        values.ndim,
+    ) + struct.pack(f">{values.ndim}I", *values.shape)
     return header + values.tobytes()
 
 
@@ -179,7 +184,12 @@ def test_a_broken_line_is_named(tmp_path: Path, lines: dict[str, str], message: 
 @pytest.mark.parametrize(("fraction", "count"), [(1.0, 5), (0.3, 2), (0.5, 2), (0.7, 4)])
 def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, count: int) -> None:
     lines = "a\tx\nb\ty\na\tz\nb\tx\na\ty\n"
-    files = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="a\ty\n")
+    files = write_corpus(
+        tmp_path,
+        train=lines,
+        valid="a\tx\n",
+        test="a\ty\n",
+    )
     data = text_of(*files, f"data.train_fraction={fraction}", "data.min_count=1")
     assert len(load_sentences(data)["train"]) == count
     with pytest.raises(
@@ -189,7 +199,12 @@ def test_a_fraction_of_training_is_rounded(tmp_path: Path, fraction: float, coun
 
 
 def test_a_single_label_left_by_a_fraction_is_blamed_on_the_fraction(tmp_path: Path) -> None:
-    files = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
+    files = write_corpus(
+        tmp_path,
+        train="a\tx\nb\ty\n",
+        valid="a\tx\n",
+        test="b\ty\n",
+    )
     with pytest.raises(
         ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"
     ):
@@ -221,7 +236,18 @@ def test_the_archive_of_cifar10_is_read_in_order_and_validation_is_last(
         "../outside.bin": b"x"
     }
     archive(path, {f"cifar-10-batches-bin/{name}": content for name, content in members.items()})
-    source = Source("cifar-10", "none", (File(path.name, None, None, ()),))
+    source = Source(
+        "cifar-10",
+        "none",
+        (
+            File(
+                path.name,
+                None,
+                None,
+                (),
+            ),
+        ),
+    )
     monkeypatch.setitem(catalogue.SOURCES, "cifar10", source)
     folders = (f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'cache'}")
     splits = load_images(colored(*folders, "data.valid_size=6"))

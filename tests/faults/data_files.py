@@ -69,7 +69,13 @@ def _bytes(random: Random) -> dict[str, bytes]:
 def _images(random: Random) -> dict[str, bytes]:
     files = {}
     for prefix, count in (("train", 120), ("t10k", 40)):
-        pixels = struct.pack(">4I", 2051, count, 28, 28) + random.randbytes(count * 784)
+        pixels = struct.pack(
+            ">4I",
+            2051,
+            count,
+            28,
+            28,
+        ) + random.randbytes(count * 784)
         labels = struct.pack(">2I", 2049, count) + bytes(n % 10 for n in range(count))
         files[f"{prefix}-images-idx3-ubyte.gz"] = gzip.compress(
             pixels, 1, mtime=0

@@ -43,7 +43,7 @@ HOSTILE: dict[str, Callable[[Path, Random], object]] = {
     **_files("environment.json", *JSON, '{"packages": 7}', '{"arithmetic": []}'),
     **_files("metrics.jsonl", *JSON),
     **_files("test_counts.json", *JSON, '{"outputs": 1, "counts": 1}', '{"outputs": "", "counts": {}}'),
-    **_files("predictions.txt.gz", "", "0\n" * 31, "\n" * HUGE),
+    **_files("predictions.txt.gz", "", "0\n" * 31, "\n" * HUGE,),
     "an edited score": lambda folder, random: edit_run(folder, test={"accuracy": random.uniform(0, 84)}),
     "another precision": lambda folder, _: edit_run(folder, precision="bf16"),
     "other data": lambda folder, _: edit_run(folder, own_data=True),

@@ -46,7 +46,14 @@ def started(*arguments: str, **settings: Any) -> subprocess.Popen[str]:
     """Start a study in an interpreter of its own and return its process."""
     command = [sys.executable, "-m", "adanorm", "study", *arguments]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True, **settings)
+    return subprocess.Popen(
+        command,
+        cwd=PROJECT,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        **settings,
+    )
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 200) -> None:
@@ -255,7 +262,14 @@ def launch(
     name: str, facts: LauncherFacts, *settings: str, devices: tuple[str, ...] = ()
 ) -> Launch:
     named = dict(setting.split("=") for setting in settings)
-    return Launch(name, facts, workers=3, gpus=2, devices=devices, settings=named)
+    return Launch(
+        name,
+        facts,
+        workers=3,
+        gpus=2,
+        devices=devices,
+        settings=named,
+    )
 
 
 @pytest.mark.parametrize("name", choices("launcher"))
@@ -300,7 +314,13 @@ def test_a_launcher_names_what_it_lacks(
     for module in ("config.paths", "launch.launch"):
         monkeypatch.setattr(f"adanorm.{module}.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
-        choose_launch("mine", workers=1, gpus=1, settings=[], on_cpu=True)
+        choose_launch(
+            "mine",
+            workers=1,
+            gpus=1,
+            settings=[],
+            on_cpu=True,
+        )
 
 
 def test_a_mistake_in_what_all_launchers_share_is_one_line(
@@ -310,13 +330,29 @@ def test_a_mistake_in_what_all_launchers_share_is_one_line(
     (tmp_path / "job.yaml").write_text("plan: a\nplan: b\n")
     monkeypatch.setattr("adanorm.launch.launch.CONF", tmp_path)
     with pytest.raises(ValueError, match=r"job\.yaml: 'plan' is given twice, again in line 2$"):
-        choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
+        choose_launch(
+            "local",
+            workers=1,
+            gpus=1,
+            settings=[],
+            on_cpu=True,
+        )
 
 
 def test_more_workers_than_devices_share_them() -> None:
     facts = load_facts("local")
     for workers, devices, shared in ((3, ("0",), 3), (2, ("0", "1"), 1), (1, (), 1)):
-        assert Launch("local", facts, workers, 1, devices, settings={}).runs_per_device == shared
+        assert (
+            Launch(
+                "local",
+                facts,
+                workers,
+                1,
+                devices,
+                settings={},
+            ).runs_per_device
+            == shared
+        )
 
 
 def test_workers_have_cores_for_their_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,14 +77,27 @@ def fairseq_score(outputs: list[str], references: list[str]) -> float:
 
 @pytest.mark.needs("fairseq")
 def test_the_papers_bleu_is_that_of_multi_bleu_and_of_fairseq() -> None:
-    score, signature = bleu("bleu", OUTPUTS, REFERENCES, lowercase=True)
+    score, signature = bleu(
+        "bleu",
+        OUTPUTS,
+        REFERENCES,
+        lowercase=True,
+    )
     assert score == pytest.approx(multi_bleu(OUTPUTS, REFERENCES), abs=0.01)
     assert score == pytest.approx(fairseq_score(OUTPUTS, REFERENCES), abs=0.01)
     assert "tok:none" in signature
 
 
 def counted(kind: str, outputs: list[str], references: list[str]) -> Counts:
-    return np.array(ngram_counts(kind, outputs, references, lowercase=False), float)
+    return np.array(
+        ngram_counts(
+            kind,
+            outputs,
+            references,
+            lowercase=False,
+        ),
+        float,
+    )
 
 
 def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
@@ -115,13 +128,28 @@ def test_bleu_is_the_precision_times_the_brevity_penalty() -> None:
 def test_bleu_from_counts_is_sacrebleus_score_of_the_texts(
     kind: str, outputs: list[str], references: list[str]
 ) -> None:
-    whole, _ = bleu(kind, outputs, references, lowercase=False)
+    whole, _ = bleu(
+        kind,
+        outputs,
+        references,
+        lowercase=False,
+    )
     counts = counted(kind, outputs, references)
     assert score_of(kind, counts) == pytest.approx(whole)
     assert np.prod([*factors(kind, counts).values()]) == pytest.approx(whole)
     if len(outputs) == 2:
-        first, _ = bleu(kind, outputs[:1], references[:1], lowercase=False)
-        second, _ = bleu(kind, outputs[1:], references[1:], lowercase=False)
+        first, _ = bleu(
+            kind,
+            outputs[:1],
+            references[:1],
+            lowercase=False,
+        )
+        second, _ = bleu(
+            kind,
+            outputs[1:],
+            references[1:],
+            lowercase=False,
+        )
         expected = [2 * whole - second, 2 * whole - first]
         assert by_example(kind, counts) == pytest.approx(expected)
 
@@ -141,12 +169,25 @@ def test_bleu_of_running_text_is_sacrebleus() -> None:
     references = [running(line) for line in REFERENCES]
     text[::2] = [line.title() for line in text[::2]]
     for lowercase, case in ((False, "mixed"), (True, "lc")):
-        score, signature = bleu("sacrebleu", text, references, lowercase=lowercase)
+        score, signature = bleu(
+            "sacrebleu",
+            text,
+            references,
+            lowercase=lowercase,
+        )
         theirs = sacrebleu.corpus_bleu(text, [references], lowercase=lowercase).score
         assert score == pytest.approx(theirs, abs=0.01)
         assert f"case:{case}" in signature
         assert "tok:13a" in signature
-        rows = np.array(ngram_counts("sacrebleu", text, references, lowercase=lowercase), float)
+        rows = np.array(
+            ngram_counts(
+                "sacrebleu",
+                text,
+                references,
+                lowercase=lowercase,
+            ),
+            float,
+        )
         assert score_of("sacrebleu", rows) == pytest.approx(theirs)
         characters, signature = chrf(text, references, lowercase=lowercase)
         assert characters == CHRF(lowercase=lowercase).corpus_score(text, [references]).score
@@ -160,7 +201,15 @@ def test_compound_splitting_counts_the_parts() -> None:
     both = sides("compound_bleu", (OUTPUTS, REFERENCES), ([], []))
     score, signature = bleu("compound_bleu", *both, lowercase=False)
     assert "compounds" in signature
-    assert "compounds" not in bleu("bleu", OUTPUTS, REFERENCES, lowercase=False)[1]
+    assert (
+        "compounds"
+        not in bleu(
+            "bleu",
+            OUTPUTS,
+            REFERENCES,
+            lowercase=False,
+        )[1]
+    )
     split = [split_compounds(line) for line in OUTPUTS]
     split_references = [split_compounds(line) for line in REFERENCES]
     assert score == pytest.approx(multi_bleu(split, split_references), abs=0.01)
@@ -173,8 +222,24 @@ def test_compound_splitting_counts_the_parts() -> None:
 
 def test_bleu_is_zero_without_a_match_of_four_words_as_in_multi_bleu() -> None:
     # Matches of one to three words and none of four: any smoothing makes that more than zero.
-    assert bleu("bleu", ["a b c x d e"], ["a b c y d e"], lowercase=False)[0] == 0
-    assert bleu("sacrebleu", ["a b c x d e"], ["a b c y d e"], lowercase=False)[0] > 10
+    assert (
+        bleu(
+            "bleu",
+            ["a b c x d e"],
+            ["a b c y d e"],
+            lowercase=False,
+        )[0]
+        == 0
+    )
+    assert (
+        bleu(
+            "sacrebleu",
+            ["a b c x d e"],
+            ["a b c y d e"],
+            lowercase=False,
+        )[0]
+        > 10
+    )
 
 
 def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
@@ -183,7 +248,13 @@ def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
         ("alike", [_noisy(line) for line in REFERENCES]),
     ]
     metric = {"BLEU": scorer("bleu", lowercase=False)}
-    test = PairedTest(systems, metric, [REFERENCES], test_type="bs", n_samples=1000)
+    test = PairedTest(
+        systems,
+        metric,
+        [REFERENCES],
+        test_type="bs",
+        n_samples=1000,
+    )
     results = test()[1]["BLEU"]
     count = len(REFERENCES)
     for (_, outputs), result in zip(systems, results, strict=True):
@@ -192,7 +263,17 @@ def test_the_jackknife_agrees_with_sacrebleus_paired_bootstrap() -> None:
         assert np.mean(scores) == pytest.approx(result.score, abs=0.6), "less its bias"
         half = 1.96 * np.std(scores, ddof=1) / count**0.5
         assert half == pytest.approx(result.ci, rel=0.25)
-    whole, _ = bleu("bleu", OUTPUTS, REFERENCES, lowercase=False)
-    without, _ = bleu("bleu", OUTPUTS[1:], REFERENCES[1:], lowercase=False)
+    whole, _ = bleu(
+        "bleu",
+        OUTPUTS,
+        REFERENCES,
+        lowercase=False,
+    )
+    without, _ = bleu(
+        "bleu",
+        OUTPUTS[1:],
+        REFERENCES[1:],
+        lowercase=False,
+    )
     scores = by_example("bleu", counted("bleu", OUTPUTS, REFERENCES))
     assert scores[0] == pytest.approx(count * whole - (count - 1) * without)

@@ -40,7 +40,13 @@ def followed(trees: list[Tree]) -> list[tuple[list[int], list[int]]]:
     states = arc_standard.first_states(sentences.starts)
     steps = np.empty((count, width(vocabulary)), np.int32), np.empty(count, np.int16)
     numbers = vocabulary.kinds, vocabulary.first_label
-    arc_standard.follow(states, sentences, vocabulary.gold(trees), *numbers, steps)
+    arc_standard.follow(
+        states,
+        sentences,
+        vocabulary.gold(trees),
+        *numbers,
+        steps,
+    )
     return arcs(states)
 
 
@@ -93,7 +99,12 @@ def test_any_scores_end_in_projective_trees_of_one_root(
     steps = 0
     while len(going):
         scores = factor * random.random((len(going), 1 + 2 * kinds))
-        going = arc_standard.advance_best(states, going, scores.astype(np.float32), kinds)
+        going = arc_standard.advance_best(
+            states,
+            going,
+            scores.astype(np.float32),
+            kinds,
+        )
         steps += 1
     assert steps == 2 * max(lengths)
     for heads, labels in arcs(states):
@@ -153,7 +164,17 @@ def test_multiplying_distinct_features_once_changes_nothing(
     weights = model.embedding.weight, first.weight, first.bias
     plain = first(model.embedding(inputs).flatten(1))
     by_pairs = model._products(inputs)
-    torch.testing.assert_close(by_pairs, plain, rtol=0, atol=tolerance)
+    torch.testing.assert_close(
+        by_pairs,
+        plain,
+        rtol=0,
+        atol=tolerance,
+    )
     slopes = torch.autograd.grad(by_pairs.sin().sum(), weights)
     expected = torch.autograd.grad(plain.sin().sum(), weights)
-    torch.testing.assert_close(slopes, expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        slopes,
+        expected,
+        rtol=tolerance,
+        atol=tolerance,
+    )

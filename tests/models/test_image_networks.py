@@ -50,7 +50,13 @@ def test_a_vgg_computes_what_torchvisions_layers_do() -> None:
     convs = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
     for conv, theirs in zip(model.convs, convs, strict=True):
         theirs.load_state_dict(conv.state_dict())
-    images = torch.randn(3, 3, 32, 32, dtype=torch.float64)
+    images = torch.randn(
+        3,
+        3,
+        32,
+        32,
+        dtype=torch.float64,
+    )
     torch.testing.assert_close(model(images), model.output(layers(images).flatten(1)))
 
 
@@ -60,7 +66,15 @@ def test_a_hidden_layers_norm_stands_where_the_others_do(position: str | None) -
     model = network("mnist_cnn", "layernorm-simple", **settings)[0].double()
     seen: list[Tensor] = []
     model.hidden.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    logits = model(torch.randn(3, 1, 28, 28, dtype=torch.float64))
+    logits = model(
+        torch.randn(
+            3,
+            1,
+            28,
+            28,
+            dtype=torch.float64,
+        )
+    )
     x = model.hidden(seen[0])
     if position != "post":
         x = standardized(x, 1)
@@ -73,7 +87,16 @@ def test_a_hidden_layers_norm_stands_where_the_others_do(position: str | None) -
 def test_five_blocks_leave_one_position_and_more_are_an_error() -> None:
     model, _ = network("vgg", "adanorm", blocks=[[2], [2], [3], [3], [4]])
     assert model.output.in_features == 4
-    assert torch.isfinite(model(torch.randn(2, 3, 32, 32))).all()
+    assert torch.isfinite(
+        model(
+            torch.randn(
+                2,
+                3,
+                32,
+                32,
+            )
+        )
+    ).all()
     with pytest.raises(ValueError, match=r"model\.blocks: 6 leave nothing of 32 pixels to pool"):
         network("vgg", blocks=[[2]] * 6)
 

@@ -167,4 +167,9 @@ def test_sums_of_rows_are_those_of_an_embedding_bag(sums: int, terms: int, rows:
     gradient, expected = (
         torch.autograd.grad((value * weight).sum(), table) for value in (ours, theirs)
     )
-    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        gradient,
+        expected,
+        rtol=1e-4,
+        atol=1e-4,
+    )

@@ -57,7 +57,12 @@ def built(model: str, position: str, qk_norm: str | None = None, norm: str = "la
 
 
 def layernorm(w: dict[str, Tensor], site: str) -> Function:
-    return lambda x: F.layer_norm(x, x.shape[-1:], w[f"{site}.weight"], w[f"{site}.bias"])
+    return lambda x: F.layer_norm(
+        x,
+        x.shape[-1:],
+        w[f"{site}.weight"],
+        w[f"{site}.bias"],
+    )
 
 
 def heads_of(w: dict[str, Tensor], site: str, x: Tensor, over: str | None) -> Tensor:
@@ -91,7 +96,13 @@ def through_layers(
         for formulas, name, branch in branches:
             n = layernorm(w, f"{at}{name}_norm")
             o = layernorm(w, f"{at}{name}_output_norm")
-            x = formulas[position](n, o, branch, x, index + 1)
+            x = formulas[position](
+                n,
+                o,
+                branch,
+                x,
+                index + 1,
+            )
     return x if position in ("post", "deepnorm") else layernorm(w, "closing_norm")(x)
 
 
@@ -105,7 +116,13 @@ def encoders_formula(
             3, -1
         )
         q, k, v = (
-            heads_of(w, f"{at}{p}_norm", r, over[p]) for p, r in zip(over, rows, strict=True)
+            heads_of(
+                w,
+                f"{at}{p}_norm",
+                r,
+                over[p],
+            )
+            for p, r in zip(over, rows, strict=True)
         )
         p = (q @ k.mT / math.sqrt(DIM / HEADS)).softmax(-1)
         mixed = torch.cat((p @ v).unbind(1), -1)
@@ -113,11 +130,21 @@ def encoders_formula(
 
     positions = sinusoids(tokens.shape[1], DIM, tokens.device)
     x = w["embedding.weight"][tokens] * math.sqrt(DIM) + positions
-    pooled = through_layers(w, position, x, attend).mean(1)
+    pooled = through_layers(
+        w,
+        position,
+        x,
+        attend,
+    ).mean(1)
     return pooled @ w["output.weight"].T + w["output.bias"]
 
 
-TOKENS = torch.randint(1, 20, (3, 5), generator=torch.Generator().manual_seed(0))
+TOKENS = torch.randint(
+    1,
+    20,
+    (3, 5),
+    generator=torch.Generator().manual_seed(0),
+)
 
 
 def test_every_position_has_a_formula_here() -> None:
@@ -132,7 +159,12 @@ def test_the_encoder_computes_the_formula_of_its_norm_position(
     weights: dict[str, Tensor] = dict(encoder.named_parameters())
     logits = encoder(TOKENS)
     expected = encoders_formula(weights, position, qk_norm, TOKENS)
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        logits,
+        expected,
+        rtol=0,
+        atol=1e-10,
+    )
     direction = torch.randn(logits.shape, dtype=torch.float64)
     gradients, expected_gradients = (
         torch.autograd.grad((z * direction).sum(), list(weights.values()))
@@ -141,7 +173,13 @@ def test_the_encoder_computes_the_formula_of_its_norm_position(
     for name, gradient, expected_gradient in zip(
         weights, gradients, expected_gradients, strict=True
     ):
-        torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-9, msg=name)
+        torch.testing.assert_close(
+            gradient,
+            expected_gradient,
+            rtol=0,
+            atol=1e-9,
+            msg=name,
+        )
 
 
 @pytest.mark.parametrize(("position", "qk_norm"), CASES)
@@ -158,7 +196,12 @@ def test_transformer_xl_computes_the_formula_of_its_norm_position(
         name: parameter.detach() for name, parameter in model.named_parameters()
     }
     over = over_of(position, qk_norm)
-    encoding = distance_encoding(7, DIM, None, text.device).double()
+    encoding = distance_encoding(
+        7,
+        DIM,
+        None,
+        text.device,
+    ).double()
     forbidden = torch.ones(4, 7, dtype=torch.bool).triu(4)
 
     def attend(at: str, index: int, t: Tensor) -> Tensor:
@@ -170,14 +213,44 @@ def test_transformer_xl_computes_the_formula_of_its_norm_position(
         seen = torch.cat([past, t], 1)
         keys, values = (seen @ w[at + "key_value.weight"].T).chunk(2, -1)
         rows = {"query": t @ w[at + "query.weight"].T, "key": keys, "value": values}
-        q, k, v = (heads_of(w, f"{at}{part}_norm", rows[part], over[part]) for part in rows)
+        q, k, v = (
+            heads_of(
+                w,
+                f"{at}{part}_norm",
+                rows[part],
+                over[part],
+            )
+            for part in rows
+        )
         distance = torch.stack((encoding @ w[at + "distance.weight"].T).chunk(HEADS, -1))
-        mixed = straightforward(q, k, v, distance, w["u"], w["v"], forbidden)
+        mixed = straightforward(
+            q,
+            k,
+            v,
+            distance,
+            w["u"],
+            w["v"],
+            forbidden,
+        )
         return torch.cat(mixed.unbind(1), -1) @ w[at + "attention_output.weight"].T
 
     x = w["embedding.weight"][text[:, 3:]] * math.sqrt(DIM)
-    expected = through_layers(w, position, x, attend) @ w["embedding.weight"].T + w["output_bias"]
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-10)
+    expected = (
+        through_layers(
+            w,
+            position,
+            x,
+            attend,
+        )
+        @ w["embedding.weight"].T
+        + w["output_bias"]
+    )
+    torch.testing.assert_close(
+        logits,
+        expected,
+        rtol=0,
+        atol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("over", ["head", "all"])
@@ -222,7 +295,12 @@ def test_norms_in_heads_have_sites_of_their_own(
     position: str, qk_norm: str | None, parts: list[str]
 ) -> None:
     settings = {**SIZES, "norm_position": position, "qk_norm": qk_norm}
-    _, sites = network("sentence_encoder", "layernorm", ["layers.*.query_norm"], **settings)
+    _, sites = network(
+        "sentence_encoder",
+        "layernorm",
+        ["layers.*.query_norm"],
+        **settings,
+    )
     assert sites.swapped == [f"layers.{i}.query_norm" for i in range(LAYERS)]
     in_heads = {site for site in sites.kept if site.endswith(("key_norm", "value_norm"))}
     assert in_heads == {f"layers.{i}.{part}_norm" for i in range(LAYERS) for part in parts[1:]}

@@ -78,7 +78,12 @@ def test_the_network_equals_torchs_layers_in_one_segment_or_several(cell: str, l
         parts.append(logits)
         assert len(memory) == states
         assert all(len(state) == 3 and not state.requires_grad for state in memory)
-    torch.testing.assert_close(torch.cat(parts, 1), expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        torch.cat(parts, 1),
+        expected,
+        rtol=0,
+        atol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("norm", ["layernorm", "layernorm-simple"])
@@ -119,7 +124,12 @@ def test_each_gates_summed_inputs_are_normalized_as_written(cell: str, norm: str
             )
             n = torch.tanh(normalized(2, from_input[2] + r * (from_state[2] + layer.hidden_bias)))
             h = (1 - z) * n + z * h
-        torch.testing.assert_close(output, h, rtol=0, atol=1e-10)
+        torch.testing.assert_close(
+            output,
+            h,
+            rtol=0,
+            atol=1e-10,
+        )
 
 
 def calls(model: nn.Module, sites: list[str]) -> Counter[tuple[str, int]]:
@@ -165,7 +175,12 @@ def test_a_shared_call_gives_what_one_call_per_gate_gives(cell: str) -> None:
             "own", torch.zeros(1)
         )  # a buffer of its own keeps it from sharing calls
     assert len(calls(apart, placed.swapped)) == len(placed.swapped)
-    torch.testing.assert_close(apart(TEXT, [])[0], together, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        apart(TEXT, [])[0],
+        together,
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -190,7 +205,12 @@ def test_no_step_depends_on_a_later_one_or_on_another_stream(cell: str, norm: st
     after, _ = model(changed, [])
     assert torch.equal(before[:, :7], after[:, :7])
     assert not torch.equal(before[1, 7:], after[1, 7:])
-    torch.testing.assert_close(before[[0, 2]], after[[0, 2]], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        before[[0, 2]],
+        after[[0, 2]],
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -21,8 +21,24 @@ from tests.networks import network
 
 INPUTS = {  # of each network, and its number of sites
     "sentence_encoder": (torch.randint(1, 20, (3, 5)), 5),  # two per layer and the closing one
-    "mnist_cnn": (torch.randn(3, 1, 28, 28), 2),
-    "vgg": (torch.randn(3, 3, 32, 32), 3),
+    "mnist_cnn": (
+        torch.randn(
+            3,
+            1,
+            28,
+            28,
+        ),
+        2,
+    ),
+    "vgg": (
+        torch.randn(
+            3,
+            3,
+            32,
+            32,
+        ),
+        3,
+    ),
     "deep_linear": (torch.randn(3, 5), 5),
 }
 encoder = partial(network, "sentence_encoder", layers=4)
@@ -89,7 +105,12 @@ def test_padding_changes_nothing(name: str, pooling: str, pre_norm: bool) -> Non
     )
     tokens = torch.randint(1, 20, (3, 5))
     padded = torch.cat([tokens, torch.zeros(3, 4, dtype=torch.long)], 1)
-    torch.testing.assert_close(model(padded), model(tokens), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        model(padded),
+        model(tokens),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("kind", INPUTS)

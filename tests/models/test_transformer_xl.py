@@ -40,19 +40,49 @@ def test_attention_and_its_gradients_follow_the_equations(
     )
     q, k, value, distance, u, v = inputs
     ours, expected = (
-        attention(q, k, value, distance, u, v, forbidden)
+        attention(
+            q,
+            k,
+            value,
+            distance,
+            u,
+            v,
+            forbidden,
+        )
         for attention in (relative_attention, straightforward)
     )
-    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        ours,
+        expected,
+        rtol=0,
+        atol=1e-9,
+    )
     weight = drawn(*ours.shape, seed=6).detach()
     gradients, theirs = (torch.autograd.grad((z * weight).sum(), inputs) for z in (ours, expected))
-    torch.testing.assert_close(gradients, theirs, rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        gradients,
+        theirs,
+        rtol=0,
+        atol=1e-9,
+    )
 
 
 def test_same_length_lets_every_query_see_as_many_keys() -> None:
-    seen = ~forbidden_keys(4, 10, memory=6, same_length=True, device=CPU)
+    seen = ~forbidden_keys(
+        4,
+        10,
+        memory=6,
+        same_length=True,
+        device=CPU,
+    )
     assert seen.sum(1).tolist() == [6] * 4
-    full = ~forbidden_keys(4, 10, memory=6, same_length=False, device=CPU)
+    full = ~forbidden_keys(
+        4,
+        10,
+        memory=6,
+        same_length=False,
+        device=CPU,
+    )
     assert full.sum(1).tolist() == [7, 8, 9, 10]
 
 
@@ -77,7 +107,12 @@ def test_segments_with_memory_give_what_one_long_segment_gives(norm: str, pre_no
         for start in range(0, 24, length):
             logits, memory = model(text[:, start : start + length], memory, remember=24)
             parts.append(logits)
-        torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=0, atol=1e-9)
+        torch.testing.assert_close(
+            torch.cat(parts, 1),
+            whole,
+            rtol=0,
+            atol=1e-9,
+        )
     assert not any(t.requires_grad for t in memory)
 
 
@@ -90,7 +125,13 @@ def test_memory_holds_the_last_positions() -> None:
 
 
 def test_weights_are_drawn_as_in_the_original() -> None:
-    model, _ = network("transformer_xl", dim=256, heads=4, head_dim=64, ffn_dim=512)
+    model, _ = network(
+        "transformer_xl",
+        dim=256,
+        heads=4,
+        head_dim=64,
+        ffn_dim=512,
+    )
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any(), name

@@ -78,7 +78,12 @@ def assert_is_the_definition(parts: tuple[Tensor, Tensor], x: Tensor, member: Me
     )
     conditioning = 1 + x.double().abs().amax(-1, keepdim=True) / std
     # dl/dx may cancel to nothing: its error is compared with the size of dl/dz/std.
-    for part, expected, least in zip(parts, exact, (torch.zeros_like(std), 1 / std), strict=True):
+    for part, expected, least in zip(
+        parts,
+        exact,
+        (torch.zeros_like(std), 1 / std),
+        strict=True,
+    ):
         assert part.shape == x.shape
         assert part.dtype == x.dtype
         size = expected.abs().amax(-1, keepdim=True).maximum(least)
@@ -96,4 +101,9 @@ def assert_same(norm: Norm, expected: Norm, x: Tensor) -> None:
         (second,) = torch.autograd.grad(first.pow(2).sum(), leaf)
         results.append((z, first, second))
     for ours, theirs, tolerance in zip(*results, (1e-10, 1e-9, 1e-8), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(
+            ours,
+            theirs,
+            rtol=tolerance,
+            atol=tolerance,
+        )

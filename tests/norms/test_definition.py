@@ -91,7 +91,12 @@ def test_a_gradient_penalty_behind_the_kernels_is_that_of_the_definition(member:
     ours = penalty_gradients(partial(closed_form, member=member), X, WEIGHTS)
     exact = penalty_gradients(partial(definition, member=member), X.double(), WEIGHTS.double())
     for part, expected in zip(ours, exact, strict=True):
-        torch.testing.assert_close(part.double(), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            part.double(),
+            expected,
+            rtol=1e-4,
+            atol=1e-4,
+        )
 
 
 @pytest.mark.parametrize("numerics", ["paper", "released"])
@@ -106,11 +111,21 @@ def test_second_derivatives_of_the_definition_without_stops_are_finite_differenc
 def test_gradients_in_a_batch_are_a_loop_over_them(member: Member) -> None:
     x = X.clone().requires_grad_()
     z = closed_form(x, member)
-    grad = partial(torch.autograd.grad, z, x, retain_graph=True)
+    grad = partial(
+        torch.autograd.grad,
+        z,
+        x,
+        retain_graph=True,
+    )
     several = torch.stack([WEIGHTS, WEIGHTS.sin()])
     (together,) = grad(several, is_grads_batched=True)
     for dz, dx in zip(several, together, strict=True):
-        torch.testing.assert_close(dx, grad(dz)[0], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            dx,
+            grad(dz)[0],
+            rtol=1e-5,
+            atol=1e-5,
+        )
 
 
 @of_the_family
@@ -135,13 +150,23 @@ def test_the_closed_form_compiles_without_a_graph_break(member: Member) -> None:
     )
     expected = value_and_gradient(partial(definition, member=member), X)
     for part, exact in zip(value_and_gradient(compiled, X), expected, strict=True):
-        torch.testing.assert_close(part, exact, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            part,
+            exact,
+            rtol=1e-5,
+            atol=1e-5,
+        )
     inside = torch.compile(
         partial(gradient, norm),
         fullgraph=True,
         backend="aot_eager",
     )
-    torch.testing.assert_close(inside(X), gradient(norm), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        inside(X),
+        gradient(norm),
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 @pytest.mark.filterwarnings(
@@ -203,7 +228,12 @@ def test_both_exporters_write_onnx_that_computes_the_norms_or_refuse(
             continue
         values = ReferenceEvaluator(str(path)).run(None, {"x": 2 * x.numpy()})
         for z, expected in zip(values, module(2 * x), strict=True):
-            torch.testing.assert_close(torch.tensor(z), expected, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(
+                torch.tensor(z),
+                expected,
+                rtol=1e-4,
+                atol=1e-4,
+            )
     unknown = ("rmsnorm", "simple-rmsnorm", "preaffine-rmsnorm", "seednorm", "gatednorm")
     assert refused == (set() if dynamo else {*unknown})
 
@@ -261,8 +291,20 @@ def test_fake_and_meta_tensors_have_a_shape_forward_and_backward(
     backend: Any, dtype: torch.dtype
 ) -> None:
     with FakeTensorMode() as mode:
-        fake = torch.empty(2, 3, 6, dtype=dtype)
-    outside = mode.from_tensor(torch.empty(2, 3, 6, dtype=dtype))
+        fake = torch.empty(
+            2,
+            3,
+            6,
+            dtype=dtype,
+        )
+    outside = mode.from_tensor(
+        torch.empty(
+            2,
+            3,
+            6,
+            dtype=dtype,
+        )
+    )
     for x in (
         torch.empty(
             2,
@@ -334,7 +376,14 @@ def test_in_a_graph_of_fx_a_norm_is_one_node(name: str) -> None:
 def test_integers_and_rows_of_another_width_are_refused(name: str) -> None:
     """The message names both widths, so that a mistake is found."""
     with pytest.raises(NotImplementedError, match=r"torch\.int64: x must be floating-point"):
-        norm_of(name)(torch.ones(2, 3, 16, dtype=torch.long))
+        norm_of(name)(
+            torch.ones(
+                2,
+                3,
+                16,
+                dtype=torch.long,
+            )
+        )
     if name not in ("none", "weightnorm"):  # whose norm is in the layer before
         with pytest.raises((ValueError, RuntimeError), match=r"16.*\b15\b"):
             norm_of(name)(inputs(3, 2, 15))

@@ -67,7 +67,16 @@ def test_forward_and_gradient_follow_the_definition(
     params = {"k": 0.2, "C": 1.5} if name == "adanorm" else {}
     norm = norm_factory(NormChoice(name, params, numerics))(shape, site="a")
     in_shape = nn.Sequential(nn.Unflatten(1, shape), norm, nn.Flatten())
-    assert_same(in_shape, partial(formula, name, numerics, x), x)
+    assert_same(
+        in_shape,
+        partial(
+            formula,
+            name,
+            numerics,
+            x,
+        ),
+        x,
+    )
 
 
 def test_layernorm_is_torchs_to_the_bit() -> None:
@@ -175,7 +184,12 @@ def instancenorm(norm: Any, x: Tensor) -> Tensor:
 
 
 def groupnorm(norm: Any, x: Tensor) -> Tensor:
-    return F.group_norm(x.movedim(-1, 1), norm.groups, norm.weight, norm.bias).movedim(1, -1)
+    return F.group_norm(
+        x.movedim(-1, 1),
+        norm.groups,
+        norm.weight,
+        norm.bias,
+    ).movedim(1, -1)
 
 
 def released_layernorm(norm: Any, x: Tensor) -> Any:
@@ -224,7 +238,12 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
                 gain=gain,
                 bias=bias,
             ),
-            lambda n, x: F.layer_norm(x, [H], n.weight, n.bias),
+            lambda n, x: F.layer_norm(
+                x,
+                [H],
+                n.weight,
+                n.bias,
+            ),
         )
         for gain in (True, False)
         for bias in (True, False)
@@ -250,7 +269,15 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
         ),
         adanorm_whose_factor_has_a_gradient,
     ),
-    (rowwise.RmsNorm(H, eps=1e-2), lambda n, x: F.rms_norm(x, [H], n.weight, 1e-2)),
+    (
+        rowwise.RmsNorm(H, eps=1e-2),
+        lambda n, x: F.rms_norm(
+            x,
+            [H],
+            n.weight,
+            1e-2,
+        ),
+    ),
     (
         rowwise.RmsNorm(
             H,
@@ -331,7 +358,12 @@ FORMULAS: list[tuple[nn.Module, Callable[[Any, Tensor], Any]]] = [
     *((GroupNorm(H, groups=groups), groupnorm) for groups in (1, 3, H)),
     (
         GroupNorm(H, groups=3, over_positions=False),
-        lambda n, x: F.group_norm(x.reshape(-1, H), 3, n.weight, n.bias).view(x.shape),
+        lambda n, x: F.group_norm(
+            x.reshape(-1, H),
+            3,
+            n.weight,
+            n.bias,
+        ).view(x.shape),
     ),
 ]
 
@@ -459,7 +491,12 @@ def test_a_zero_centered_gain_is_one_plus_what_is_learned_added_in_float32(
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 2**-8}[dtype]
         z = norm(x)
         assert z.dtype == dtype
-        torch.testing.assert_close(z.double(), exact, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(
+            z.double(),
+            exact,
+            rtol=tolerance,
+            atol=tolerance,
+        )
 
 
 @pytest.mark.parametrize(

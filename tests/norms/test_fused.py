@@ -61,7 +61,12 @@ def by_triton(x: Tensor, member: Member, dz: Tensor | None = None) -> tuple[Tens
     z, variance = triton_rows.forward(x, member)
     is_multiple = member.k == 0 and member.detach_mean and member.detach_variance
     dz = fixed_weights(z) if dz is None else dz
-    return z, triton_rows.backward(dz, None if is_multiple else x, variance, member)
+    return z, triton_rows.backward(
+        dz,
+        None if is_multiple else x,
+        variance,
+        member,
+    )
 
 
 TRITON = pytest.param(
@@ -132,7 +137,17 @@ def test_layout_and_leading_axes_do_not_matter(kernels: Kernels) -> None:
     by_column = x.t().contiguous().t()
     every_other = torch.stack([x, x], -1)[..., 0]
     side_by_side = x.repeat(1, 2)[:, :48]
-    for layout in (by_column, every_other, side_by_side, x.view(2, 3, 5, 48)):
+    for layout in (
+        by_column,
+        every_other,
+        side_by_side,
+        x.view(
+            2,
+            3,
+            5,
+            48,
+        ),
+    ):
         parts = kernels(layout, ADANORM)
         for part, contiguous in zip(parts, expected, strict=True):
             assert torch.equal(part.view(30, 48), contiguous)
@@ -148,7 +163,12 @@ def test_infinity_and_nan_spread_as_in_layernorm(kernels: Kernels, value: float)
     )
     for ours, expected in zip(kernels(x, Member(), dz), theirs, strict=True):
         assert torch.equal(ours.isfinite(), expected.isfinite())
-        torch.testing.assert_close(ours[[0, 3]], expected[[0, 3]], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            ours[[0, 3]],
+            expected[[0, 3]],
+            rtol=1e-5,
+            atol=1e-5,
+        )
 
 
 @of_the_family
@@ -280,7 +300,15 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
     norm = AdaNorm(8)
     assert backends.describe(norm, "auto", "cpu").startswith("fused: numba 0.")
     assert backends.describe(norm, "eager", "cpu") == "eager: as asked"
-    assert backends.describe(norm, "fused", "cpu", torch.float64) == "eager: float64"
+    assert (
+        backends.describe(
+            norm,
+            "fused",
+            "cpu",
+            torch.float64,
+        )
+        == "eager: float64"
+    )
     assert backends.describe(norm, "auto", "mps") == "eager: no kernels for mps"
     with pytest.raises(ValueError, match=r"fused: no kernels for mps; choose auto or eager"):
         backends.describe(norm, "fused", "mps")

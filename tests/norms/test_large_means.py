@@ -38,7 +38,16 @@ def test_a_large_mean_costs_no_more_than_its_rounding(name: str, layout: str) ->
     if norm.needs_positions and layout == "rows":
         pytest.skip("its statistics are over positions")
     random = torch.Generator().manual_seed(0)
-    noise, direction = (torch.randn(4, 7, 6, H, generator=random) for _ in range(2))
+    noise, direction = (
+        torch.randn(
+            4,
+            7,
+            6,
+            H,
+            generator=random,
+        )
+        for _ in range(2)
+    )
     for mean in (1, 10, 100, 1_000, 10_000):
         x = LAYOUTS[layout](noise + mean)
         dz = direction.view(x.shape)

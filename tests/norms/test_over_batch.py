@@ -54,18 +54,43 @@ def test_batchnorm_is_torchs_over_50_steps() -> None:
             z.pow(3).sum().backward()
             results.append((z, leaf.grad, norm.weight.grad, norm.bias.grad))
         for a, b in zip(*results, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(
+                a,
+                b,
+                rtol=1e-10,
+                atol=1e-10,
+            )
         for name in ("running_mean", "running_var"):
             torch.testing.assert_close(
                 getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9
             )
     (x,) = batches(1, 1, H)
-    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        ours.eval()(x),
+        theirs.eval()(x),
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 def test_batchnorm_of_images_is_torchs_batchnorm2d() -> None:
-    (x,) = batches(1, 4, 5, 6, H)  # features last
-    expected = nn.BatchNorm2d(H).double()(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+    (x,) = batches(
+        1,
+        4,
+        5,
+        6,
+        H,
+    )  # features last
+    expected = (
+        nn.BatchNorm2d(H)
+        .double()(x.permute(0, 3, 1, 2))
+        .permute(
+            0,
+            2,
+            3,
+            1,
+        )
+    )
     torch.testing.assert_close(BatchNorm(H).double()(x), expected)
 
 
@@ -130,7 +155,14 @@ def steps(norm: nn.Module, rank: int, world: int) -> tuple[list[Tensor], dict[st
     """Return the gradients for a process's share of 20 batches, some with fewer rows than processes."""
     norm = moved(norm.double())
     gradients = []
-    for index, x in enumerate(batches(20, 9, 4, H)):
+    for index, x in enumerate(
+        batches(
+            20,
+            9,
+            4,
+            H,
+        )
+    ):
         count = 3 if index % 5 == 2 else 9
         leaf = x[:count][rank::world].clone().requires_grad_()
         lengths = 3 + (leaf.mean((1, 2)) > 1)[:, None].long()
@@ -175,7 +207,12 @@ def test_synchronized_processes_compute_as_one_batch_over_20_steps(
         for rank, share in enumerate(shares):
             torch.testing.assert_close(share[name][1], state)
             expected = [gradient[rank::world] for gradient in gradients]
-            torch.testing.assert_close(share[name][0], expected, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(
+                share[name][0],
+                expected,
+                rtol=1e-9,
+                atol=1e-9,
+            )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +231,14 @@ by_position: Any = partial(BatchNorm, H, over="examples")
 def test_batchnorm_over_examples_is_torchs_batchnorm_at_each_position() -> None:
     ours = by_position(positions=T).double()
     torchs = [nn.BatchNorm1d(H).double() for _ in range(T)]
-    for index, x in enumerate(batches(3, 6, T, H)):
+    for index, x in enumerate(
+        batches(
+            3,
+            6,
+            T,
+            H,
+        )
+    ):
         is_training = index < 2
         z = ours.train(is_training)(x * torch.arange(1, T + 1)[:, None])
         for t, norm in enumerate(torchs):
@@ -253,7 +297,12 @@ def test_noise_has_a_mean_and_a_spread_of_its_own_in_every_feature_and_step() ->
     for _ in range(2):
         z = norm(x)
         spread, mean = z.std(0) / plain.std(0), z.mean(0)
-        torch.testing.assert_close(z, spread * plain + mean, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(
+            z,
+            spread * plain + mean,
+            atol=1e-6,
+            rtol=1e-6,
+        )
         assert (spread >= 1).all()
         assert (spread <= 1.25 + 1e-6).all()
         assert (mean.abs() <= 0.5 + 1e-6).all()
@@ -320,4 +369,9 @@ def test_powernorm_after_warmup_follows_algorithm_2(B: int, padding: int) -> Non
 
 if __name__ == "__main__":  # one of the processes that share batches
     rank, world, port = (int(argument) for argument in sys.argv[1:4])
-    share_of_synchronized_norms(rank, world, port, Path(sys.argv[4]))
+    share_of_synchronized_norms(
+        rank,
+        world,
+        port,
+        Path(sys.argv[4]),
+    )

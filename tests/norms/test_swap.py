@@ -93,7 +93,13 @@ def vision_transformer(norm_layer: Any = NORM_LAYER) -> Any:
 
 
 def images() -> Tensor:
-    return torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    return torch.randn(
+        3,
+        3,
+        16,
+        16,
+        generator=torch.Generator().manual_seed(1),
+    )
 
 
 def test_a_vision_transformer_gives_what_one_built_with_the_norm_gives() -> None:
@@ -375,7 +381,12 @@ def test_kept_gains_and_biases_are_the_same_parameters_behind_the_norm() -> None
     adanorm.restore(model)
     adanorm.swap(model, "rmsnorm", keep=True)  # has a gain and no bias
     expected = nn.RMSNorm(16, eps=1e-5)(x) * ln.weight + ln.bias
-    torch.testing.assert_close(model.encoder.ln(x), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        model.encoder.ln(x),
+        expected,
+        atol=1e-5,
+        rtol=0,
+    )
     adanorm.restore(model)
     adanorm.swap(model, "layernorm", keep=True)
     assert type(model.encoder.ln) is LayerNorm
@@ -400,7 +411,13 @@ class LayerNorm1P(nn.LayerNorm):
     """LayerNorm whose weight is a gain less one, with a bias, as in Megatron, NeMo and Nemotron."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.normalized_shape, self.weight + 1, self.bias, self.eps)
+        return F.layer_norm(
+            x,
+            self.normalized_shape,
+            self.weight + 1,
+            self.bias,
+            self.eps,
+        )
 
 
 @pytest.mark.parametrize("norm", ["layernorm", "topk", "adanorm", "rmsnorm", "derf"])
@@ -467,7 +484,15 @@ def test_a_norm_is_recognized_by_what_it_computes() -> None:
 
 
 def test_a_norm_over_several_axes_becomes_one_of_the_family_over_the_same() -> None:
-    x, model = torch.randn(3, 2, 4, 5), nn.Sequential(nn.LayerNorm((2, 4, 5)), nn.Flatten())
+    x, model = (
+        torch.randn(
+            3,
+            2,
+            4,
+            5,
+        ),
+        nn.Sequential(nn.LayerNorm((2, 4, 5)), nn.Flatten()),
+    )
     gain = model.get_parameter("0.weight")
     nn.init.normal_(gain)
     assert adanorm.swap(model, "adanorm", keep=True).sites == ("0",)
@@ -498,7 +523,12 @@ def test_a_swapped_model_can_be_exported_and_compiled(keep: bool) -> None:
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_every_parameter_of_a_swapped_model_gets_a_gradient(keep: bool, tmp_path: Path) -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.RMSNorm(16))
+    model = nn.Sequential(
+        nn.Linear(8, 16),
+        nn.LayerNorm(16),
+        nn.Linear(16, 16),
+        nn.RMSNorm(16),
+    )
     adanorm.swap(model, "adanorm", keep=keep)
     distributed.init_process_group(
         "gloo",

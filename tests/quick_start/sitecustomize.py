@@ -19,7 +19,12 @@ def delegate(arguments: list[str]) -> None:
     sys.path.insert(0, str(Path(__file__).parents[2]))
     from tests.commands import start
 
-    process = start(*arguments, output=1, errors=2, cwd=Path.cwd())
+    process = start(
+        *arguments,
+        output=1,
+        errors=2,
+        cwd=Path.cwd(),
+    )
 
     def forward(number: int, frame: FrameType | None) -> None:
         os.kill(process.pid, number)

@@ -37,7 +37,12 @@ def make_run(
     right = OF_32[seed] if right is None else right
     files = {"environment.json": json.dumps(MACHINE).encode()}
     counted = {"accuracy": [[int(n < right)] for n in range(32)]}
-    record(run, counted=counted, seconds=1.0, files=files)
+    record(
+        run,
+        counted=counted,
+        seconds=1.0,
+        files=files,
+    )
     return run
 
 
@@ -58,7 +63,12 @@ def test_tables_mark_contributed_or_repeated_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    file = write(tmp_path / "file", make_run(there, 1), make_run(there, 2), make_run(there, 3))
+    file = write(
+        tmp_path / "file",
+        make_run(there, 1),
+        make_run(there, 2),
+        make_run(there, 3),
+    )
     make_run(here, 1, right=22)
     make_run(here, 2)
     before = files_in(tmp_path)
@@ -68,7 +78,13 @@ def test_tables_mark_contributed_or_repeated_runs(
     output = capsys.readouterr().out
     assert "repeated elsewhere, 68.75 here, +6.25 on Another (TM) CPU" in " ".join(output.split())
     assert "new, 81.25 beside" in output
-    study = Study(title="T", rows=["adanorm"], columns=["rt"], scale="mini", seeds=[1, 2, 3])
+    study = Study(
+        title="T",
+        rows=["adanorm"],
+        columns=["rt"],
+        scale="mini",
+        seeds=[1, 2, 3],
+    )
     table = Table(study, study_grid(study, runs=str(here)))
     cell = table.cells["adanorm", "rt"]
     assert cell is not None

@@ -34,7 +34,13 @@ def run(smoke: Smoke) -> Experiment:
     """A run on record: with the checksums of its files and its own."""
     experiment = smoke("norm=adanorm")
     files = {"environment.json": b'{"commit": "0"}'}
-    record(experiment, rows=ROWS, outputs=["0", "1"], files=files, test={"accuracy": 75.0})
+    record(
+        experiment,
+        rows=ROWS,
+        outputs=["0", "1"],
+        files=files,
+        test={"accuracy": 75.0},
+    )
     return experiment
 
 

@@ -35,7 +35,12 @@ def run(tmp_path: Path) -> Experiment:
     settings = ["task=rt", "norm=adanorm", "scale=mini", f"runs={tmp_path / 'live'}"]
     experiment = compose_experiment(settings)
     files = {"changes.patch": PATCH}
-    record(experiment, outputs=OUTPUTS, files=files, test={"accuracy": 75.0})
+    record(
+        experiment,
+        outputs=OUTPUTS,
+        files=files,
+        test={"accuracy": 75.0},
+    )
     return experiment
 
 
@@ -132,7 +137,12 @@ def test_lines_that_an_older_version_kept_are_read_and_made_smaller(
 def test_git_joins_what_two_branches_keep(run: Experiment, tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         name = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        subprocess.run(["git", *name, *arguments], cwd=into, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *name, *arguments],
+            cwd=into,
+            check=True,
+            capture_output=True,
+        )
 
     into = tmp_path / "repository"
     into.mkdir()

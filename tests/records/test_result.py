@@ -41,9 +41,20 @@ def test_the_keys_of_a_result_say_how_it_ended() -> None:
     always = ["schema", "status", *FACTS]
     ended: dict[str, Any] = {"best_step": 2, "steps": 4, "seconds": 1.5}
     scores: dict[str, Any] = {"valid": {"accuracy": 1.0}, "test": {"accuracy": 2.0}}
-    done = Result(status="done", **FACTS, **scores, **ended, prepared={"train": {"words": 3}})
+    done = Result(
+        status="done",
+        **FACTS,
+        **scores,
+        **ended,
+        prepared={"train": {"words": 3}},
+    )
     assert [*done.values()] == [*always, "prepared", *scores, *ended]
-    diverged = Result(status="diverged", **FACTS, **ended, diverged="loss not finite at update 4")
+    diverged = Result(
+        status="diverged",
+        **FACTS,
+        **ended,
+        diverged="loss not finite at update 4",
+    )
     assert [*diverged.values()] == [*always, *scores, *ended, "diverged"]
     assert diverged.values()["test"] is None
     failed = Result(status="failed", **FACTS, error="RuntimeError: breaks")
@@ -87,7 +98,12 @@ def test_the_outcome_has_test_and_validation_score_or_the_reason_why_there_are_n
     rt, de_en = (
         compose_experiment([f"task={task}", "scale=smoke"]).task for task in ("rt", "de-en")
     )
-    done = Result(status="done", **FACTS, valid={"accuracy": 76.5}, test={"accuracy": 75.25})
+    done = Result(
+        status="done",
+        **FACTS,
+        valid={"accuracy": 76.5},
+        test={"accuracy": 75.25},
+    )
     assert outcome(rt, done) == "test accuracy 75.25, validation 76.50"
     by_loss = done.model_copy(
         update={"valid": {"loss": 4.0, "bleu": 1.0}, "test": {"bleu": 30.5, "loss": 3}}

@@ -20,7 +20,12 @@ def committed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "results/runs*",
         "results/analyses",
     ]
-    listed = subprocess.run(git, capture_output=True, text=True, check=False).stdout.split()
+    listed = subprocess.run(
+        git,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.split()
     if not listed:
         pytest.skip("no git repository here, so no committed records")
     folder = tmp_path_factory.mktemp("committed")

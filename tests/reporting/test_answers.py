@@ -26,9 +26,24 @@ def compared(lead: float, *, paper: float | None = None, margin: float = 0.5) ->
 
 OF_RT = compared(0.0, paper=0.29)
 plan = partial(preregistration().governing, scale="small")
-RT = TaskAnswer(plan("rt"), OF_RT, 12, family_p=1.0)
-DE_EN = TaskAnswer(plan("de-en"), compared(-0.8), 10, family_p=0.001)
-EN_VI = TaskAnswer(plan("en-vi"), compared(0.8), 10, family_p=0.001)
+RT = TaskAnswer(
+    plan("rt"),
+    OF_RT,
+    12,
+    family_p=1.0,
+)
+DE_EN = TaskAnswer(
+    plan("de-en"),
+    compared(-0.8),
+    10,
+    family_p=0.001,
+)
+EN_VI = TaskAnswer(
+    plan("en-vi"),
+    compared(0.8),
+    10,
+    family_p=0.001,
+)
 PTB = TaskAnswer(plan("ptb"), None, 1)
 
 

@@ -56,7 +56,15 @@ SPREAD = Spread(1.0, 14)  # of a run, pooled over seven norms of three seeds
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Experiment]:
     """Three seeds of RT under LayerNorm, for which the paper has 77.21."""
-    return [run_in(tmp_path, "task=rt", "norm=layernorm", seed=seed) for seed in (1, 2, 3)]
+    return [
+        run_in(
+            tmp_path,
+            "task=rt",
+            "norm=layernorm",
+            seed=seed,
+        )
+        for seed in (1, 2, 3)
+    ]
 
 
 def test_the_papers_numbers_are_typed_in_full_under_the_tasks_metrics() -> None:
@@ -128,7 +136,12 @@ def test_a_cell_shows_mean_deviation_and_where_the_papers_number_lies(
 def test_divergence_and_failure_are_shown(
     runs: list[Experiment],
 ) -> None:
-    record(runs[0], status="diverged", valid=None, test=None)
+    record(
+        runs[0],
+        status="diverged",
+        valid=None,
+        test=None,
+    )
     record(runs[1], **score(76.0))
     assert (cell(runs).text, cell(runs).verdict(SPREAD)) == (
         "Diverge (1/2)",
@@ -143,7 +156,13 @@ def test_the_tasks_own_metric_decides_whether_a_run_learned_whichever_is_shown(
     tmp_path: Path,
 ) -> None:
     mini, paper = (
-        run_in(tmp_path, "task=ptb", "norm=adanorm", f"scale={s}") for s in ("mini", "paper")
+        run_in(
+            tmp_path,
+            "task=ptb",
+            "norm=adanorm",
+            f"scale={s}",
+        )
+        for s in ("mini", "paper")
     )
     for run in (mini, paper):
         record(run, valid={"uas": 90.0}, test={"uas": 90.0, "uas_all": 1.0})  # below every baseline
@@ -435,7 +454,12 @@ def test_names_from_yaml_are_text_in_every_format(
         "=HYPERLINK()": {"norm": "adanorm"},
         "+1": {"norm": "none"},
     }
-    study = of_study(tmp_path, title=HOSTILE, rows=rows, columns=["gaussian"])
+    study = of_study(
+        tmp_path,
+        title=HOSTILE,
+        rows=rows,
+        columns=["gaussian"],
+    )
     table = scored(
         study,
         tmp_path / "runs",
@@ -487,7 +511,12 @@ def test_the_best_setting_of_a_budget_by_validation_is_shown_and_named(
     lacking = Table(study, grid)
     assert lacking.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001, of 2/3 done]"
     assert "| AdaNorm | training.lr=0.003 | 80.00, 1/2 seeds |" in table_markdown(lacking)
-    record(high[1], status="diverged", valid=None, test=None)
+    record(
+        high[1],
+        status="diverged",
+        valid=None,
+        test=None,
+    )
     whole = Table(study, grid)
     assert whole.ours("adanorm", "rt") == "60.00 ± 0.00 [lr=0.001]"
     text = table_markdown(whole)
@@ -616,7 +645,12 @@ def test_settings_that_a_norm_has_at_a_scale_are_named(
         file = tmp_path / "task_norm_scale" / f"de-en_{norm}_small.yaml"
         file.write_text(f"norm: {{params: {{}}}}\ntraining: {{lr: {rate}}}\n")
     monkeypatch.setattr("adanorm.reporting.tables.notes.CONF", tmp_path)
-    study = of_study(tmp_path, columns=["de-en"], scale="small", seeds=[1])
+    study = of_study(
+        tmp_path,
+        columns=["de-en"],
+        scale="small",
+        seeds=[1],
+    )
     chosen = [note for note in notes(Table(study, study_grid(study))) if "Chosen" in note]
     assert chosen == [
         "Chosen for a norm on a task, by validation (`conf/task_norm_scale/`): AdaNorm on De-En, lr = 0.003."

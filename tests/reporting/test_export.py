@@ -42,7 +42,14 @@ def test_a_cell_is_exported_with_all_that_its_number_needs(
     assert spread["num_samples"] == json.loads(score["details"]["n"]) == len(values) > 2
     assert spread["standard_error"]["value"] == pytest.approx(error)
     bounds = [spread["confidence_interval"][key] for key in ("lower", "upper")]
-    assert bounds == pytest.approx(stats.t.interval(0.95, len(values) - 1, np.mean(values), error))
+    assert bounds == pytest.approx(
+        stats.t.interval(
+            0.95,
+            len(values) - 1,
+            np.mean(values),
+            error,
+        )
+    )
     data, config = (log["evaluation_results"][0][key] for key in ("source_data", "metric_config"))
     assert data["additional_details"] == {
         name: f"sha256:{sha}" for name, sha in named[0]["data"].items()

@@ -50,7 +50,14 @@ def test_a_record_is_shown_where_no_data_can_be_had(
 
 
 def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: Command) -> None:
-    done = command("run", "task=en-de", "norm=adanorm", "scale=auto", "device=cpu", *NOWHERE)
+    done = command(
+        "run",
+        "task=en-de",
+        "norm=adanorm",
+        "scale=auto",
+        "device=cpu",
+        *NOWHERE,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "already completed: results/runs/en-de/adanorm.jsonl, mini-seed1-" in done.stdout
 

@@ -131,7 +131,13 @@ def test_a_sweep_under_two_processes_makes_one_run_after_the_other(
 
 def test_killing_torchrun_ends_its_processes(tmp_path: Path) -> None:
     settings = ("task=gaussian", "scale=smoke", "training.max_epochs=4000", f"runs={tmp_path}")
-    torchrun = commands.start("adanorm", "run", *settings, "gpus=2", "device=cpu")
+    torchrun = commands.start(
+        "adanorm",
+        "run",
+        *settings,
+        "gpus=2",
+        "device=cpu",
+    )
     wait_until(lambda: torchrun.poll() is not None or any(tmp_path.glob("*/*/*/checkpoint.pt")))
     assert len(processes(str(tmp_path))) == 3
     os.kill(torchrun.pid, signal.SIGKILL)

@@ -101,15 +101,34 @@ def test_the_time_of_a_run_is_the_median_of_finished_runs_scaled_by_epochs(tmp_p
     run = run_of(tmp_path, 4, 9)
     assert seconds_left(run, "missing") == 3600 * run.cost.cpu_hours
     for seed, seconds in enumerate((30.0, 600.0, 40.0), 1):
-        record(run_of(tmp_path, 4, seed, "adanorm"), **score(75.0), seconds=seconds)
+        record(
+            run_of(
+                tmp_path,
+                4,
+                seed,
+                "adanorm",
+            ),
+            **score(75.0),
+            seconds=seconds,
+        )
     assert seconds_left(run, "missing") == 40.0
     assert seconds_left(run_of(tmp_path, 20, 9), "missing") == 200.0
     assert seconds_left(run, "done") == 0.0
-    record(run_of(tmp_path, 4, 4, "adanorm"), **score(75.0), seconds=3287.0, cpu_seconds=36.0)
+    record(
+        run_of(tmp_path, 4, 4, "adanorm"),
+        **score(75.0),
+        seconds=3287.0,
+        cpu_seconds=36.0,
+    )
     assert seconds_left(run, "missing") == 38.0, "of the fourth the processor's time"
     here = run_of(tmp_path, 4, 5, "adanorm")
     environment = json.dumps({"device": processor()}).encode()
-    record(here, **score(75.0), seconds=8.0, files={"environment.json": environment})
+    record(
+        here,
+        **score(75.0),
+        seconds=8.0,
+        files={"environment.json": environment},
+    )
     assert seconds_left(run, "missing") == 8.0, "those of this machine count before others"
 
 

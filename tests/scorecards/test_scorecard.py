@@ -39,14 +39,26 @@ def recorded(
     for norm in (OWN, other):
         for seed in range(1, seeds + 1):
             accuracy = 60 + seed % 3 + (GAPS[gap](seed) if norm == OWN else 0.0)
-            run = records.run_in(folder, "task=mnist", f"norm={norm}", f"scale={scale}", seed=seed)
+            run = records.run_in(
+                folder,
+                "task=mnist",
+                f"norm={norm}",
+                f"scale={scale}",
+                seed=seed,
+            )
             records.record(run, **records.score(accuracy), seconds=30.0)
 
 
 def trial(
     folder: Path, *, scale: Any = "mini", other: str = "layernorm", budget: float = 600.0
 ) -> Trial:
-    launch = choose_launch("local", workers=1, gpus=1, settings=[], on_cpu=True)
+    launch = choose_launch(
+        "local",
+        workers=1,
+        gpus=1,
+        settings=[],
+        on_cpu=True,
+    )
     return Trial(
         OWN, (other,), budget, str(folder), launch, [Column("mnist", scale, 0.01)], spent=1.0
     )
@@ -57,8 +69,20 @@ def card(of: Trial, *alike: str) -> Card:
         {"data re-scaling": {OWN: 1e-6, of.against[0]: 0.0}},
         {"device": "any", "commit": None},
     )
-    observed = Observed(alike, changes, tolerance=1e-8, costs=[], environment=machine)
-    return Card(of, ["It holds."], observed, "all is decided", of.scores())
+    observed = Observed(
+        alike,
+        changes,
+        tolerance=1e-8,
+        costs=[],
+        environment=machine,
+    )
+    return Card(
+        of,
+        ["It holds."],
+        observed,
+        "all is decided",
+        of.scores(),
+    )
 
 
 GAPS: dict[str, Callable[[int], float]] = {
@@ -89,7 +113,13 @@ def test_the_verdict_is_that_of_the_records_and_has_the_interval_that_decides_it
     tmp_path: Path, case: str, text: str
 ) -> None:
     gap, seeds, other, scale = case.split()
-    recorded(tmp_path, gap, seeds=int(seeds), other=other, scale=scale)
+    recorded(
+        tmp_path,
+        gap,
+        seeds=int(seeds),
+        other=other,
+        scale=scale,
+    )
     assert text in " ".join(summary(card(trial(tmp_path, other=other, scale=scale))).split())
 
 
@@ -103,7 +133,12 @@ def test_a_scorecard_says_if_one_test_example_is_more_than_the_margin(tmp_path: 
 
 def test_the_times_of_forward_and_backward_are_not_swapped(tmp_path: Path) -> None:
     path = "tests.scorecards.norms:SlowBackward"
-    (cost,) = costs_at(8, 16, norm_configs([path]), torch.device("cpu"))
+    (cost,) = costs_at(
+        8,
+        16,
+        norm_configs([path]),
+        torch.device("cpu"),
+    )
     assert cost.backward[1] > cost.forward[1], "its backward pass does a thousand times the work"
     fixed = cost._replace(forward=[1.0, 2.0, 3.0], backward=[4.0, 5.0, 6.0], norm=OWN)
     of = card(trial(tmp_path))
@@ -133,7 +168,13 @@ def test_how_long_runs_take_is_learned_from_those_on_record(tmp_path: Path) -> N
     runs = [Run("mnist", OWN, 1)], [Run("rt", OWN, 1)]
     assert [round(of.seconds(chosen)) for chosen in runs] == [36 + 5, 72 + 5], "as declared"
     for seed in (1, 2):
-        run = records.run_in(tmp_path, "task=mnist", "norm=layernorm", "scale=mini", seed=seed)
+        run = records.run_in(
+            tmp_path,
+            "task=mnist",
+            "norm=layernorm",
+            "scale=mini",
+            seed=seed,
+        )
         records.record(run, **records.score(60.0), seconds=72.0)
     assert [round(of.seconds(chosen)) for chosen in runs] == [72 + 5, 144 + 5], (
         "this machine is half as fast"
@@ -177,7 +218,13 @@ def test_a_scorecard_in_an_empty_folder_makes_the_runs_that_it_lacks_once(
     monkeypatch.syspath_prepend(tmp_path)
     own, runs = "five_lines:MyNorm", tmp_path / "runs"
     for norm, seed in ((own, 1), (own, 2), ("layernorm", 1), ("layernorm", 2), ("layernorm", 3)):
-        run = records.run_in(runs, "task=rt", f"norm={norm}", "scale=smoke", seed=seed)
+        run = records.run_in(
+            runs,
+            "task=rt",
+            f"norm={norm}",
+            "scale=smoke",
+            seed=seed,
+        )
         records.record(run, **records.score(60.0 + seed), seconds=2.0)
     arguments = ["scorecard", f"norm={own}", "against=layernorm", "budget=5min", "workers=1"]
 

@@ -100,7 +100,12 @@ def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path:
     study = load_study("beyond")
     table = Table(study, study_grid(study, runs=str(tmp_path)))
     marks = "<!-- facts: rmsnorm -->\n<!-- /facts -->"
-    text = update_norm_guide(marks, [table], costs=costs, invariances={})
+    text = update_norm_guide(
+        marks,
+        [table],
+        costs=costs,
+        invariances={},
+    )
     assert re.search(r"as a multiple of LayerNorm's: .* at \(4096, 512\)", text)
     draw(costs)
     assert b"RMSNorm takes" in (tmp_path / "norms.svg").read_bytes()

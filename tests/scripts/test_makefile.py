@@ -50,11 +50,23 @@ def test_clean_keeps_the_clone_records_and_runs_elsewhere_and_removes_the_rest(c
     for name in (*LEFTOVERS, *KEPT):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text("")
-    subprocess.run(["make", "clean"], cwd=clone, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["make", "clean"],
+        cwd=clone,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert files(clone) == before | {*KEPT}
     for name in ("results", "scripts", "tests"):
         shutil.rmtree(clone / name)
-    subprocess.run(["make", "clean"], cwd=clone, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        ["make", "clean"],
+        cwd=clone,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -115,7 +127,13 @@ def test_a_variable_of_make_is_never_a_command_of_the_shell(target: str) -> None
     names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY LAUNCHER AGAINST BUDGET MODEL SET"
     names += " PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
     variables = [f"{name}=b;touch X" for name in names.split()]
-    output = make("-s", target, "PYTHON=python3", "TASK=a;touch X", *variables).stdout
+    output = make(
+        "-s",
+        target,
+        "PYTHON=python3",
+        "TASK=a;touch X",
+        *variables,
+    ).stdout
     (line,) = (
         line for line in output.splitlines() if re.search(r" -m (adanorm|scripts.gpu_check) ", line)
     )

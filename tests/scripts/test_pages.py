@@ -139,7 +139,12 @@ def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(
     costs.write_text(COSTS)
     changed = {"rmsnorm": ["weight matrix re-scaling"], "layernorm": []}
     tables = [heirs, beyond, heirs]
-    text = update_norm_guide(TEXT, tables, costs=costs, invariances=changed)
+    text = update_norm_guide(
+        TEXT,
+        tables,
+        costs=costs,
+        invariances=changed,
+    )
     assert text.splitlines() == [
         "# One",
         "<!-- facts: rmsnorm -->",
@@ -164,4 +169,12 @@ def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(
         "- MNIST, `mini`: 97.00 ± 0.00",
         "<!-- /facts -->",
     ]
-    assert update_norm_guide(text, tables, costs=costs, invariances=changed) == text
+    assert (
+        update_norm_guide(
+            text,
+            tables,
+            costs=costs,
+            invariances=changed,
+        )
+        == text
+    )

@@ -53,7 +53,15 @@ def test_a_job_without_arguments_is_refused_and_a_failed_one_has_its_code(
 ) -> None:
     refused = submitted(name, tmp_path, srun="true")
     assert (refused.returncode, refused.stderr[:13]) == (2, "error: name a")
-    assert submitted(name, tmp_path, "table4", srun="exit 3").returncode == 3
+    assert (
+        submitted(
+            name,
+            tmp_path,
+            "table4",
+            srun="exit 3",
+        ).returncode
+        == 3
+    )
 
 
 def test_the_processes_of_all_nodes_meet_at_the_first_node(tmp_path: Path) -> None:
@@ -84,7 +92,13 @@ def test_regenerate_is_bash_with_a_help_and_refuses_an_argument_before_any_work(
     script = PROJECT / "scripts" / "regenerate"
     subprocess.run(["bash", "-n", script], check=True)
     helped, refused = (
-        subprocess.run([script, word], capture_output=True, text=True, check=False, timeout=60)
+        subprocess.run(
+            [script, word],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         for word in ("--help", "tables")
     )
     assert (helped.returncode, refused.returncode) == (0, 2)

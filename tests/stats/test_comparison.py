@@ -22,11 +22,23 @@ PLAN = preregistration().looks_of("first")
 def of_gap(
     gap: float, *, sd: float = 0.1, df: float = 12, margin: float = 1.0, seeds: int = 3
 ) -> Comparison:
-    return Comparison(gap, sd, df, seeds, margin, Levels(0.05, 0.1))
+    return Comparison(
+        gap,
+        sd,
+        df,
+        seeds,
+        margin,
+        Levels(0.05, 0.1),
+    )
 
 
 def test_by_its_own_variance_alone_a_comparison_is_students_paired_test_and_tost() -> None:
-    comparison = of_gap(float(GAPS.mean()), sd=float(GAPS.std(ddof=1)), df=3, seeds=4)
+    comparison = of_gap(
+        float(GAPS.mean()),
+        sd=float(GAPS.std(ddof=1)),
+        df=3,
+        seeds=4,
+    )
     student = stats.ttest_rel(SECOND, FIRST)
     assert comparison.p == pytest.approx(student.pvalue)
     assert comparison.interval == pytest.approx(tuple(student.confidence_interval(0.95)))
@@ -112,7 +124,15 @@ def test_the_papers_gap_is_excluded_by_the_seeds_alone_and_rounding_is_allowed_f
 
 
 def test_more_noise_never_narrows_an_interval_or_lowers_a_p() -> None:
-    alone = replace(of_gap(0.5, sd=0.4, df=6, seeds=7), levels=PLAN.levels(7))
+    alone = replace(
+        of_gap(
+            0.5,
+            sd=0.4,
+            df=6,
+            seeds=7,
+        ),
+        levels=PLAN.levels(7),
+    )
     for example_error in (0.05, 0.3, 1.0):
         both = replace(alone, example_error=example_error, examples=1000)
         assert both.error == pytest.approx(math.hypot(0.4 / math.sqrt(7), example_error))
@@ -122,7 +142,12 @@ def test_more_noise_never_narrows_an_interval_or_lowers_a_p() -> None:
 
 
 def test_a_look_is_stricter_than_a_fixed_plan_and_its_p_says_so() -> None:
-    fixed = of_gap(0.5, sd=0.45, seeds=5, margin=0.1)
+    fixed = of_gap(
+        0.5,
+        sd=0.45,
+        seeds=5,
+        margin=0.1,
+    )
     look = replace(fixed, levels=PLAN.levels(5))
     assert (fixed.answer, look.answer) == ("better", "open")
     assert fixed.p < 0.05 < look.p
@@ -139,23 +164,87 @@ def test_the_number_of_seeds_needed_follows_from_the_power() -> None:
         (1.0, 10),
         (2.0, 5),
     ):  # few pairs tell degrees of freedom apart
-        assert seeds_needed(PLAN, effect, kind="difference", sd=1.0) == pairs
-    assert seeds_needed(PLAN, 0.5, kind="difference", sd=0.915**0.5, example_error=0.05) == 34, (
-        "as large"
-    )
-    assert seeds_needed(PLAN, 6.05, kind="difference", sd=1.0) == 3, "scipy has no far tail of two"
-    for kind in get_args(Kind):
-        assert not_none(seeds_looked_at(PLAN, 0.1, kind=kind, sd=1.0)) > 40, (
-            "more than the plan has"
+        assert (
+            seeds_needed(
+                PLAN,
+                effect,
+                kind="difference",
+                sd=1.0,
+            )
+            == pairs
         )
-        assert seeds_looked_at(PLAN, 0.3, kind=kind, sd=0.5, example_error=0.4) is None
-        assert seeds_looked_at(PLAN, 0.0, kind=kind, sd=0.5) is None
-    count = not_none(seeds_needed(PLAN, 1.0, kind="equivalence", sd=1.5, prior_df=8))
+    assert (
+        seeds_needed(
+            PLAN,
+            0.5,
+            kind="difference",
+            sd=0.915**0.5,
+            example_error=0.05,
+        )
+        == 34
+    ), "as large"
+    assert (
+        seeds_needed(
+            PLAN,
+            6.05,
+            kind="difference",
+            sd=1.0,
+        )
+        == 3
+    ), "scipy has no far tail of two"
+    for kind in get_args(Kind):
+        assert (
+            not_none(
+                seeds_looked_at(
+                    PLAN,
+                    0.1,
+                    kind=kind,
+                    sd=1.0,
+                )
+            )
+            > 40
+        ), "more than the plan has"
+        assert (
+            seeds_looked_at(
+                PLAN,
+                0.3,
+                kind=kind,
+                sd=0.5,
+                example_error=0.4,
+            )
+            is None
+        )
+        assert (
+            seeds_looked_at(
+                PLAN,
+                0.0,
+                kind=kind,
+                sd=0.5,
+            )
+            is None
+        )
+    count = not_none(
+        seeds_needed(
+            PLAN,
+            1.0,
+            kind="equivalence",
+            sd=1.5,
+            prior_df=8,
+        )
+    )
     random = np.random.default_rng(0)
     gaps = random.normal(0, 1.5 / math.sqrt(count), 4000)
     df = count + 7
     sds = 1.5 * np.sqrt(random.chisquare(df, 4000) / df)
-    answers = [of_gap(g, sd=s, df=df, seeds=count).answer for g, s in zip(gaps, sds, strict=True)]
+    answers = [
+        of_gap(
+            g,
+            sd=s,
+            df=df,
+            seeds=count,
+        ).answer
+        for g, s in zip(gaps, sds, strict=True)
+    ]
     assert answers.count("equivalent") / 4000 == pytest.approx(0.8, abs=0.03)
 
 
@@ -166,7 +255,15 @@ def test_the_number_of_seeds_needed_follows_from_the_power() -> None:
 def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     kind: Kind, effect: float, sd: float, example_error: float
 ) -> None:
-    count = not_none(seeds_looked_at(PLAN, effect, kind=kind, sd=sd, example_error=example_error))
+    count = not_none(
+        seeds_looked_at(
+            PLAN,
+            effect,
+            kind=kind,
+            sd=sd,
+            example_error=example_error,
+        )
+    )
     assert count <= PLAN.after[-1]
     random = np.random.default_rng(7)
 
@@ -190,10 +287,25 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     assert by_seed == compare(SECOND.tolist(), FIRST.tolist(), 1.0)
     student = stats.ttest_rel(SECOND, FIRST)
     for level in (0.05, 0.2):
-        comparison = not_none(compare(SECOND, FIRST, 1.0, level=level))
+        comparison = not_none(
+            compare(
+                SECOND,
+                FIRST,
+                1.0,
+                level=level,
+            )
+        )
         assert comparison.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
     assert (
-        not_none(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02))).levels.equivalence == 0.02
+        not_none(
+            compare(
+                SECOND,
+                FIRST,
+                1.0,
+                levels=Levels(0.01, 0.02),
+            )
+        ).levels.equivalence
+        == 0.02
     )
     assert compare([1.0], [2.0], 1.0) is None, "one seed"
     assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"

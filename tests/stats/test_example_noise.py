@@ -28,7 +28,17 @@ def test_the_variance_is_the_component_of_the_analysis_of_variance(seeds: int) -
 
 
 def test_its_error_is_its_deviation_over_test_sets() -> None:
-    noises = [example_noise(drawn(6, 400, 0.7, draw)) for draw in range(400)]
+    noises = [
+        example_noise(
+            drawn(
+                6,
+                400,
+                0.7,
+                draw,
+            )
+        )
+        for draw in range(400)
+    ]
     deviation = np.std([noise.variance for noise in noises], ddof=1)
     assert np.mean([noise.error for noise in noises]) == pytest.approx(deviation, rel=0.15)
 
@@ -37,7 +47,17 @@ def test_its_error_is_its_deviation_over_test_sets() -> None:
 def test_the_floor_lies_above_the_true_variance_in_three_quarters_of_draws(
     deviation: float,
 ) -> None:
-    noises = [example_noise(drawn(8, 400, deviation, draw)) for draw in range(600)]
+    noises = [
+        example_noise(
+            drawn(
+                8,
+                400,
+                deviation,
+                draw,
+            )
+        )
+        for draw in range(600)
+    ]
     true = max(0.0, float(np.mean([noise.variance for noise in noises])))
     above = np.mean([noise.floor >= true for noise in noises])
     assert above > 0.70

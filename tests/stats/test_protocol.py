@@ -18,7 +18,13 @@ def test_shown_leads_are_those_of_drawn_tables(tries: int, by_validation: bool) 
     noise = random.uniform(0, 1e-6, draws.shape)  # breaks ties
     best = draws[np.arange(len(draws)), (criterion[draws] + noise).argmax(axis=1)]
     leads = ours[best] - theirs[random.integers(0, 7, len(draws))]
-    shown = best_of(ours, theirs, criterion=criterion, tries=tries, size=0.5)
+    shown = best_of(
+        ours,
+        theirs,
+        criterion=criterion,
+        tries=tries,
+        size=0.5,
+    )
     assert shown.lead == pytest.approx(leads.mean(), abs=0.01)
     assert shown.ahead == pytest.approx(((leads > 0) + (leads == 0) / 2).mean(), abs=0.005)
     assert shown.as_large == pytest.approx((leads >= 0.5).mean(), abs=0.005)

@@ -55,7 +55,12 @@ def test_all_looks_of_a_plan_together_have_the_level_and_spend_it_as_registered(
 def test_looking_after_every_seed_errs_no_more_often_than_the_level(noise: str, gap: float) -> None:
     """This also holds where norms differ in spread: a look borrows no variance from the calmer ones."""
     unit = float(LOOKED_AT[noise].spreads[:2].mean())
-    rates = sequential_plan(LOOKED_AT[noise], gap * unit, draws=2000, margin=max(gap, 1.0) * unit)
+    rates = sequential_plan(
+        LOOKED_AT[noise],
+        gap * unit,
+        draws=2000,
+        margin=max(gap, 1.0) * unit,
+    )
     error = rates["better"] + rates["worse"] if gap == 0 else rates["equivalent"]
     assert error <= 0.05
     bound = rates["ever_different" if gap == 0 else "ever_equivalent"]

@@ -51,7 +51,12 @@ def test_the_interval_is_that_of_hartung_and_knapp() -> None:
     weights = 1 / (errors**2 + summary.deviation**2)
     squares = (weights * (effects - summary.mean) ** 2).sum() / 12
     assert summary.error == pytest.approx(math.sqrt(max(1, squares) / weights.sum()))
-    low, high = stats.t.interval(0.95, 12, summary.mean, summary.error)
+    low, high = stats.t.interval(
+        0.95,
+        12,
+        summary.mean,
+        summary.error,
+    )
     assert summary.interval() == pytest.approx((low, high))
     assert summary.p == pytest.approx(2 * stats.t.sf(abs(summary.mean) / summary.error, 12))
 
@@ -88,7 +93,12 @@ def test_a_multiple_is_the_slope_through_zero() -> None:
     random = np.random.default_rng(0)
     reference, errors = random.uniform(0.1, 1, 8), random.uniform(0.1, 1, 8)
     effects = 0.4 * reference + errors * random.standard_normal(8)
-    found = multiple_of(effects, errors, np.full(8, 9.0), reference)
+    found = multiple_of(
+        effects,
+        errors,
+        np.full(8, 9.0),
+        reference,
+    )
     slope, *_ = np.linalg.lstsq((reference / errors)[:, None], effects / errors, rcond=None)
     assert found.value == pytest.approx(slope[0])
     assert found.error == pytest.approx(1 / np.linalg.norm(reference / errors))
@@ -97,12 +107,22 @@ def test_a_multiple_is_the_slope_through_zero() -> None:
     assert found.p_of(low) == pytest.approx(0.05)
     assert found.p_of(high) == pytest.approx(0.05)
     with pytest.raises(ValueError, match="no multiple"):
-        multiple_of(effects, errors, np.full(8, 9.0), np.zeros(8))
+        multiple_of(
+            effects,
+            errors,
+            np.full(8, 9.0),
+            np.zeros(8),
+        )
 
 
 def test_a_multiple_of_one_data_set_keeps_its_degrees_of_freedom() -> None:
     one = np.array([2.0])
-    found = multiple_of(np.array([3.0]), np.array([0.5]), np.array([4.0]), one)
+    found = multiple_of(
+        np.array([3.0]),
+        np.array([0.5]),
+        np.array([4.0]),
+        one,
+    )
     assert (found.value, found.df) == (1.5, 4.0)
     assert found.error == 0.25
 

@@ -66,7 +66,13 @@ def test_one_more_run_spreads_as_a_norms_seeds_do_and_a_number_has_a_percentile_
     scores = np.random.default_rng(5).normal(75, 1, (4, 3))
     within = TaskVariance(table(scores), 8).within
     assert within == pytest.approx((math.sqrt(scores.var(1, ddof=1).mean()), 8))
-    one = prediction(number, rounding=0.005, mean=75.0, count=3, spread=Spread(1.0, 12))
+    one = prediction(
+        number,
+        rounding=0.005,
+        mean=75.0,
+        count=3,
+        spread=Spread(1.0, 12),
+    )
     assert one.verdict == verdict
     distance = (number - 75.0) / math.sqrt(1 + 1 / 3)
     assert one.percentile == pytest.approx(100 * stats.t.cdf(distance, 12))
@@ -99,7 +105,12 @@ def test_the_prior_is_smyths_estimate_from_the_variances_of_all_pairs(resolution
     excess = stats.tvar(logs) - polygamma(1, halves).mean()
     rows = {
         n: dict(enumerate(row[:k].tolist()))
-        for n, row, k in zip("abcd", scores, counts, strict=True)
+        for n, row, k in zip(
+            "abcd",
+            scores,
+            counts,
+            strict=True,
+        )
     }
     assert polygamma(1, TaskVariance(rows, 1000, resolution).prior_df / 2) == pytest.approx(excess)
 
@@ -140,7 +151,16 @@ def test_components_are_those_of_the_analysis_of_variance() -> None:
     ms_seeds, ms_examples, ms_rest = 3 * 2.0, 2 * 7.75, (4 * 0.25) / 2
     assert crossed.example_error == pytest.approx(math.sqrt((ms_examples - ms_rest) / 2 / 3))
     assert crossed == ((ms_seeds - ms_rest) / 3, (ms_examples - ms_rest) / 2, ms_rest, 2, 3)
-    assert Components(1.0, -3.0, 1.0, 5, 100).example_error == 0
+    assert (
+        Components(
+            1.0,
+            -3.0,
+            1.0,
+            5,
+            100,
+        ).example_error
+        == 0
+    )
     assert components(np.array([[1.0, 2.0, 6.0]])) == (None, 7.0, 0.0, 1, 3), (
         "one seed says nothing of seeds"
     )

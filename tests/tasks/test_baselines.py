@@ -41,11 +41,22 @@ def test_the_unigram_smooths_frequencies_and_n_grams_go_on_from_the_part_before(
     train, valid, test = (part.numpy().astype(np.int64) for part in task.corpus.splits.values())
     unigram, grams = task.baselines("test").values()
     assert unigram["bpc"] == pytest.approx(
-        by_counting(train.tolist(), test.tolist(), context=0, before=[])
+        by_counting(
+            train.tolist(),
+            test.tolist(),
+            context=0,
+            before=[],
+        )
     )
     assert grams["bpc"] < unigram["bpc"]
     after_valid, after_train = (
-        bits_per_byte(train, test, context=4, before=b) for b in (valid, train)
+        bits_per_byte(
+            train,
+            test,
+            context=4,
+            before=b,
+        )
+        for b in (valid, train)
     )
     assert (
         grams["bpc"]
@@ -90,7 +101,15 @@ def test_bits_per_byte_are_those_of_counting(context: int) -> None:
     ]  # bytes that training lacks, one above all of its own, and histories with them
     arrays = (np.array(part, dtype=np.int64) for part in (train, text))
     bits = bits_per_byte(*arrays, context=context, before=np.array(other, dtype=np.int64))
-    assert bits == pytest.approx(by_counting(train, text, context, other), rel=1e-12)
+    assert bits == pytest.approx(
+        by_counting(
+            train,
+            text,
+            context,
+            other,
+        ),
+        rel=1e-12,
+    )
 
 
 def test_the_baseline_attaches_every_word_to_its_neighbor() -> None:
@@ -111,7 +130,12 @@ def test_the_source_is_scored_as_its_own_translation() -> None:
     task = Translation(smoke("de-en"))
     dictionary, sources = task.corpus.dictionaries[0], task.corpus.splits["test"].dataset.src
     copied = [dictionary.string(sources[i], bpe_symbol="@@ ") for i in range(len(sources))]
-    score, _ = bleu("bleu", copied, task.corpus.references("test", "words"), lowercase=False)
+    score, _ = bleu(
+        "bleu",
+        copied,
+        task.corpus.references("test", "words"),
+        lowercase=False,
+    )
     assert task.baselines("test")["copied source"]["bleu"] == pytest.approx(score)
 
 

@@ -67,7 +67,14 @@ def test_bits_per_character_are_those_of_one_stream_at_a_time(
     overrides = f"segments.{split}={{{settings}}}", f"data.evaluation_streams={count}"
     task, model = built(*overrides, "data.fractions=[0.96,0.02,0.02]")
     reading = segment_options(getattr(task._segments, split))
-    expected = stream_bpc(task, model, split, count, length, **reading)
+    expected = stream_bpc(
+        task,
+        model,
+        split,
+        count,
+        length,
+        **reading,
+    )
     assert task.evaluate(model, split).metrics["bpc"] == pytest.approx(expected, abs=1e-5)
     assert expected > 4, "the model says something"
 
@@ -89,7 +96,12 @@ def test_a_recurrent_model_scores_every_byte_after_all_before_it_in_its_stream(
     ("streams_", "length"), [(1, 1), (1, 7), (3, 4), (5, 100), (7, 13), (50, 3)]
 )
 def test_every_byte_is_a_target_once_after_the_byte_before_it(streams_: int, length: int) -> None:
-    text = torch.randint(256, (37,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    text = torch.randint(
+        256,
+        (37,),
+        dtype=torch.uint8,
+        generator=torch.Generator().manual_seed(0),
+    )
     pairs: list[tuple[int, int]] = []
     segments = Segments(text, 99, streams_, length)
     for index, batch in enumerate(segments):
@@ -169,7 +181,15 @@ def test_the_mini_text_is_the_first_million_bytes(mirror: Path) -> None:
 def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command) -> None:
     base = ("task=enwik8", "scale=smoke", "norm=adanorm", f"runs={tmp_path}")
     assert command("run", *base).returncode == 0
-    drawn = [command("predict", *base, "length=40", f"draw={draw}") for draw in (1, 1, 2)]
+    drawn = [
+        command(
+            "predict",
+            *base,
+            "length=40",
+            f"draw={draw}",
+        )
+        for draw in (1, 1, 2)
+    ]
     first, again, other = (done.stdout for done in drawn)
     assert first.startswith("The ")
     assert 4 + 40 // 4 < len(first) <= 4 + 40 + 1
@@ -178,7 +198,13 @@ def test_a_sample_is_drawn_from_a_run_made_here(tmp_path: Path, command: Command
 
 def test_a_low_temperature_takes_the_likeliest_byte() -> None:
     task, model = built()
-    (line,) = task.predict(model, ["the cat"], length=5, temperature=0.001, draw=0)
+    (line,) = task.predict(
+        model,
+        ["the cat"],
+        length=5,
+        temperature=0.001,
+        draw=0,
+    )
     text = list(b"the cat")
     for _ in range(5):
         logits, _ = model(torch.tensor([text]), [], remember=32)

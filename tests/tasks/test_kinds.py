@@ -16,7 +16,13 @@ print("loaded", *sys.modules)
 
 def test_a_run_of_mnist_loads_no_other_kind_of_task(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     _, _, modules = done.stdout.rpartition("loaded ")
     loaded = {*modules.split()}
     assert "adanorm.tasks.classification" in loaded

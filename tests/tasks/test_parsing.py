@@ -49,7 +49,15 @@ def ud_tree(count: int, seed: int) -> Tree:
 def conllu(tree: Tree) -> str:
     """A tree in CoNLL-U; every second word is punctuation, by its Penn tag, its universal tag or both."""
     tags = ("X\tNN", "PUNCT\t.", "X\tNN", "X\t:", "X\tNN", "PUNCT\tNN")
-    rows = enumerate(zip(tree.words, tree.heads, tree.labels or (), strict=True), 1)
+    rows = enumerate(
+        zip(
+            tree.words,
+            tree.heads,
+            tree.labels or (),
+            strict=True,
+        ),
+        1,
+    )
     lines = (
         f"{n}\t{word}\t_\t{tags[n % 6]}\t_\t{head}\t{label}\t_\t_\n"
         for n, (word, head, label) in rows
@@ -70,7 +78,12 @@ def test_scores_of_universal_dependencies_are_those_of_the_official_script(tmp_p
         "--verbose",
         *(str(tmp_path / name) for name in ("gold", "found")),
     ]
-    printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        script,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     rows = {row[0].strip(): row for row in (line.split("|") for line in printed.splitlines())}
     gold_read = read_treebank((tmp_path / "gold").read_bytes(), "gold", "upos")
     assert sum(map(sum, (tree.punctuation for tree in gold_read))) > 100
@@ -105,11 +118,26 @@ def test_scores_are_those_of_eval07_token_for_token() -> None:
     ]
     heads = [((index * 7) % 5) + 1 for index in range(len(words))]
     parsed = [((index * 3) % 5) + 1 for index in range(len(words))]
-    tree = Tree(tuple(words), ("X",) * 15, tuple(heads), ("a",) * 15, (False,) * 15)
+    tree = Tree(
+        tuple(words),
+        ("X",) * 15,
+        tuple(heads),
+        ("a",) * 15,
+        (False,) * 15,
+    )
     labels = ["a" if index % 2 else "b" for index in range(15)]
     counted = [not regex.fullmatch(r"\p{P}+", word) for word in words]
     assert counted.count(False) == 8
-    uas = [a == b for a, b, counts in zip(heads, parsed, counted, strict=True) if counts]
+    uas = [
+        a == b
+        for a, b, counts in zip(
+            heads,
+            parsed,
+            counted,
+            strict=True,
+        )
+        if counts
+    ]
     las = [r and c == "a" for r, c in zip(uas, compress(labels, counted), strict=True)]
     metrics, signatures = attachment([tree], [(parsed, labels)], "eval07")
     assert metrics["uas"] == pytest.approx(100 * sum(uas) / len(uas))

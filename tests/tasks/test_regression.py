@@ -16,12 +16,22 @@ built = partial(smoke_run, Regression, "task=gaussian")
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_the_targets_are_a_linear_map_of_the_inputs_and_noise_of_the_set_size(noise: float) -> None:
-    x, y = linear_map(4000, inputs=6, outputs=4, noise=noise)
+    x, y = linear_map(
+        4000,
+        inputs=6,
+        outputs=4,
+        noise=noise,
+    )
     residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
     assert residual.std() == pytest.approx(noise, rel=0.03, abs=1e-6)
     assert x.std() == pytest.approx(1, rel=0.03)
     assert y.var() == pytest.approx(1 + noise**2, rel=0.4)  # the map's own entries are random
-    same = linear_map(4000, inputs=6, outputs=4, noise=noise)
+    same = linear_map(
+        4000,
+        inputs=6,
+        outputs=4,
+        noise=noise,
+    )
     assert np.array_equal(same[1], y)
 
 
@@ -30,7 +40,12 @@ def test_the_splits_share_one_map_and_no_example() -> None:
     assert task.sizes == {"train": 100, "valid": 50, "test": 30}
     train, test = task.examples["train"], task.examples["test"]
     solution = torch.linalg.lstsq(train.inputs, train.targets).solution
-    torch.testing.assert_close(test.inputs @ solution, test.targets, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        test.inputs @ solution,
+        test.targets,
+        atol=1e-4,
+        rtol=1e-4,
+    )
     rows = torch.cat([split.inputs for split in task.examples.values()])
     assert len({tuple(row) for row in rows.tolist()}) == 180
 
@@ -61,7 +76,12 @@ def test_the_loss_is_a_sum_of_squared_errors_and_the_metric_their_mean() -> None
     assert len(evaluation.outputs) == 64
     per_example = torch.tensor(task.counted(evaluation.outputs)["loss"])[:, 0]
     expected = (model(test.inputs) - test.targets).square().mean(1)
-    torch.testing.assert_close(per_example, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(
+        per_example,
+        expected,
+        atol=1e-6,
+        rtol=1e-5,
+    )
     assert per_example.mean().item() == pytest.approx(evaluation.metrics["loss"])
 
 

@@ -36,7 +36,15 @@ def built(*overrides: str) -> tuple[Translation, Any]:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
 def test_the_label_smoothed_loss_is_its_formula(smoothing: float) -> None:
     generator = torch.Generator().manual_seed(0)
-    logits = (5 * torch.randn(7, 11, generator=generator, dtype=torch.float64)).requires_grad_()
+    logits = (
+        5
+        * torch.randn(
+            7,
+            11,
+            generator=generator,
+            dtype=torch.float64,
+        )
+    ).requires_grad_()
     target = torch.randint(11, (7,), generator=generator)
     distribution = torch.full((7, 11), smoothing / 10, dtype=torch.float64)
     distribution[torch.arange(7), target] = 1 - smoothing
@@ -84,10 +92,21 @@ def test_loss_and_gradient_are_those_of_fairseq_through_the_plug_in(norm: str, p
     loss = task.loss(ours, train.batch(indices))
     loss.total.backward()  # type: ignore[no-untyped-call]
     assert loss.units == units
-    torch.testing.assert_close(loss.total, theirs, rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        loss.total,
+        theirs,
+        rtol=1e-6,
+        atol=0,
+    )
     for (name, weight), other in zip(ours.named_parameters(), plugged.parameters(), strict=True):
         tolerance = 1e-5 * max(other.grad.abs().max().item(), 1)
-        torch.testing.assert_close(weight.grad, other.grad, rtol=0, atol=tolerance, msg=name)
+        torch.testing.assert_close(
+            weight.grad,
+            other.grad,
+            rtol=0,
+            atol=tolerance,
+            msg=name,
+        )
 
 
 @pytest.mark.needs("fairseq")
@@ -98,7 +117,12 @@ def test_validation_has_the_smoothed_loss_the_plain_loss_and_its_perplexity() ->
     for index in range(len(pairs)):
         batch = pairs.batch(np.array([index]))
         with torch.no_grad():
-            logits = model(batch.source, batch.previous, batch.counted, has_padding=False)
+            logits = model(
+                batch.source,
+                batch.previous,
+                batch.counted,
+                has_padding=False,
+            )
         log_p = logits.double().log_softmax(1)
         at_target = log_p.gather(1, batch.target[:, None]).sum().item()
         plain -= at_target
@@ -175,7 +199,12 @@ def test_translations_are_scored_in_the_order_of_their_sources_however_they_are_
     evaluation = task.evaluate(model, "test")
     assert evaluation.outputs == expected
     assert len({*expected}) > 2
-    score, _ = bleu("bleu", expected, task.corpus.references("test", "words"), lowercase=False)
+    score, _ = bleu(
+        "bleu",
+        expected,
+        task.corpus.references("test", "words"),
+        lowercase=False,
+    )
     assert evaluation.metrics["bleu"] == pytest.approx(score)
 
 
@@ -188,8 +217,18 @@ def test_the_score_of_a_pair_is_the_jackknife_of_the_chosen_kind_of_bleu(kind: s
     ]  # the point is its own word
     words, text = task.corpus.beside_references("test", outputs)
     (ours, references), other = (text, words) if kind == "sacrebleu" else (words, text)
-    whole, _ = bleu(kind, ours, references, lowercase=False)
-    without, _ = bleu(kind, ours[1:], references[1:], lowercase=False)
+    whole, _ = bleu(
+        kind,
+        ours,
+        references,
+        lowercase=False,
+    )
+    without, _ = bleu(
+        kind,
+        ours[1:],
+        references[1:],
+        lowercase=False,
+    )
     pseudo = by_example(kind, np.array(task.counted(outputs)[kind]))
     assert pseudo[0] == pytest.approx(len(ours) * whole - (len(ours) - 1) * without)
     (other_kind,) = {"bleu", "sacrebleu"} - {kind}

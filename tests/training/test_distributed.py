@@ -25,7 +25,15 @@ def test_processes_have_each_row_once_and_even_batches_whole(
     smoke: Smoke, count: int, whole: bool
 ) -> None:
     batches = prepare(smoke("task=mnist")).task.train_batches(0)
-    shares = [share(batches, range(count), World(rank, 2), whole=whole) for rank in (0, 1)]
+    shares = [
+        share(
+            batches,
+            range(count),
+            World(rank, 2),
+            whole=whole,
+        )
+        for rank in (0, 1)
+    ]
     everything = [batches.part(index) for index in range(count)]
     for rank in (0, 1):
         divided = [batch.inputs[rank::2] for batch in everything]

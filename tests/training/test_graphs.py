@@ -96,7 +96,12 @@ def test_a_longer_sentence_leaves_the_tables_that_older_graphs_read(smoke: Smoke
     ids = torch.full((1, longest), 5)
     before = count(trainer)
     with torch.no_grad():
-        trainer.model(ids, ids, torch.zeros(2, 1, dtype=torch.long), has_padding=False)
+        trainer.model(
+            ids,
+            ids,
+            torch.zeros(2, 1, dtype=torch.long),
+            has_padding=False,
+        )
     assert decoder._future_mask.shape[0] == longest, "fairseq has made a larger mask"
     assert mask() is not None
     assert positions() is not None

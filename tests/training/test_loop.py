@@ -46,8 +46,18 @@ def start(
 
 def run(trainer: Trainer, path: Path, log_test: Log | None = None) -> tuple[Outcome, list[Row]]:
     rows: list[Row] = []
-    with Progress(trainer.settings, 6, "accuracy", shown=False) as progress:
-        outcome = trainer.train(path, rows.append, progress, log_test=log_test)
+    with Progress(
+        trainer.settings,
+        6,
+        "accuracy",
+        shown=False,
+    ) as progress:
+        outcome = trainer.train(
+            path,
+            rows.append,
+            progress,
+            log_test=log_test,
+        )
     return outcome, untimed(rows)
 
 
@@ -519,7 +529,12 @@ def test_a_thread_is_there_only_for_batches_ahead_and_none_outlives_an_interrupt
     trainer = start(smoke("task=mnist"), ahead=count)
     with (
         pytest.raises(KeyboardInterrupt),
-        Progress(trainer.settings, 6, "accuracy", shown=False) as progress,
+        Progress(
+            trainer.settings,
+            6,
+            "accuracy",
+            shown=False,
+        ) as progress,
     ):
         trainer.train(tmp_path / "c.pt", interrupted, progress)
     assert threads() == []

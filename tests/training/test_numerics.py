@@ -51,14 +51,24 @@ def test_an_optimizer_is_torchs_to_rounding_and_goes_on_from_its_saved_state(
             stepped.param_groups[0]["lr"] = 0.001 * (1 + update % 10)
             stepped.step()
     for weight, wide in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(weight.double(), wide, rtol=1e-4, atol=2e-5)
+        torch.testing.assert_close(
+            weight.double(),
+            wide,
+            rtol=1e-4,
+            atol=2e-5,
+        )
 
 
 def pytorchs_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
     shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "foreach": False}
     if settings.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), momentum=settings.momentum or 0, **shared)
-    return torch.optim.AdamW(model.parameters(), betas=settings.betas, eps=settings.eps, **shared)
+    return torch.optim.AdamW(
+        model.parameters(),
+        betas=settings.betas,
+        eps=settings.eps,
+        **shared,
+    )
 
 
 def pytorchs_way(trainer: Trainer) -> None:

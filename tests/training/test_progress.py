@@ -50,12 +50,23 @@ def test_a_log_has_a_table_whose_heads_come_once_and_a_row_every_half_minute(
     smoke: Smoke, clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = smoke("training.max_updates=10050").training.model_copy(update={"max_epochs": None})
-    with Progress(settings, 6, "accuracy", shown=True) as progress:
+    with Progress(
+        settings,
+        6,
+        "accuracy",
+        shown=True,
+    ) as progress:
         clock.now += 60
         progress.show(State(update=40), 20)  # a resumed run: the time of that update is unknown
         for update, seconds in ((41, 20.0), (50, 10.0), (51, 29.0)):
             clock.now += seconds
-            state = State(epoch=2, position=10, update=update, loss_sum=5.0, loss_units=2)
+            state = State(
+                epoch=2,
+                position=10,
+                update=update,
+                loss_sum=5.0,
+                loss_units=2,
+            )
             progress.show(state, 20)
         progress.add_row({"epoch": 3, "update": 60, "train_loss": 0.5, "valid_accuracy": 75.0})
     heads, within, whole = (line.split() for line in capsys.readouterr().out.splitlines())
@@ -76,7 +87,12 @@ def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_seco
     monkeypatch.setattr(sys, "stderr", terminal)
     settings = smoke("training.max_updates=40").training.model_copy(update={"max_epochs": None})
     state = State(update=30)
-    with Progress(settings, 6, "accuracy", shown=True) as progress:
+    with Progress(
+        settings,
+        6,
+        "accuracy",
+        shown=True,
+    ) as progress:
         progress.show(state, 3)
         assert re.search(r"epoch 1: .* 30/40 \[00:00<\?, \?update/s", terminal.line())
         state.update, state.loss_sum, state.loss_units = 31, 5.0, 2
@@ -102,6 +118,11 @@ def test_a_terminal_has_a_bar_with_the_mean_loss_and_the_best_score_twice_a_seco
     assert terminal.line().strip() == "", "a bar leaves nothing behind"
     assert capsys.readouterr().out == "", "and a terminal needs no line of the time left"
     monkeypatch.setattr(sys, "stderr", other := Terminal())
-    with Progress(settings, 6, "accuracy", shown=False) as progress:
+    with Progress(
+        settings,
+        6,
+        "accuracy",
+        shown=False,
+    ) as progress:
         progress.show(State(update=1), 3)
     assert other.getvalue() == "", "nor is there a bar where none is shown"

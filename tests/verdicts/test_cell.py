@@ -37,7 +37,12 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
         "valid": {run.task.selection_metric: 50 + sign * 5},
         "test": {metric: 74.0},
     }
-    record(run, rows=rows, tests=(71.0, 72.0, 73.0, 74.0), **ended)
+    record(
+        run,
+        rows=rows,
+        tests=(71.0, 72.0, 73.0, 74.0),
+        **ended,
+    )
     assert cell_of(run, [run], "top3").by_seed == {run.seed: expected}
 
 

@@ -39,7 +39,14 @@ UNIT = {"rt": 1.0, "sst5": 1.0, "mnist": 0.1, "ptb": 0.3, "enwik8": 0.01}
 
 
 def run_of(folder: Path, task: str, norm: str, seed: int, *settings: str) -> Experiment:
-    return run_in(folder, f"task={task}", f"norm={norm}", "scale=paper", *settings, seed=seed)
+    return run_in(
+        folder,
+        f"task={task}",
+        f"norm={norm}",
+        "scale=paper",
+        *settings,
+        seed=seed,
+    )
 
 
 def record_runs(
@@ -75,7 +82,12 @@ def ended(
     results = [
         Result.model_validate({**FACTS, "seed": seed, "status": status}) for seed, status in ends
     ]
-    return Cell("accuracy", results=tuple(results), by_seed=scores, unlearned=tuple(unlearned))
+    return Cell(
+        "accuracy",
+        results=tuple(results),
+        by_seed=scores,
+        unlearned=tuple(unlearned),
+    )
 
 
 def judged(claim: Claim, folder: Path) -> ClaimResult:
@@ -186,7 +198,13 @@ def test_a_claim_on_noisy_few_or_unpaired_runs_is_open_and_says_what_would_close
     effects: dict[Kind, float] = {"difference": 0.29, "equivalence": 1.0}
     looks, sd = preregistration().looks_of("first"), comparison.sd
     assert [*ahead] == [
-        seeds_looked_at(looks, effect, kind=kind, sd=sd) for kind, effect in effects.items()
+        seeds_looked_at(
+            looks,
+            effect,
+            kind=kind,
+            sd=sd,
+        )
+        for kind, effect in effects.items()
     ]
     assert (sst5.comparison, sst5.remark) == (None, "one seed")
     left = not_none(ahead.to_equate) - 3
@@ -232,8 +250,18 @@ def test_the_variance_is_the_tasks_and_a_seed_beyond_the_plan_has_a_stricter_lev
 ) -> None:
     """Two norms that agree by luck are not sure of their gap."""
     column(tmp_path, "rt", 75.0, 0.0, noise=5)
-    record_runs(tmp_path, "rt", "adanorm", [77.0, 77.01, 77.02])
-    record_runs(tmp_path, "rt", "layernorm", [75.0, 75.01, 75.02])
+    record_runs(
+        tmp_path,
+        "rt",
+        "adanorm",
+        [77.0, 77.01, 77.02],
+    )
+    record_runs(
+        tmp_path,
+        "rt",
+        "layernorm",
+        [75.0, 75.01, 75.02],
+    )
     three = compared(tmp_path)
     assert three.gaps == pytest.approx([2.0, 2.0, 2.0])
     assert not_none(three.comparison).sd > 0.3
@@ -262,7 +290,12 @@ def test_seeds_after_the_most_of_the_plan_are_no_part_of_the_variance() -> None:
 def test_a_norm_that_diverges_is_worse_once_chance_is_excluded(tmp_path: Path) -> None:
     for seeds, answer, ps in ((3, "open", (1, 1, 1)), (4, "better", (2 / 70, 1, 1))):
         record_runs(tmp_path, "rt", "layernorm", [None] * seeds)
-        record_runs(tmp_path, "rt", "adanorm", [75.0, 76.0, 77.0, 76.5][:seeds])
+        record_runs(
+            tmp_path,
+            "rt",
+            "adanorm",
+            [75.0, 76.0, 77.0, 76.5][:seeds],
+        )
         task = judged(RT, tmp_path).tasks[0]
         assert task.pair.answer == answer, "3 of 3 against 0 of 3: p = 0.1"
         assert task.ps == pytest.approx(ps)
@@ -292,7 +325,12 @@ def test_a_norm_is_not_compared_by_the_better_of_its_seeds(
     tmp_path: Path, lost: float | None
 ) -> None:
     column(tmp_path, "rt", 75.0, 3.0)
-    record_runs(tmp_path, "rt", "adanorm", [78.0, lost, 78.1])
+    record_runs(
+        tmp_path,
+        "rt",
+        "adanorm",
+        [78.0, lost, 78.1],
+    )
     both = compared(tmp_path)
     assert (both.answer, both.gaps, both.comparison) == ("open", [], None)
 
@@ -317,7 +355,16 @@ def test_losses_are_those_of_the_last_evaluation(tmp_path: Path) -> None:
     for norm, lift in (("layernorm", 0.0), ("adanorm", -0.3)):
         for seed in (1, 2, 3):
             rows = [{"valid_loss": 9.0}, {"valid_loss": 1 + seed / 50 + lift * (1 + seed / 100)}]
-            record(run_of(tmp_path, "ptb", norm, seed), rows=rows, test={"uas": 80.0})
+            record(
+                run_of(
+                    tmp_path,
+                    "ptb",
+                    norm,
+                    seed,
+                ),
+                rows=rows,
+                test={"uas": 80.0},
+            )
     result = judged(claim, tmp_path)
     assert result.verdict == "supported"
     says = "Supported: shown on PTB: AdaNorm is better than LayerNorm by the last validation loss"
@@ -340,16 +387,38 @@ def test_beside_a_claim_stand_the_best_epoch_and_the_level_each_in_its_column(
                 "test": {"accuracy": 75.0 + lead},
                 "valid": {"accuracy": 76.0 + 4 * lead},
             }
-            record(run_of(tmp_path, "rt", norm, seed), rows=curve, **ends)
+            record(
+                run_of(
+                    tmp_path,
+                    "rt",
+                    norm,
+                    seed,
+                ),
+                rows=curve,
+                **ends,
+            )
     result = judged(ADANORM, tmp_path).tasks[0]
     gaps = [not_none(quantity).gaps for quantity in (result.pair, result.best_epoch, result.tail)]
     assert gaps == [pytest.approx([gap, gap]) for gap in (1.0, 4.0, 3.0)]
 
 
 def test_a_selection_of_seeds_restricts_every_part_of_a_cell(tmp_path: Path) -> None:
-    record_runs(tmp_path, "rt", "adanorm", [75.0, None, 48.0, 76.0, None, 48.0])
+    record_runs(
+        tmp_path,
+        "rt",
+        "adanorm",
+        [75.0, None, 48.0, 76.0, None, 48.0],
+    )
     for seed in (7, 8):
-        record(run_of(tmp_path, "rt", "adanorm", seed), status="failed")
+        record(
+            run_of(
+                tmp_path,
+                "rt",
+                "adanorm",
+                seed,
+            ),
+            status="failed",
+        )
     cell = (
         evidence(first_plan("rt"), runs=str(tmp_path))
         .of_seeds({"adanorm": {1, 2, 3, 7}})
@@ -395,7 +464,12 @@ def test_the_papers_gap_is_of_its_own_scale_and_of_test_scores_and_losses_alone(
 
 def test_accuracies_differ_by_no_less_than_one_example(tmp_path: Path) -> None:
     record_runs(tmp_path, "rt", "layernorm", [75.0, 75.0])
-    folder = run_of(tmp_path, "rt", "layernorm", 1).folder()
+    folder = run_of(
+        tmp_path,
+        "rt",
+        "layernorm",
+        1,
+    ).folder()
     put(folder, "predictions.txt.gz", packed(b"1\n" * 500))
     assert evidence(first_plan("rt"), runs=str(tmp_path)).variance.resolution == 0.2
     assert (

@@ -132,7 +132,12 @@ def test_fewer_wrong_labels_learned_at_the_end_are_for_the_one_paper_and_against
                 0.01 if norm == "LayerNorm" else 0.02 if without != 81 else 30
             )
             shares = [{"accuracy": 60.0, "memorized": learned} for learned in (50.0, at_the_end)]
-            record(run, rows=({"valid_accuracy": 70.0}, {}), tests=shares, test={"accuracy": 60.0})
+            record(
+                run,
+                rows=({"valid_accuracy": 70.0}, {}),
+                tests=shares,
+                test={"accuracy": 60.0},
+            )
     page = predictions_markdown(str(tmp_path))
     for fewer, outcome in (("fewer", xu), ("no fewer", singhal)):
         where = "In front of a branch, with 40 % wrong labels"

@@ -26,7 +26,13 @@ def write_bleu(
 ) -> None:
     for norm, scores in {"layernorm": layernorm, "adanorm": adanorm}.items():
         for seed, score in enumerate(scores, first):
-            run = run_in(folder, *SMALL, f"norm={norm}", *plan.overrides, seed=seed)
+            run = run_in(
+                folder,
+                *SMALL,
+                f"norm={norm}",
+                *plan.overrides,
+                seed=seed,
+            )
             record(run, test={"bleu": score, "chrf": 2 * score})
 
 
@@ -49,8 +55,20 @@ def test_a_decision_at_a_look_stands_and_keeps_its_look(tmp_path: Path) -> None:
     plan = later_plans().plan("small-fresh", "de-en")
     assert plan.looks.after == (6, 10, 16)
     equal = [30.0, 30.1, 30.2, 30.0, 30.1, 30.2]
-    write_bleu(tmp_path, plan, 7, equal, equal[::-1])
-    write_bleu(tmp_path, plan, 13, [30.0] * 4, [20.0, 40.0, 25.0, 20.0])
+    write_bleu(
+        tmp_path,
+        plan,
+        7,
+        equal,
+        equal[::-1],
+    )
+    write_bleu(
+        tmp_path,
+        plan,
+        13,
+        [30.0] * 4,
+        [20.0, 40.0, 25.0, 20.0],
+    )
     records = evidence(plan, runs=str(tmp_path))
     assert len(records.variance.shared("layernorm", "adanorm")) == 10
     comparison = not_none(pair(records, "adanorm", "layernorm").comparison)
@@ -61,7 +79,13 @@ def test_groups_that_share_nothing_are_compared_as_welch_does(tmp_path: Path) ->
     plan = later_plans().plan("small-fresh", "de-en")
     random = np.random.default_rng(0)
     layernorm, adanorm = random.normal(30.0, 1.0, 6), random.normal(31.0, 0.2, 6)
-    write_bleu(tmp_path, plan, 7, layernorm.tolist(), adanorm.tolist())
+    write_bleu(
+        tmp_path,
+        plan,
+        7,
+        layernorm.tolist(),
+        adanorm.tolist(),
+    )
     records = evidence(plan, runs=str(tmp_path))
     comparison = not_none(pair(records, "adanorm", "layernorm").comparison)
     welch = stats.ttest_ind(adanorm, layernorm, equal_var=False)
@@ -74,7 +98,13 @@ def test_two_quantities_share_the_error_and_chrf_is_read_from_the_same_runs(
 ) -> None:
     bleu, chrf = (later_plans().plan("small-fresh", "de-en", also) for also in (None, "chrf"))
     assert bleu.looks.level == chrf.looks.level == 0.025
-    write_bleu(tmp_path, chrf, 7, [30.0, 31.0] * 3, [31.0, 31.5] * 3)
+    write_bleu(
+        tmp_path,
+        chrf,
+        7,
+        [30.0, 31.0] * 3,
+        [31.0, 31.5] * 3,
+    )
     comparison = not_none(
         pair(evidence(chrf, runs=str(tmp_path)), "adanorm", "layernorm").comparison
     )
@@ -91,11 +121,22 @@ def test_the_noise_of_examples_is_the_pairs_own_whatever_other_norms_have_run(
     for (norm, of_norm), seed in product(
         zip(("layernorm", "adanorm", "none"), right, strict=True), range(40)
     ):
-        run = run_in(tmp_path, "task=rt", "scale=paper", f"norm={norm}", seed=41 + seed)
+        run = run_in(
+            tmp_path,
+            "task=rt",
+            "scale=paper",
+            f"norm={norm}",
+            seed=41 + seed,
+        )
         counts = of_norm[seed].astype(float)[:, None].tolist()
         score = 100 * float(of_norm[seed].mean())
         rows = [{"valid_accuracy": 50.0}]
-        record(run, rows=rows, tests=(score,), counted={"accuracy": counts})
+        record(
+            run,
+            rows=rows,
+            tests=(score,),
+            counted={"accuracy": counts},
+        )
     comparison = not_none(
         pair(evidence(plan, runs=str(tmp_path)), "adanorm", "layernorm").comparison
     )

@@ -9,7 +9,13 @@ from adanorm.config.paths import PROJECT
 
 def test_the_examples_of_the_page_on_verdicts_print_what_it_says() -> None:
     text = (PROJECT / "docs" / "verdicts.md").read_text("utf-8").replace("```", "")
-    page = doctest.DocTestParser().get_doctest(text, {}, "verdicts.md", None, 0)
+    page = doctest.DocTestParser().get_doctest(
+        text,
+        {},
+        "verdicts.md",
+        None,
+        0,
+    )
     outcome = doctest.DocTestRunner().run(page)
     assert outcome.failed == 0
     assert outcome.attempted > 10

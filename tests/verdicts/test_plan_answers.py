@@ -32,7 +32,13 @@ def pair_with_top3(
         selection, metric = run.task.selection_metric, run.task.metric
         rows = [{f"valid_{selection}": value} for value in (80.0, 10.0, 81.0, 82.0)]
         tests = (score + 3, 99.0, score - 3, score)
-        record(run, rows=rows, tests=tests, valid={selection: 82.0}, test={metric: score})
+        record(
+            run,
+            rows=rows,
+            tests=tests,
+            valid={selection: 82.0},
+            test={metric: score},
+        )
 
 
 def answer(folder: Path, task: str) -> TaskAnswer:
@@ -61,7 +67,12 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
     tmp_path: Path,
 ) -> None:
     for seed in range(1, 4):
-        pair_with_top3(tmp_path, seed, 70.0 + 0.1 * seed, 72.0 + 0.1 * seed**2)
+        pair_with_top3(
+            tmp_path,
+            seed,
+            70.0 + 0.1 * seed,
+            72.0 + 0.1 * seed**2,
+        )
     before = answer(tmp_path, "rt")
     assert (before.plan.name, before.pairs) == ("first", 3)
     for seed in range(41, 50):
@@ -89,7 +100,14 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
     leads = {fold: 0.1 * fold for fold in range(1, 6)}
     for fold, seed in product(leads, (1, 2, 3)):
         adanorm = 80.0 + seed + leads[fold] + 0.01 * seed
-        pair_with_top3(tmp_path, seed, 80.0 + seed, adanorm, f"data.fold={fold}", task="ptb")
+        pair_with_top3(
+            tmp_path,
+            seed,
+            80.0 + seed,
+            adanorm,
+            f"data.fold={fold}",
+            task="ptb",
+        )
     one = answer(tmp_path, "ptb")
     assert answer_rows([one])[0][2] == "3 in each of 5 folds"
     comparison = not_none(one.comparison)
@@ -100,7 +118,13 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
 
 def test_norms_with_a_diverged_run_are_not_compared_and_wait_for_no_runs(tmp_path: Path) -> None:
     for seed, norm in product((1, 2, 3), ("layernorm", "adanorm")):
-        run = run_in(tmp_path, "task=de-en", "scale=small", f"norm={norm}", seed=seed)
+        run = run_in(
+            tmp_path,
+            "task=de-en",
+            "scale=small",
+            f"norm={norm}",
+            seed=seed,
+        )
         status = "diverged" if (norm, seed) == ("adanorm", 2) else "done"
         record(run, status=status, test={"bleu": 30.0 + seed} if status == "done" else None)
     one = answer(tmp_path, "de-en")
@@ -111,7 +135,13 @@ def test_norms_with_a_diverged_run_are_not_compared_and_wait_for_no_runs(tmp_pat
 
 def test_a_task_that_no_cpu_trains_has_no_answer_from_runs_at_scale_mini(tmp_path: Path) -> None:
     for norm, seed in product(("adanorm", "layernorm"), (1, 2, 3)):
-        mini = run_in(tmp_path, "task=de-en", f"norm={norm}", "scale=mini", seed=seed)
+        mini = run_in(
+            tmp_path,
+            "task=de-en",
+            f"norm={norm}",
+            "scale=mini",
+            seed=seed,
+        )
         record(mini, test={"bleu": 30.0 + seed})
     one = answer(tmp_path, "de-en")
     assert (one.plan.scale, one.comparison, one.next_look) == ("small", None, 3)

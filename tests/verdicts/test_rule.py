@@ -125,7 +125,12 @@ def test_a_row_with_a_run_that_diverged_or_learned_nothing_is_left_out(
 ) -> None:
     rows = {(row, task): ahead(0) for row in ("adanorm", "layernorm") for task in ("rt", "sst5")}
     grid = scored(study, tmp_path / "runs", {**rows, ("adanorm", "sst5"): [70, 70.2, 5]}).grid
-    record(grid["layernorm", "rt"].runs[1], status="diverged", valid=None, test=None)
+    record(
+        grid["layernorm", "rt"].runs[1],
+        status="diverged",
+        valid=None,
+        test=None,
+    )
     _, family, conclusion = rule_notes(Table(study, grid))
     assert "RT not compared (LayerNorm diverged 1/3)" in family
     assert "SST5 not compared (AdaNorm did not learn 1/3)" in family
@@ -223,6 +228,11 @@ def test_folds_are_paired_by_their_means_with_a_variance_for_shared_training_dat
     of_a_fold = next(
         cell for (row, _), cell in table.grid.items() if study.rows[row].norm == "adanorm"
     )
-    record(of_a_fold.runs[0], status="diverged", valid=None, test=None)
+    record(
+        of_a_fold.runs[0],
+        status="diverged",
+        valid=None,
+        test=None,
+    )
     _, notes = rule_notes(Table(study, table.grid))
     assert "AdaNorm over LayerNorm: PTB not compared (AdaNorm diverged 1/2)" in notes

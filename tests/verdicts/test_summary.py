@@ -36,7 +36,14 @@ def answers(leads: dict[str, tuple[float, float]]) -> list[TaskAnswer]:
     for task, (lead, margin) in leads.items():
         comparison = compared(lead, margin)
         plan = preregistration().governing(task, "small")
-        made.append(TaskAnswer(plan, comparison, 10, by_own_noise=comparison))
+        made.append(
+            TaskAnswer(
+                plan,
+                comparison,
+                10,
+                by_own_noise=comparison,
+            )
+        )
     return made
 
 
@@ -123,7 +130,13 @@ def test_choosing_runs_is_said_to_make_leads_where_it_does() -> None:
     gap = PaperGap(0.3, 0.01, confirmed=True)
     small, large = (Tried(lead, 0.8, 0.5) for lead in (0.1, 0.29))
     results = [
-        TaskProtocols(task, "paper", (9, 9), gap, (small, shown))
+        TaskProtocols(
+            task,
+            "paper",
+            (9, 9),
+            gap,
+            (small, shown),
+        )
         for task, shown in (("rt", small), ("sst5", large))
     ]
     assert protocol_sentence(results).endswith("or more on one of two data sets.")
@@ -134,7 +147,12 @@ def test_what_is_excluded_is_a_true_lead_of_the_papers_size() -> None:
     made = answers(BEHIND)
     gaps = (-0.15 + NOISE).tolist()
     excluded = compare_gaps(gaps, 0.5, paper=PaperGap(0.9, 0.01, confirmed=True))
-    made[0] = TaskAnswer(made[0].plan, excluded, 10, by_own_noise=excluded)
+    made[0] = TaskAnswer(
+        made[0].plan,
+        excluded,
+        10,
+        by_own_noise=excluded,
+    )
     text = paper_sentence(not_none(summary(made)), made)
     assert text.startswith(
         "In our settings a true lead of the paper's size is excluded on RT; our lead is"

@@ -35,7 +35,11 @@ def along_training(observe: Observe, record: AnalysisRecord) -> None:
     prepared = prepare(record.experiment)
     environment = describe_environment(record.experiment, prepared, processes=1)
     folder = RunFolder(record.folder(), rows="rows.jsonl")
-    with folder.recording(record.identity, environment, record.experiment.norm.code) as recording:
+    with folder.recording(
+        record.identity,
+        environment,
+        record.experiment.norm.code,
+    ) as recording:
         if recording.is_complete:
             return
         observed = record.experiment.model_copy(
@@ -45,7 +49,12 @@ def along_training(observe: Observe, record: AnalysisRecord) -> None:
         trainer.resume(folder.checkpoint)
         folder.write_rows(trainer.state.rows)
         saved = time.monotonic()
-        for row in updates(record.analysis, trainer, prepared.sites.swapped, observe):
+        for row in updates(
+            record.analysis,
+            trainer,
+            prepared.sites.swapped,
+            observe,
+        ):
             if row is not None:
                 trainer.state.rows.append(row)
                 folder.add_row(row)
@@ -53,7 +62,12 @@ def along_training(observe: Observe, record: AnalysisRecord) -> None:
                 trainer.save(folder.checkpoint)
                 saved = time.monotonic()
         rows = reader.record(folder.path).rows("rows.jsonl")
-        recording.result = _result(record, trainer, prepared.sites.swapped, rows)
+        recording.result = _result(
+            record,
+            trainer,
+            prepared.sites.swapped,
+            rows,
+        )
 
 
 def updates(

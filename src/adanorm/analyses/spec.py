@@ -118,15 +118,27 @@ def load_analysis(name: str, values: Mapping[str, str] | None = None) -> Analysi
     options = fields.get("options", {})
     for key, text in (values or {}).items():
         section = options if key in options else fields
-        section[key] = _typed(key, text, options.get(key))
+        section[key] = _typed(
+            key,
+            text,
+            options.get(key),
+        )
     analysis = Analysis.checked(fields, f"analysis {name}: ")
     module = observers_module(name)
     if find_spec(module) is None:
         raise ValueError(f"analysis {name}: has no module {module}")
     # package.module:Class is imported later.
     norms = [norm for norm in analysis.norms if ":" not in norm]
-    check_known("task", [*analysis.tasks, *analysis.task_overrides], choices("task"))
-    check_known("norm", norms, [*choices("norm"), *outside_norms()])
+    check_known(
+        "task",
+        [*analysis.tasks, *analysis.task_overrides],
+        choices("task"),
+    )
+    check_known(
+        "norm",
+        norms,
+        [*choices("norm"), *outside_norms()],
+    )
     return analysis
 
 
@@ -225,7 +237,11 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
             summary = result.summary
             if quantity.geometric:
                 rows = reader.record(record.folder()).rows("rows.jsonl")
-                summary, _ = averages(rows, geometric_mean, only=quantity.name)
+                summary, _ = averages(
+                    rows,
+                    geometric_mean,
+                    only=quantity.name,
+                )
             if quantity.name in summary:
                 numbers.append(summary[quantity.name])
     if not numbers:

@@ -172,7 +172,12 @@ def record_norm_calls(
     """
     with ExitStack() as hooks:
         for site, norm in sites.items():
-            for hook in _hooks(site, norm, on_call, gradients=gradients):
+            for hook in _hooks(
+                site,
+                norm,
+                on_call,
+                gradients=gradients,
+            ):
                 hooks.enter_context(hook)
         yield
 
@@ -183,7 +188,11 @@ def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> t
 
     def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         x = arguments[0]
-        call = Call(norm, x.detach(), counted=arguments[1] if len(arguments) > 1 else None)
+        call = Call(
+            norm,
+            x.detach(),
+            counted=arguments[1] if len(arguments) > 1 else None,
+        )
         calls.append(call)
         if not gradients or not x.requires_grad:
             return None

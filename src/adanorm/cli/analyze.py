@@ -56,7 +56,11 @@ def main(arguments: Arguments) -> None:
     folder = Path(runs) if runs else PROJECT / "outputs" / "analyses"
     if runs is None and is_standard and not overrides:
         analysis, grid, folder = standard, analysis_grid(standard), PROJECT / "results"
-    paths = write_analysis(analysis, grid, folder / "tables")[:1]
+    paths = write_analysis(
+        analysis,
+        grid,
+        folder / "tables",
+    )[:1]
     for task in analysis.tasks:
         drawing = over_updates(analysis, grid, task)
         if drawing:

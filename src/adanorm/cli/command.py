@@ -277,10 +277,25 @@ def dispatch(arguments: Sequence[str]) -> int:
     if command == "run":  # takes Hydra's own flags
         return int(module.main(rest) or 0)
     if "-h" in rest or "--help" in rest:
-        print(help_text(command, module.USAGE, module.__doc__ or ""))
+        print(
+            help_text(
+                command,
+                module.USAGE,
+                module.__doc__ or "",
+            )
+        )
         return 0
     with no_early_end():
-        return int(module.main(parse_arguments(command, module.USAGE, rest)) or 0)
+        return int(
+            module.main(
+                parse_arguments(
+                    command,
+                    module.USAGE,
+                    rest,
+                )
+            )
+            or 0
+        )
 
 
 @contextmanager

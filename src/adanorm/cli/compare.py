@@ -78,7 +78,16 @@ def main(arguments: Arguments) -> None:
             raise ValueError(
                 f"{first.task.name} {first.scale}: no completed runs of two norms of a claim"
             )
-    print("\n".join(compare(runs, pairs, seeds=seeds, metric=keys["metric"])))
+    print(
+        "\n".join(
+            compare(
+                runs,
+                pairs,
+                seeds=seeds,
+                metric=keys["metric"],
+            )
+        )
+    )
 
 
 def compare(
@@ -115,12 +124,27 @@ def compare(
             raise ValueError(
                 f"{first.task.name}: no run has the {metric} of two or more test examples"
             )
-        comparison = _comparison(plan, pair, variance, (base, other))
+        comparison = _comparison(
+            plan,
+            pair,
+            variance,
+            (base, other),
+        )
         seed_names = ", ".join(map(str, pair.seeds))
         headline = f"{other} over {base}, seeds {seed_names}, {pair.noise.examples:,} examples"
-        lines += textwrap.wrap(headline, 80, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(
+            headline,
+            80,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
         example = max(cells[norm].example for norm in (base, other))
-        lines += _lines(pair, comparison, (base, other), example)
+        lines += _lines(
+            pair,
+            comparison,
+            (base, other),
+            example,
+        )
     return lines
 
 
@@ -139,7 +163,13 @@ def _comparison(
     spread = variance.of_difference(*norms)
     if seeds > plan.planned:
         spread = spread_of(variance.gaps(*norms), variance.resolution)
-    return comparison_of(plan, pair.gaps, seeds, spread, noise=pair.noise)
+    return comparison_of(
+        plan,
+        pair.gaps,
+        seeds,
+        spread,
+        noise=pair.noise,
+    )
 
 
 def _lines(
@@ -158,7 +188,11 @@ def _lines(
             lines.append(f"    margin {margin:g}: 90 % {narrow}, {comparison.size}")
             if example > margin:
                 lines.append(f"      one test example is {example:.2g}: more than the margin")
-    for norm, spread in zip(norms, pair.spreads, strict=True):
+    for norm, spread in zip(
+        norms,
+        pair.spreads,
+        strict=True,
+    ):
         if spread is not None:
             lines.append(
                 f"    {norm}: standard deviation over seeds {spread[0]:.3f} on this test set,"

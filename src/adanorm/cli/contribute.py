@@ -53,7 +53,12 @@ def main(arguments: Arguments) -> None:
 
     from adanorm.runs.golden import golden_losses
 
-    machine = describe(device=torch.device("cpu"), precision="fp32", processes=1, threads=1)
+    machine = describe(
+        device=torch.device("cpu"),
+        precision="fp32",
+        processes=1,
+        threads=1,
+    )
     content = contribution.packed_runs(
         records, machine, golden_losses(contribution.golden_pairs(records))
     )

@@ -23,7 +23,11 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Export the runs that the command line names."""
     folder = Path(arguments.keys["output"]).expanduser()
-    for path in export(named_runs(arguments.names), folder, _addresses):
+    for path in export(
+        named_runs(arguments.names),
+        folder,
+        _addresses,
+    ):
         print(path_text(path))
 
 

@@ -63,7 +63,11 @@ def description(path: Path) -> str:
         path.read_text("utf-8", "replace"),
         re.MULTILINE,
     )
-    return re.split(r"(?<=\S)\. |; |: |\.$", " ".join(comments), maxsplit=1)[0]
+    return re.split(
+        r"(?<=\S)\. |; |: |\.$",
+        " ".join(comments),
+        maxsplit=1,
+    )[0]
 
 
 def _done() -> list[str]:

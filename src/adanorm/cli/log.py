@@ -30,7 +30,11 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Log the runs that the command line names."""
     keys = arguments.keys
-    check_known("logger", [keys["logger"]], ("wandb", "tensorboard"))
+    check_known(
+        "logger",
+        [keys["logger"]],
+        ("wandb", "tensorboard"),
+    )
     settings = {
         "name": keys["logger"],
         "project": keys["logger.project"],

@@ -39,7 +39,14 @@ def main(arguments: Arguments) -> None:
     lines.append(_golden(heading["golden"]))
     lines += map(_beside_ours, records)
     for line in lines:
-        print(textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+        print(
+            textwrap.fill(
+                line,
+                WIDTH,
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+            )
+        )
     if not is_added:
         print("not added")
         return
@@ -57,7 +64,14 @@ def _golden(theirs: dict[str, list[float]]) -> str:
         if len(ours.get(pair, ())) != len(losses):
             pairs_by_kind["not computed here"].append(pair)
             continue
-        gaps = [abs(a - b) / abs(b) for a, b in zip(losses, ours[pair], strict=True)]
+        gaps = [
+            abs(a - b) / abs(b)
+            for a, b in zip(
+                losses,
+                ours[pair],
+                strict=True,
+            )
+        ]
         gap = max(gaps, default=0.0)
         if gap == 0:
             pairs_by_kind["to the bit"].append(pair)

@@ -29,4 +29,10 @@ def main(arguments: Arguments) -> None:
     print(f"{name}: {experiment.folder().name}", flush=True)
     probe = measure(compose_experiment([*settings, "updates=1"])) if is_timed else None
     for line in plan(experiment, probe):
-        print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13))
+        print(
+            textwrap.fill(
+                line,
+                WIDTH,
+                subsequent_indent=" " * 13,
+            )
+        )

@@ -71,9 +71,17 @@ def main(arguments: Arguments) -> None:
             target.write(text.encode())
             target.flush()
 
-        lines = lines_of(file, name, write if kind == "parsing" else lambda mark: None)
+        lines = lines_of(
+            file,
+            name,
+            write if kind == "parsing" else lambda mark: None,
+        )
         is_hidden = file.isatty() or target.isatty() or not sys.stderr.isatty()
-        entries = entries_of(experiment, tqdm(lines, unit=" lines", disable=is_hidden), name)
+        entries = entries_of(
+            experiment,
+            tqdm(lines, unit=" lines", disable=is_hidden),
+            name,
+        )
         options = {}
         if kind == "char_lm":
             entries, options = iter([keys["prompt"]]), drawing
@@ -81,7 +89,15 @@ def main(arguments: Arguments) -> None:
         first = next(parts, [])  # a mistake in it ends the command before any work
         task, model = trained_model(experiment, TrainingTask)  # type: ignore[type-abstract]
         for part in chain([first], parts):
-            write("".join(task.predict(model, part, **options)))
+            write(
+                "".join(
+                    task.predict(
+                        model,
+                        part,
+                        **options,
+                    )
+                )
+            )
 
 
 def drawing_of(keys: dict[str, str]) -> dict[str, Any]:

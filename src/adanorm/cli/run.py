@@ -60,7 +60,15 @@ def main(arguments: Sequence[str]) -> None:
         return
     check_each_once(arguments)
     gpus = [argument for argument in arguments if argument.startswith("gpus=")]
-    processes = whole_number("gpus", gpus[0].removeprefix("gpus="), at_most=1024) if gpus else 1
+    processes = (
+        whole_number(
+            "gpus",
+            gpus[0].removeprefix("gpus="),
+            at_most=1024,
+        )
+        if gpus
+        else 1
+    )
     arguments = prepare_overrides([argument for argument in arguments if argument not in gpus])
     if processes > 1 and "device=cpu" not in arguments:
         check_devices(processes)
@@ -104,7 +112,11 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
 
     apart = {experiment.folder(): words for words, experiment in sweep.items()}
 
-    @hydra.main(config_path=str(CONF), config_name="run", version_base="1.3")
+    @hydra.main(
+        config_path=str(CONF),
+        config_name="run",
+        version_base="1.3",
+    )
     def job(config: DictConfig) -> None:
         values: Any = OmegaConf.to_container(config, resolve=True)
         experiment = parse_experiment(values)
@@ -133,11 +145,21 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
     jobs = [*itertools.product(*map(_swept, overrides))]
     runs = [compose_experiment(job) for job in jobs]
     folders = [run.folder() for run in runs]
-    for job, run in zip(jobs, runs, strict=True):
+    for job, run in zip(
+        jobs,
+        runs,
+        strict=True,
+    ):
         norm_factory(run.norm.choice)
         if folders.count(run.folder()) > 1:
             raise ValueError(f"{' '.join(job)}: a run that the sweep has twice")
-    return dict(zip(differences(jobs), runs, strict=True))
+    return dict(
+        zip(
+            differences(jobs),
+            runs,
+            strict=True,
+        )
+    )
 
 
 def _swept(override: str) -> list[str]:
@@ -150,7 +172,15 @@ def _swept(override: str) -> list[str]:
 
 def _help(overrides: Sequence[str]) -> str:
     """Return the help of the command, with every key and its value under the overrides."""
-    lines = [help_text("run", USAGE, __doc__ or ""), "", "Choices"]
+    lines = [
+        help_text(
+            "run",
+            USAGE,
+            __doc__ or "",
+        ),
+        "",
+        "Choices",
+    ]
     for group in GROUPS:
         names = choices(group)
         if group == "scale":
@@ -159,7 +189,11 @@ def _help(overrides: Sequence[str]) -> str:
     lines += ["", "Where norms sit (docs/placements.md)"]
     for key, about in SITE_SETTINGS.items():
         lines += hanging(f"  {key:<19} ", about)
-    values = yaml.safe_dump(compose_values(overrides), sort_keys=False, width=WIDTH)
+    values = yaml.safe_dump(
+        compose_values(overrides),
+        sort_keys=False,
+        width=WIDTH,
+    )
     return "\n".join([*lines, "", "Keys and values", "", values])
 
 
@@ -260,4 +294,11 @@ def _announce(experiment: Experiment) -> None:
         from adanorm.runs.plan import plan
 
         for line in plan(experiment, None):
-            print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)
+            print(
+                textwrap.fill(
+                    line,
+                    WIDTH,
+                    subsequent_indent=" " * 13,
+                ),
+                flush=True,
+            )

@@ -60,7 +60,13 @@ def main(arguments: Arguments) -> int:
     quiet = launch.facts.model_copy(
         update={"aloud": False}
     )  # the scorecard reports on its runs itself
-    trial = prepare(norm, tuple(against), budget, runs, replace(launch, facts=quiet))
+    trial = prepare(
+        norm,
+        tuple(against),
+        budget,
+        runs,
+        replace(launch, facts=quiet),
+    )
     checks = [*check_contract(norm_factory(compose_experiment([f"norm={norm}"]).norm.choice))]
     if failing := [
         f"FAIL {claim}\n     {problem}" for claim, problem, _ in checks if problem is not None

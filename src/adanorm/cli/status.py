@@ -42,7 +42,11 @@ class RunProgress(NamedTuple):
 
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names, or of all studies."""
-    workers = whole_number("workers", arguments.keys["workers"], at_most=1024)
+    workers = whole_number(
+        "workers",
+        arguments.keys["workers"],
+        at_most=1024,
+    )
     if not arguments.names:
         _show_all(arguments, workers)
         return
@@ -55,7 +59,11 @@ def main(arguments: Arguments) -> None:
         if cells:
             print(f"{title(task):<{LABEL}}{HEADS}")
         for row, runs in cells.items():
-            label = textwrap.shorten(title(row), LABEL - 2, placeholder="...")
+            label = textwrap.shorten(
+                title(row),
+                LABEL - 2,
+                placeholder="...",
+            )
             print(f"  {label:<{LABEL - 2}}{_fields([progress[run.folder()] for run in runs])}")
     _show_time_left(progress.values(), workers)
 
@@ -71,7 +79,11 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     all_runs: dict[Path, RunProgress] = {}
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
     for name in study_names():
-        runs = _progress(study_grid(load_study(name), runs=folder), unit_seconds, all_runs)
+        runs = _progress(
+            study_grid(load_study(name), runs=folder),
+            unit_seconds,
+            all_runs,
+        )
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         if any(run.left for run in runs.values() if run.on_gpu):
@@ -94,7 +106,12 @@ def _progress(
         if folder not in known:
             now = state(run)
             left = seconds_left(run, now, unit_seconds)
-            known[folder] = RunProgress(run.task.name, now, left, run.cost.needs_gpu)
+            known[folder] = RunProgress(
+                run.task.name,
+                now,
+                left,
+                run.cost.needs_gpu,
+            )
         progress[folder] = known[folder]
     return progress
 

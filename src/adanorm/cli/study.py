@@ -48,7 +48,11 @@ def main(arguments: Arguments) -> int:
     settings = [entry for entry in arguments.settings if entry not in of_launcher]
     workers, gpus = (
         workers_of(arguments),
-        whole_number("gpus", arguments.keys["gpus"], at_most=1024),
+        whole_number(
+            "gpus",
+            arguments.keys["gpus"],
+            at_most=1024,
+        ),
     )
     load_facts(arguments.keys["launcher"])  # refuses an unknown one even if no run is missing
     runs = _planned(study, grid, settings)
@@ -69,10 +73,19 @@ def main(arguments: Arguments) -> int:
             on_cpu=all(run.device == "cpu" for run in experiments),
             threads=max(run.threads for run in experiments),
         )
-        print(counts, _duration(experiments, launch), sep="\n", flush=True)
+        print(
+            counts,
+            _duration(experiments, launch),
+            sep="\n",
+            flush=True,
+        )
         failed = run_all(missing, launch, name, runs_folder)
     table = Table(study, grid)
-    paths = write_table(table, table_name, Path(runs_folder) / "tables" if runs_folder else None)
+    paths = write_table(
+        table,
+        table_name,
+        Path(runs_folder) / "tables" if runs_folder else None,
+    )
     print(table_text(table))
     print(f"{path_text(paths[0])} and .csv", flush=True)
     for run in failed:
@@ -99,7 +112,17 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
     unit_seconds = cache(seconds_per_unit)
-    hours = sum(seconds_left(run, "missing", unit_seconds) for run in runs) / 3600
+    hours = (
+        sum(
+            seconds_left(
+                run,
+                "missing",
+                unit_seconds,
+            )
+            for run in runs
+        )
+        / 3600
+    )
     threads = counted(runs[0].threads, "thread")
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 
@@ -114,9 +137,18 @@ def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned
         return runs
     check_fixed(settings)
     changed = plan_runs(
-        study_grid(study, runs=runs[0].experiment.runs, settings=settings), settings
+        study_grid(
+            study,
+            runs=runs[0].experiment.runs,
+            settings=settings,
+        ),
+        settings,
     )
-    for run, unchanged in zip(changed, runs, strict=True):
+    for run, unchanged in zip(
+        changed,
+        runs,
+        strict=True,
+    ):
         if run.experiment.folder() != unchanged.experiment.folder():
             raise ValueError(
                 f"{' '.join(settings)}: changes the study's runs; write a study of your own"

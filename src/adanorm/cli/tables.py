@@ -68,7 +68,12 @@ def main(arguments: Arguments) -> None:
     spreads: Spreads = {}
     for name in arguments.names or studies:
         study = load_study(name)
-        table = Table(study, study_grid(study), metric=metric, spreads=spreads)
+        table = Table(
+            study,
+            study_grid(study),
+            metric=metric,
+            spreads=spreads,
+        )
         if metric:
             print(table_text(table))
         else:
@@ -88,7 +93,11 @@ def _write_tables_of_no_single_study() -> None:
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),
         "predictions.md": predictions_markdown(),
-        "protocol.md": protocol_markdown(task_protocols(), same_orders(), papers_own_count()),
+        "protocol.md": protocol_markdown(
+            task_protocols(),
+            same_orders(),
+            papers_own_count(),
+        ),
         "summary.md": summary_markdown(summary(answers), answers),
     }
     for path in write_files(PROJECT / "results" / "tables", texts):

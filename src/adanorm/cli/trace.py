@@ -40,7 +40,12 @@ def trace(address: str, runs: str | None = None) -> list[str]:
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
     lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
     results = {
-        run.seed: (folder, run) for folder, run in zip(cell.folders, cell.results, strict=True)
+        run.seed: (folder, run)
+        for folder, run in zip(
+            cell.folders,
+            cell.results,
+            strict=True,
+        )
     }
     for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
@@ -50,7 +55,15 @@ def trace(address: str, runs: str | None = None) -> list[str]:
         ]
         lines += [
             "",
-            *(_lines(*results[seed], cell.metric, command) if seed in results else not_run),
+            *(
+                _lines(
+                    *results[seed],
+                    cell.metric,
+                    command,
+                )
+                if seed in results
+                else not_run
+            ),
         ]
     return lines
 

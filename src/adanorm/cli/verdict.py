@@ -60,15 +60,30 @@ def main(arguments: Arguments) -> None:
         raise ValueError(
             f"margin={margin}: must be a number above 0, the smallest difference that matters"
         )
-    check_known("better", [keys["better"]], ("higher", "lower"))
-    check_known("plan", filter(None, [keys["plan"]]), plan_names())
+    check_known(
+        "better",
+        [keys["better"]],
+        ("higher", "lower"),
+    )
+    check_known(
+        "plan",
+        filter(None, [keys["plan"]]),
+        plan_names(),
+    )
     by_task, rows = read_scores(Path(file))
     if task and "" in by_task:
         raise ValueError(f"task={task}: {file} has no column task")
     check_known("task", filter(None, [task]), by_task)
     tasks = [name for name in by_task if task in ("", name)]
     for lines in [
-        _lines(file, name, by_task[name], rows, keys) for name in tasks
+        _lines(
+            file,
+            name,
+            by_task[name],
+            rows,
+            keys,
+        )
+        for name in tasks
     ]:  # all are checked first
         print("\n".join(lines))
 
@@ -114,10 +129,21 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        row = content.count(b"\n", 0, error.start) + 1
+        row = (
+            content.count(
+                b"\n",
+                0,
+                error.start,
+            )
+            + 1
+        )
         raise ValueError(f"{path}, row {row}: not UTF-8") from None
     separator = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    reader = csv.DictReader(
+        io.StringIO(text, newline=""),
+        delimiter=separator,
+        strict=True,
+    )
     try:
         columns = reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or []]
         for name in NEEDED:
@@ -197,7 +223,14 @@ def _table(table: League, scores: Scores) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        cells = [f"{text:{width}}" for text, width in zip(row, widths, strict=True)]
+        cells = [
+            f"{text:{width}}"
+            for text, width in zip(
+                row,
+                widths,
+                strict=True,
+            )
+        ]
         lines += hanging("  ", "  ".join(cells).rstrip())
     return lines
 

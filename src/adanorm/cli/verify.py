@@ -43,7 +43,11 @@ def main(arguments: Arguments) -> int:
     from adanorm.runs.execute import execute
 
     execute(repeated)
-    return _report(recorded, before, reader.record(repeated.folder()))
+    return _report(
+        recorded,
+        before,
+        reader.record(repeated.folder()),
+    )
 
 
 def _key(setting: str) -> str:
@@ -101,5 +105,12 @@ def _report(recorded: Experiment, before: reader.Record, after: reader.Record) -
     for line in lines:
         print(textwrap.fill(line, WIDTH, subsequent_indent="    "))
     for line in unlike:
-        print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="    "))
+        print(
+            textwrap.fill(
+                line,
+                WIDTH,
+                initial_indent="  ",
+                subsequent_indent="    ",
+            )
+        )
     return int(repeat.agreement == "differs")

@@ -102,7 +102,11 @@ def _composed_here(prepared: Sequence[str]) -> Values:
     values = _copied(_from_files(_chosen_files(prepared)))
     for override in prepared:
         if _choice(override) is None:
-            _set(values, override.partition("=")[0], plain_value(override))
+            _set(
+                values,
+                override.partition("=")[0],
+                plain_value(override),
+            )
     return values
 
 

@@ -65,7 +65,11 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
         hint = "only `train` is read: join the training sets"
         raise ValueError(f"data.path={folder}: holds {shard.name}; {hint}")
     names = []
-    for split, language, end in product(SPLITS, languages, ("bin", "idx")):
+    for split, language, end in product(
+        SPLITS,
+        languages,
+        ("bin", "idx"),
+    ):
         names.append(f"{split}.{pair}.{language}.{end}")
     names += [f"dict.{language}.txt" for language in languages]
     return {name: _existing(folder / name) for name in names}
@@ -155,7 +159,14 @@ class ImagesConfig(LabelledImagesConfig):
     def own_files(self) -> dict[str, Path]:
         """Return the four IDX files under `path` by name, each with or without `.gz`."""
         names = () if self.path is None else IDX_NAMES
-        return {name: _plain_or_packed("path", str(self.path), f"/{name}") for name in names}
+        return {
+            name: _plain_or_packed(
+                "path",
+                str(self.path),
+                f"/{name}",
+            )
+            for name in names
+        }
 
 
 class ColorImagesConfig(LabelledImagesConfig):

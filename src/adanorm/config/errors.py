@@ -12,11 +12,22 @@ def one_line(error: Exception, keys: Iterable[str] = ()) -> str:
     """Return an error as one line that names what is at fault, with `keys` like an unknown key."""
     missing = getattr(error, "missing_cfg_file", None)
     if missing:
-        options = ", ".join(getattr(error, "options", None) or [])
+        options = ", ".join(
+            getattr(
+                error,
+                "options",
+                None,
+            )
+            or []
+        )
         return f"no configuration {missing}" + (f": choose from {options}" if options else "")
     unknown = unknown_key(error)
     if unknown:
-        similar = get_close_matches(unknown, [key for key in keys if key != unknown], n=3)
+        similar = get_close_matches(
+            unknown,
+            [key for key in keys if key != unknown],
+            n=3,
+        )
         hint = f"did you mean {', '.join(similar)}? " if similar else ""
         return f"unknown key {unknown!r}: {hint}`adanorm run --cfg job` shows every key"
     cause = _cause(error)
@@ -56,7 +67,11 @@ def check_known(kind: str, names: Iterable[str], choices: Collection[str], hint:
 def suggestion(name: str, choices: Iterable[str]) -> str:
     """Return '; did you mean NAME?' with the choice most similar to `name`, or ''."""
     spellings = {choice.lower(): choice for choice in choices}
-    similar = get_close_matches(name.lower(), spellings, n=1)
+    similar = get_close_matches(
+        name.lower(),
+        spellings,
+        n=1,
+    )
     return f"; did you mean {spellings[similar[0]]}?" if similar else ""
 
 

@@ -53,7 +53,12 @@ class Experiment(Config):
     @model_validator(mode="after")
     def _sections_go_together(self) -> Self:
         task, data, model = self.task, self.data, self.model
-        check_target(task.kind, metric=task.metric, selected_by=task.selected_by, goal=task.goal)
+        check_target(
+            task.kind,
+            metric=task.metric,
+            selected_by=task.selected_by,
+            goal=task.goal,
+        )
         if not isinstance(data, model.reads):
             readers = [get_args(kind.model_fields["reader"].annotation)[0] for kind in model.reads]
             names = " or ".join(readers)
@@ -80,7 +85,11 @@ class Experiment(Config):
             places |= {*SPLITS}
         excluded: dict[str, Any] = dict.fromkeys(LEFT_OUT, True)
         excluded |= {"norm": {"backend"}, "data": places}
-        identity: dict[str, Any] = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
+        identity: dict[str, Any] = self.model_dump(
+            mode="json",
+            exclude=excluded,
+            exclude_none=True,
+        )
         if self.own_data:
             identity["data"]["source"] = "own"
         files = self.data.local_files()
@@ -110,7 +119,11 @@ class Experiment(Config):
         """Return a copy for each seed; what their identities share is computed once."""
         copies = []
         _ = self.data_digest  # which the copies share
-        for seed, digest in zip(seeds, digests_of(self.identity, seeds), strict=True):
+        for seed, digest in zip(
+            seeds,
+            digests_of(self.identity, seeds),
+            strict=True,
+        ):
             copy = self.model_copy(update={"seed": seed})
             copy.__dict__["digest"] = digest
             copies.append(copy)
@@ -143,4 +156,8 @@ class Experiment(Config):
         name = f"{self.scale}-seed{self.seed}-{self.digest}"
         if is_dry:
             name = f"dry-{name}"  # no table reads such folders
-        return runs.joinpath(self.task.name, self.norm.name, name)
+        return runs.joinpath(
+            self.task.name,
+            self.norm.name,
+            name,
+        )

@@ -93,7 +93,11 @@ class ResidualConfig(TransformerConfig):
     @model_validator(mode="after")
     def _post_layers_leave_some(self) -> Self:
         if self.layers is not None:
-            placements(self.position, self.layers, post_layers=self.post_layers)
+            placements(
+                self.position,
+                self.layers,
+                post_layers=self.post_layers,
+            )
         return self
 
     @property
@@ -231,7 +235,11 @@ class RecurrentConfig(ModelConfig):
 
     reads = (data_sections.ByteTextConfig,)
     carries = "state"
-    norm_sites = Sites(positions=False, causal=True, after_layers=False)  # one time step at a time
+    norm_sites = Sites(
+        positions=False,
+        causal=True,
+        after_layers=False,
+    )  # one time step at a time
 
     name: Literal["recurrent"]
     cell: Literal["lstm", "gru", "rnn"]

@@ -46,7 +46,11 @@ POSITIONS: dict[str, Position] = {
     # HybridNorm, Zhuo et al. 2025, arXiv 2503.04598: y = x + A(x) with normalized queries, keys and
     # values, then N(y) + F(N(y)). So its norm N is on attention's sum, as in the code of its
     # authors (attn_norm: false, ffn_norm: true, ffn_residual_after_norm: true).
-    "hybrid": Position(POST, BARE, in_heads=("query", "key", "value")),
+    "hybrid": Position(
+        POST,
+        BARE,
+        in_heads=("query", "key", "value"),
+    ),
 }
 
 
@@ -84,7 +88,14 @@ def placements(
         branches = (early or sites.attention, early or sites.ffn)
         norm_scale = (index + 1) ** -0.5 if sites.by_depth else 1.0
         stack.append(
-            Placement(*branches, norm_scale, skip_scale, init_gain, in_heads, qk_norm or "head")
+            Placement(
+                *branches,
+                norm_scale,
+                skip_scale,
+                init_gain,
+                in_heads,
+                qk_norm or "head",
+            )
         )
     return stack
 

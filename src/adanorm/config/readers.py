@@ -99,13 +99,21 @@ READINGS = (
         "training.optimizer=sgd; Adam's are its betas",
         lambda run: run.training.optimizer == "sgd",
     ),
-    Reading("decoding", "translation", lambda run: run.task.kind == "translation"),
+    Reading(
+        "decoding",
+        "translation",
+        lambda run: run.task.kind == "translation",
+    ),
     Reading(
         "decoding.length_penalty",
         "decoding.length_penalties=null",
         lambda run: run.decoding is None or run.decoding.length_penalties is None,
     ),
-    Reading("segments", "language models", lambda run: run.task.kind == "char_lm"),
+    Reading(
+        "segments",
+        "language models",
+        lambda run: run.task.kind == "char_lm",
+    ),
     Reading(
         "segments.train.memory segments.train.clamp segments.train.same_length"
         " segments.valid.memory segments.valid.clamp segments.valid.same_length"
@@ -133,8 +141,16 @@ READINGS = (
         "norm.params.gain=true",
         lambda run: _is_outside(run) or run.norm.params.get("gain") is not False,
     ),
-    Reading("model.pre_norm", "model.norm_position=null", lambda run: _position(run) is None),
-    Reading("model.post_layers", "model.norm_position=mix", lambda run: _position(run) == "mix"),
+    Reading(
+        "model.pre_norm",
+        "model.norm_position=null",
+        lambda run: _position(run) is None,
+    ),
+    Reading(
+        "model.post_layers",
+        "model.norm_position=mix",
+        lambda run: _position(run) == "mix",
+    ),
     Reading(
         "model.dim model.hidden_dropout",
         "model.layers above 1, as the last is as wide as the embedding",
@@ -151,8 +167,16 @@ READINGS = (
         "sources without validation pairs of their own",
         lambda run: _takes_validation_pairs(run.data),
     ),
-    Reading("data.conversion", OWN_TREES, lambda run: _has_own_trees(run.data)),
-    Reading("data.fold", "data.source=ptb-sample", lambda run: run.data.source == "ptb-sample"),
+    Reading(
+        "data.conversion",
+        OWN_TREES,
+        lambda run: _has_own_trees(run.data),
+    ),
+    Reading(
+        "data.fold",
+        "data.source=ptb-sample",
+        lambda run: run.data.source == "ptb-sample",
+    ),
     Reading(
         "data.tags",
         OWN_TREES,

@@ -66,7 +66,11 @@ Seeds = Annotated[list[Seed], Field(min_length=1), EachOnce, AfterValidator(one_
 class Config(BaseModel):
     """A part of the configuration: immutable, no unknown keys, no infinities."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+    )
 
     @classmethod
     def checked(cls, values: Any, name: str = "") -> Self:
@@ -148,7 +152,13 @@ class NormConfig(Config):
         from adanorm.norms import NormChoice  # imports torch
 
         outside = find_outside(self.name, self.path)
-        return NormChoice(self.name, self.params, self.numerics, self.backend, outside)
+        return NormChoice(
+            self.name,
+            self.params,
+            self.numerics,
+            self.backend,
+            outside,
+        )
 
     @property
     def code(self) -> dict[str, bytes]:

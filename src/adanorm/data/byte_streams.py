@@ -52,7 +52,12 @@ class Segments:
         # Copies: pinning a view for a GPU would take the memory of its whole streams.
         segment = inputs[rank::world, columns].contiguous()
         target = targets[rank::world, columns].contiguous()
-        return SegmentBatch(segment, target, index == 0, int((target != IGNORED).sum()))
+        return SegmentBatch(
+            segment,
+            target,
+            index == 0,
+            int((target != IGNORED).sum()),
+        )
 
     @cached_property
     def _inputs_and_targets(self) -> tuple[Tensor, Tensor]:

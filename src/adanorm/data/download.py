@@ -127,7 +127,13 @@ def _answer(
     headers = {"Accept-Encoding": "identity", "Range": f"bytes={span}" if span else None}
     limits = PATIENCE.connect, seconds
     return _within(
-        sum(limits), lambda: session.get(address, headers=headers, stream=True, timeout=limits)
+        sum(limits),
+        lambda: session.get(
+            address,
+            headers=headers,
+            stream=True,
+            timeout=limits,
+        ),
     )
 
 

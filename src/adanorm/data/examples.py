@@ -71,7 +71,11 @@ class ArrayExamples:
         indices = np.arange(len(self)) if random is None else random.permutation(len(self))
         return [
             indices[start : start + self.batch_size]
-            for start in range(0, len(self), self.batch_size)
+            for start in range(
+                0,
+                len(self),
+                self.batch_size,
+            )
         ]
 
     def batch(self, indices: Indices) -> Batch:
@@ -114,7 +118,11 @@ class TextExamples:
     def batch(self, indices: Indices) -> Batch:
         """Return these examples as a batch, padded with 0 to its longest sentence."""
         chosen = [torch.from_numpy(self.sentences[int(index)]) for index in indices]
-        none = torch.zeros(0, 1, dtype=torch.long)
+        none = torch.zeros(
+            0,
+            1,
+            dtype=torch.long,
+        )
         padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True) if chosen else none
         return Batch(padded, self.targets[torch.from_numpy(indices)])
 
@@ -210,7 +218,13 @@ def with_label_noise(splits: Splits, share: float, seed: int) -> Splits:
         raise ValueError(
             f"data.label_noise={share}: rounds to none of {len(train)} training examples"
         )
-    steps = torch.from_numpy(random.integers(1, classes, len(train)))[chosen]
+    steps = torch.from_numpy(
+        random.integers(
+            1,
+            classes,
+            len(train),
+        )
+    )[chosen]
     targets = train.targets.clone()
     targets[chosen] = (targets[chosen] + steps) % classes
     counts = {**splits.inspection.counts, "wrong labels": {"train": len(chosen)}}

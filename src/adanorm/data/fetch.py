@@ -49,7 +49,11 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     paths = {}
     files_by_mirror: dict[str, list[File]] = {}
     for file in SOURCES[source].files:
-        paths[file.name], mirror = _fetch_file(SOURCES[source], file, data)
+        paths[file.name], mirror = _fetch_file(
+            SOURCES[source],
+            file,
+            data,
+        )
         if mirror is not None:
             files_by_mirror.setdefault(mirror, []).append(file)
     for mirror, files in files_by_mirror.items():
@@ -71,7 +75,16 @@ def availability(source: str, data: DataConfig) -> str | None:
     if (entry := SOURCES.get(source)) is None:
         return None
     for file in missing_files(entry, data):
-        if not any(map(_answers, _addresses(entry, file, data))):
+        if not any(
+            map(
+                _answers,
+                _addresses(
+                    entry,
+                    file,
+                    data,
+                ),
+            )
+        ):
             lacking = f"{file.name} cannot be had (no network or no mirror)"
             return availability(entry.instead, data) if entry.instead else lacking
     return None
@@ -101,7 +114,15 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
             _verify(path, file, folder)
             return path, mirror
         except (OSError, ValueError) as error:
-            if path is None and getattr(error, "errno", None) is not None:
+            if (
+                path is None
+                and getattr(
+                    error,
+                    "errno",
+                    None,
+                )
+                is not None
+            ):
                 raise  # a full or read-only disk here is not the address's fault
             problems.append(f"{address}: {reason(error)}")
     presets = [f"preset={edition.preset}" for edition in editions_of(entry)]
@@ -123,7 +144,12 @@ def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
                 for url in file.addresses:
                     size = None if "#" in url else file.size  # "#": a member of an archive
                     if "://" in url and url not in asked:
-                        asked[url] = pool.submit(ask, url, size, PATIENCE.read)
+                        asked[url] = pool.submit(
+                            ask,
+                            url,
+                            size,
+                            PATIENCE.read,
+                        )
     results = {}
     for path, asked in answers.items():
         results[path] = {url: answer.result() for url, answer in asked.items()}
@@ -193,7 +219,16 @@ def _local(address: str) -> Path | None:
 def _answers(address: str) -> bool:
     with suppress(OSError):
         local = _local(address)
-        return ask(address, None, PATIENCE.connect) is None if local is None else local.is_file()
+        return (
+            ask(
+                address,
+                None,
+                PATIENCE.connect,
+            )
+            is None
+            if local is None
+            else local.is_file()
+        )
     return False
 
 
@@ -210,7 +245,11 @@ def _downloaded(address: str, folder: Path, file: File) -> Path:
             return path  # another process downloaded it while this one waited
         url, _, member = address.partition("#")
         if member:
-            archive = _downloaded(url, folder, File(Path(url).name, None, None, ()))
+            archive = _downloaded(
+                url,
+                folder,
+                File(Path(url).name, None, None, ()),
+            )
             members, _ = packed.tar_members(archive, [member])
             part.write_bytes(members[member])
         else:

@@ -55,18 +55,39 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         {split: map(bytes, pixels) for split, (pixels, _) in splits.items()},
         {split: targets.tolist() for split, (_, targets) in splits.items()},
         kind="images",
-        remarks=batch_warnings(len(images[train]), "data.batch_size", data.batch_size),
+        remarks=batch_warnings(
+            len(images[train]),
+            "data.batch_size",
+            data.batch_size,
+        ),
     )
-    mean = torch.tensor(data.mean).reshape(-1, 1, 1)
-    std = torch.tensor(data.std).reshape(-1, 1, 1)
+    mean = torch.tensor(data.mean).reshape(
+        -1,
+        1,
+        1,
+    )
+    std = torch.tensor(data.std).reshape(
+        -1,
+        1,
+        1,
+    )
     examples: dict[str, LabelledExamples] = {}
     for split, (pixels, targets) in splits.items():
-        planes = pixels.reshape(len(pixels), -1, *pixels.shape[-2:]).copy()
+        planes = pixels.reshape(
+            len(pixels),
+            -1,
+            *pixels.shape[-2:],
+        ).copy()
         classes = np.searchsorted(names, targets)
         examples[split] = ArrayExamples(
             torch.from_numpy(planes), torch.from_numpy(classes), data.batch_size, (mean, std)
         )
-    return Splits(examples, tuple(map(str, names.tolist())), checksums, inspection)
+    return Splits(
+        examples,
+        tuple(map(str, names.tolist())),
+        checksums,
+        inspection,
+    )
 
 
 def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
@@ -75,7 +96,11 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     if not files:
         if data.source == "synthetic":
             shape = (SIDE, SIDE)
-            return synthetic.images(train=256 + data.valid_size, test=128, shape=shape), {}
+            return synthetic.images(
+                train=256 + data.valid_size,
+                test=128,
+                shape=shape,
+            ), {}
         if data.source not in ("mnist", "mnist-5k"):
             raise ValueError(
                 f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic"
@@ -119,7 +144,11 @@ def read_idx(content: bytes, name: str) -> Pixels:
     size, count = len(content) - 4 - 4 * axes, math.prod(shape)
     if size != count:
         raise ValueError(f"{name}: holds {size:,} values, its header says {count:,}")
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    return np.frombuffer(
+        content,
+        np.uint8,
+        offset=4 + 4 * axes,
+    ).reshape(shape)
 
 
 def read_digits(content: bytes, test_size: int) -> Arrays:
@@ -131,7 +160,11 @@ def read_digits(content: bytes, test_size: int) -> Arrays:
     rows = np.loadtxt(io.BytesIO(content), delimiter=",").astype(np.uint8)
     order = np.random.default_rng(0).permutation(len(rows))
     rows = rows[order]
-    images = rows[:, :-1].reshape(-1, SIDE, SIDE)
+    images = rows[:, :-1].reshape(
+        -1,
+        SIDE,
+        SIDE,
+    )
     labels = rows[:, -1]
     cut = len(rows) - test_size
     return images[:cut], labels[:cut], images[cut:], labels[cut:]
@@ -145,7 +178,11 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
         return _arrays_of_records(contents), checksums
     if data.source == "synthetic":
         shape = (3, COLOR_SIDE, COLOR_SIDE)
-        return synthetic.images(train=256 + data.valid_size, test=128, shape=shape), {}
+        return synthetic.images(
+            train=256 + data.valid_size,
+            test=128,
+            shape=shape,
+        ), {}
     if data.source != "cifar10":
         raise ValueError(
             f"data.source={data.source!r}: colour images come from cifar10 or synthetic"
@@ -177,4 +214,9 @@ def _arrays_of_records(contents: Mapping[str, bytes]) -> Arrays:
 
 
 def _images(records: Pixels) -> Pixels:
-    return records[:, 1:].reshape(-1, 3, COLOR_SIDE, COLOR_SIDE)
+    return records[:, 1:].reshape(
+        -1,
+        3,
+        COLOR_SIDE,
+        COLOR_SIDE,
+    )

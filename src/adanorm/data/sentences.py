@@ -27,12 +27,22 @@ def load_sentences(data: TextConfig) -> Splits:
     own_files = data.own_files()
     if own_files or data.source == "rt":
         separator = "\t" if own_files else " "
-        files = own_files or dict(zip(SPLITS, fetch("rt", data).values(), strict=True))
+        files = own_files or dict(
+            zip(
+                SPLITS,
+                fetch("rt", data).values(),
+                strict=True,
+            )
+        )
         for split, path in files.items():
             content = path.read_bytes()
             name = f"{split}/{path.name}" if own_files else path.name
             checksums[name] = hashlib.sha256(content).hexdigest()
-            corpora[split] = read_lines(content, str(path), separator)
+            corpora[split] = read_lines(
+                content,
+                str(path),
+                separator,
+            )
     elif data.source == "synthetic":
         corpora = synthetic.sentences()
     elif data.source == FULL_SIZE:
@@ -55,7 +65,12 @@ def read_lines(content: bytes, name: str, separator: str) -> list[Sentence]:
     if not lines:
         raise ValueError(f"{name}: holds no line")
     return [
-        _parse(line.rstrip("\r"), separator, f"{name}, line {n}") for n, line in enumerate(lines, 1)
+        _parse(
+            line.rstrip("\r"),
+            separator,
+            f"{name}, line {n}",
+        )
+        for n, line in enumerate(lines, 1)
     ]
 
 
@@ -82,7 +97,11 @@ def read_sst(path: Path) -> tuple[dict[str, list[Sentence]], str]:
     names = ["trees/train.txt", "trees/dev.txt", "trees/test.txt"]
     members, checksum = packed.zip_members(path, names)
     corpora: dict[str, list[Sentence]] = {}
-    for split, name in zip(SPLITS, names, strict=True):
+    for split, name in zip(
+        SPLITS,
+        names,
+        strict=True,
+    ):
         corpora[split] = []
         for tree in members[name].decode("utf-8").splitlines():
             if tree:
@@ -117,7 +136,11 @@ def encode(
         {split: map(_as_bytes, part) for split, part in words.items()},
         labels,
         kind=kind,
-        remarks=batch_warnings(len(all_words), "data.batch_tokens", data.batch_tokens),
+        remarks=batch_warnings(
+            len(all_words),
+            "data.batch_tokens",
+            data.batch_tokens,
+        ),
     )
     names = tuple(sorted({*labels["train"]}))
     frequent_words = frequent(all_words, data.min_count)

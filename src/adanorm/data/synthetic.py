@@ -24,11 +24,23 @@ def images(
     """
     random = np.random.default_rng(0)
     count = train + test
-    labels = random.integers(0, 10, count).astype(np.uint8)
-    pixels = random.integers(0, 100, (count, *shape)).astype(np.uint8)
+    labels = random.integers(
+        0,
+        10,
+        count,
+    ).astype(np.uint8)
+    pixels = random.integers(
+        0,
+        100,
+        (count, *shape),
+    ).astype(np.uint8)
     height = shape[-1] // 2 - 6
     width = height - 2
-    for image, label in zip(pixels, labels, strict=True):
+    for image, label in zip(
+        pixels,
+        labels,
+        strict=True,
+    ):
         plane = image
         if image.ndim == 3:
             plane = image[label % len(image)]
@@ -61,7 +73,11 @@ def pairs() -> dict[str, tuple[list[str], list[str]]]:
     for split, count in {"train": 256, "valid": 32, "test": 32}.items():
         sources, targets = [], []
         for _ in range(count):
-            words = random.integers(0, 20, random.integers(3, 9))
+            words = random.integers(
+                0,
+                20,
+                random.integers(3, 9),
+            )
             sources.append(" ".join(f"word{word}" for word in words))
             targets.append(" ".join(f"wort{(word + 7) % 20}" for word in words))
         splits[split] = sources, targets
@@ -86,7 +102,11 @@ def sentences() -> dict[str, list[tuple[str, list[str]]]]:
         random = np.random.default_rng(seed)
         rows = []
         for index in range(count):
-            numbers = random.integers(0, 20, random.integers(3, 12))
+            numbers = random.integers(
+                0,
+                20,
+                random.integers(3, 12),
+            )
             words = [f"word{number}" for number in numbers]
             position = random.integers(len(words))
             words[position] = ("bad", "good")[index % 2]
@@ -127,7 +147,14 @@ def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str
     On each side every word of a full-size dictionary occurs.
     """
     size = (data.dictionary_size or 1000) - 4  # fairseq's four special symbols count
-    sources, targets = (_lines(2_500, size, seed=seed) for seed in (0, 1))
+    sources, targets = (
+        _lines(
+            2_500,
+            size,
+            seed=seed,
+        )
+        for seed in (0, 1)
+    )
     bounds = {"valid": slice(0, 8), "test": slice(8, 12), "train": slice(12, None)}
     return {split: (sources[part], targets[part]) for split, part in bounds.items()}
 
@@ -139,7 +166,11 @@ def _lines(count: int, words: int, *, seed: int) -> list[str]:
     """
     random = np.random.default_rng(seed)
     lengths = random.integers(10, 61, count)
-    numbers = random.integers(0, words, int(lengths.sum()))
+    numbers = random.integers(
+        0,
+        words,
+        int(lengths.sum()),
+    )
     order = random.permutation(words)[: len(numbers)]
     numbers[-len(order) :] = order
     return [
@@ -151,7 +182,14 @@ def _splits() -> dict[str, list[list[str]]]:
     """Return words by split."""
     splits = {}
     for seed, (split, count) in enumerate({"train": 1_500, "valid": 32, "test": 32}.items()):
-        splits[split] = [line.split() for line in _lines(count, WORDS, seed=seed)]
+        splits[split] = [
+            line.split()
+            for line in _lines(
+                count,
+                WORDS,
+                seed=seed,
+            )
+        ]
     return splits
 
 
@@ -170,5 +208,14 @@ def full_size_trees() -> dict[str, list[Rows]]:
         splits[split] = []
         for words in part:
             tags = [f"T{int(word[1:]) % TAGS}" for word in words]
-            splits[split].append([*zip(words, tags, range(len(words)), strict=True)])
+            splits[split].append(
+                [
+                    *zip(
+                        words,
+                        tags,
+                        range(len(words)),
+                        strict=True,
+                    )
+                ]
+            )
     return splits

@@ -26,7 +26,11 @@ STOPPED = (-signal.SIGTERM, -signal.SIGUSR2)
 LONGEST_STOP = 600  # seconds
 
 
-@hydra.main(config_path=str(CONF), config_name="job", version_base="1.3")
+@hydra.main(
+    config_path=str(CONF),
+    config_name="job",
+    version_base="1.3",
+)
 def job(config: DictConfig) -> int:
     """Make the plan's run of this index.
 
@@ -39,7 +43,11 @@ def job(config: DictConfig) -> int:
     command = [sys.executable, "-m", "adanorm", "run", f"gpus={config.gpus}"]
     command += plan["runs"][config.index]
     environment = {**os.environ, OF_A_STUDY: "1"}
-    with reserved_devices(plan["devices"], config.gpus, plan["runs_a_device"]) as devices:
+    with reserved_devices(
+        plan["devices"],
+        config.gpus,
+        plan["runs_a_device"],
+    ) as devices:
         if devices:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
         with (folder / f"{config.index}.log").open("a", encoding="utf-8") as log:

@@ -148,7 +148,14 @@ def choose_launch(
     if workers is None:
         room = len(devices) or len(os.sched_getaffinity(0)) // threads
         workers = max(1, room // gpus)
-    launch = Launch(launcher, facts, workers, gpus, devices, values)
+    launch = Launch(
+        launcher,
+        facts,
+        workers,
+        gpus,
+        devices,
+        values,
+    )
     _check_settings(launch)
     return launch
 
@@ -321,5 +328,10 @@ def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
         details = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
     for line in details:
         if line.strip():
-            text = textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    ")
+            text = textwrap.fill(
+                line,
+                80,
+                initial_indent="  ",
+                subsequent_indent="    ",
+            )
             print(text, flush=True)

@@ -72,10 +72,18 @@ def _bleu(metric: str, sums: Counts) -> tuple[Any, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         if metric == "sacrebleu":
             is_zero = right == 0
-            right = np.where(is_zero, 0.5 ** is_zero.cumsum(-1), right)
+            right = np.where(
+                is_zero,
+                0.5 ** is_zero.cumsum(-1),
+                right,
+            )
         precision = 100 * np.exp(np.log(right / all_ngrams).mean(-1))
         brevity = np.exp(np.minimum(0.0, 1 - reference / length))
-    return np.where(has_precision, precision, 0.0), np.nan_to_num(brevity)
+    return np.where(
+        has_precision,
+        precision,
+        0.0,
+    ), np.nan_to_num(brevity)
 
 
 def as_text(counts: Mapping[str, Sequence[Sequence[float]]]) -> dict[str, list[str]]:

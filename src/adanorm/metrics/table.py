@@ -73,7 +73,12 @@ METRICS = {
     "las": Metric("LAS", higher_is_better=True, unit="%"),
     "las_all": Metric("LAS with punctuation", higher_is_better=True, unit="%"),
     "loss": Metric("loss", higher_is_better=False, places=3),
-    "nll": Metric("negative log-likelihood", higher_is_better=False, unit="nats", places=3),
+    "nll": Metric(
+        "negative log-likelihood",
+        higher_is_better=False,
+        unit="nats",
+        places=3,
+    ),
     "perplexity": Metric("perplexity", higher_is_better=False),
 }
 
@@ -104,9 +109,22 @@ KIND_METRICS = {
         factor=1 / math.log(2),  # the paper and fairseq use bits, the records nats
         beside=("chrf", "length_ratio"),
     ),
-    "char_lm": KindMetrics(("bpc", "loss"), ("bpc", "loss"), "bits per character", curve="bpc"),
-    "parsing": KindMetrics(ATTACHMENT, (*ATTACHMENT, "loss"), "loss (nats per transition)"),
-    "regression": KindMetrics(("loss",), ("loss",), "mean squared error"),
+    "char_lm": KindMetrics(
+        ("bpc", "loss"),
+        ("bpc", "loss"),
+        "bits per character",
+        curve="bpc",
+    ),
+    "parsing": KindMetrics(
+        ATTACHMENT,
+        (*ATTACHMENT, "loss"),
+        "loss (nats per transition)",
+    ),
+    "regression": KindMetrics(
+        ("loss",),
+        ("loss",),
+        "mean squared error",
+    ),
 }
 
 

@@ -15,6 +15,10 @@ def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> 
 
     `sizes` are what its data decide, such as the number of `classes`.
     """
-    model = resolve_name(MODELS[type(settings)])(make_norm, settings, **sizes)
+    model = resolve_name(MODELS[type(settings)])(
+        make_norm,
+        settings,
+        **sizes,
+    )
     replace_layers(model)
     return model

@@ -80,7 +80,14 @@ def is_done(states: States, s: int) -> bool:
 @cached_njit
 def arc(states: States, s: int, action: int) -> tuple[int, int]:
     """Return head and dependent in sentence `s` of a left-arc, or else of a right-arc."""
-    first, second = stacked(states, s, 0), stacked(states, s, 1)
+    first, second = (
+        stacked(
+            states,
+            s,
+            0,
+        ),
+        stacked(states, s, 1),
+    )
     return (first, second) if action == LEFT_ARC else (second, first)
 
 
@@ -139,7 +146,13 @@ def write_features_of(
 ) -> None:
     """Write the features of the sentences `rows` (A,) into `out` (A, F)."""
     for i in range(len(rows)):
-        write_features(states, rows[i], sentences, first_label, out[i])
+        write_features(
+            states,
+            rows[i],
+            sentences,
+            first_label,
+            out[i],
+        )
 
 
 @cached_njit
@@ -157,9 +170,18 @@ def advance_best(states: States, rows: Numbers, scores: Scores, kinds: int) -> N
             best_number, best_action = 1 + kinds, RIGHT_ARC
         for number in range(1 + 2 * kinds):
             action = SHIFT if number == 0 else LEFT_ARC if number <= kinds else RIGHT_ARC
-            if scores[i, number] > best and allowed(states, s, action):
+            if scores[i, number] > best and allowed(
+                states,
+                s,
+                action,
+            ):
                 best, best_number, best_action = scores[i, number], number, action
-        advance(states, s, best_action, (best_number - 1) % kinds + 1)
+        advance(
+            states,
+            s,
+            best_action,
+            (best_number - 1) % kinds + 1,
+        )
         is_open[i] = not is_done(states, s)
     return rows[is_open]
 
@@ -171,7 +193,15 @@ def oracle(states: States, s: int, heads: Numbers, waiting: Numbers) -> int:
     `heads` (P,) holds the tree's positions of heads; `waiting` (P,) counts the children not yet
     attached.
     """
-    start, first, second = states.starts[s], stacked(states, s, 0), stacked(states, s, 1)
+    start, first, second = (
+        states.starts[s],
+        stacked(
+            states,
+            s,
+            0,
+        ),
+        stacked(states, s, 1),
+    )
     if second >= FIRST_WORD and heads[start + second] == first:
         return LEFT_ARC
     if second >= ROOT and heads[start + first] == second and waiting[start + first] == 0:

@@ -29,11 +29,23 @@ class Beams(dict[Any, tuple[Tensor, ...]]):
         start = end - new[0].shape[2]
         buffers = self.get(attention)
         if buffers is None:
-            buffers = tuple(x.repeat(1, 1, RESERVED, 1) for x in new)
+            buffers = tuple(
+                x.repeat(
+                    1,
+                    1,
+                    RESERVED,
+                    1,
+                )
+                for x in new
+            )
         if buffers[0].shape[2] < end:
             buffers = tuple(torch.cat([x, x], 2) for x in buffers)
         self[attention] = buffers
-        for buffer, x in zip(buffers, new, strict=True):
+        for buffer, x in zip(
+            buffers,
+            new,
+            strict=True,
+        ):
             buffer[:, :, start:end] = x
         return tuple(buffer[:, :, :end] for buffer in buffers)
 
@@ -65,7 +77,11 @@ def beam_search(
     translations = [source.new_empty(0)] * count
     words = source.new_full((count, beam, 1), end)
     slots = source.new_empty(count, beam, 0)  # the index of each beam's past keys
-    sums = torch.full((count, beam), -torch.inf, device=device)
+    sums = torch.full(
+        (count, beam),
+        -torch.inf,
+        device=device,
+    )
     sums[:, 0] = 0.0  # all beams are alike at first
     best = sums.new_full((count,), -torch.inf)
     ended = source.new_zeros(count)
@@ -119,6 +135,10 @@ def _candidates(log_p: Tensor, sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     count = 2 * sums.shape[1]
     top, ids = log_p.topk(min(count, log_p.shape[2]))
     totals = top + sums[..., None]
-    finite = totals.nan_to_num(-torch.inf, -torch.inf, -torch.inf)
+    finite = totals.nan_to_num(
+        -torch.inf,
+        -torch.inf,
+        -torch.inf,
+    )
     largest, indices = finite.flatten(1).topk(count)
     return largest, indices // top.shape[2], ids.flatten(1).gather(1, indices)

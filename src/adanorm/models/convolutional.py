@@ -44,7 +44,13 @@ class MnistCnn(nn.Module):
 
         side, channels_in, kernel_size = MNIST_SIDE, 1, settings.kernel_size
         for index, channels in enumerate(settings.channels):
-            self.convs.append(nn.Conv2d(channels_in, channels, kernel_size))
+            self.convs.append(
+                nn.Conv2d(
+                    channels_in,
+                    channels,
+                    kernel_size,
+                )
+            )
             side -= kernel_size - 1
             dims = {"all": channels * side * side, "channels": channels, "width": side}
             add_norms(dims[self.norm_axes], after=f"convs.{index}")
@@ -72,11 +78,25 @@ class MnistCnn(nn.Module):
         norm = self.norms[index]
         if self.position == "pre":
             # Pooling commutes with ReLU; done first, it leaves ReLU a quarter of the units.
-            return F.relu(_pooled(_normalized(norm, x, self.norm_axes)))
+            return F.relu(
+                _pooled(
+                    _normalized(
+                        norm,
+                        x,
+                        self.norm_axes,
+                    )
+                )
+            )
         if self.position == "sandwich":
             x = _normalized(norm, x, self.norm_axes)
             norm = self.output_norms[index]
-        return _pooled(_normalized(norm, F.relu(x), self.norm_axes))
+        return _pooled(
+            _normalized(
+                norm,
+                F.relu(x),
+                self.norm_axes,
+            )
+        )
 
 
 def _normalized(norm: nn.Module, x: Tensor, axes: str) -> Tensor:
@@ -114,7 +134,12 @@ class Vgg(nn.Module):
         side, channels_in = COLOR_SIDE, 3
         for block in blocks:
             for channels_out in block:
-                conv = nn.Conv2d(channels_in, channels_out, 3, padding=1)
+                conv = nn.Conv2d(
+                    channels_in,
+                    channels_out,
+                    3,
+                    padding=1,
+                )
                 nn.init.kaiming_normal_(
                     conv.weight, nonlinearity="relu"
                 )  # keeps the variance without norms
@@ -139,7 +164,11 @@ class Vgg(nn.Module):
         """Return logits (B, classes) of images (B, 3, 32, 32)."""
         x = images.contiguous(memory_format=torch.channels_last)
         for index, conv in enumerate(self.convs):
-            x = _normalized(self.norms[index], conv(x), self.norm_axes)
+            x = _normalized(
+                self.norms[index],
+                conv(x),
+                self.norm_axes,
+            )
             if index in self._closing:
                 x = _pooled(x)  # before the activation, as in MnistCnn
             x = F.relu(x)

@@ -65,7 +65,12 @@ def _transformer() -> Any:
             x = decoder.dropout_module(x).transpose(0, 1)
             later = decoder.buffered_future_mask(x).to(_type_of_scores(x))
             for layer in decoder.layers:
-                x, *_ = layer(x, encoded, hidden, self_attn_mask=later)
+                x, *_ = layer(
+                    x,
+                    encoded,
+                    hidden,
+                    self_attn_mask=later,
+                )
             x = x if decoder.layer_norm is None else decoder.layer_norm(x)
             return decoder.output_layer(x.transpose(0, 1)[tuple(counted)])
 
@@ -84,7 +89,14 @@ def _transformer() -> Any:
             is_padding = source.eq(self.encoder.padding_idx)
             padding = is_padding if is_padding.any() else None
             hidden = _hidden(padding, self.decoder.embed_tokens.weight)
-            return Beams(self.encode(source, padding, hidden), padding)
+            return Beams(
+                self.encode(
+                    source,
+                    padding,
+                    hidden,
+                ),
+                padding,
+            )
 
         def extend_beams(self, words: Tensor, beams: Beams) -> Tensor:
             """Return the logits (B, K, V) of the word after the words (B, K, T) of each beam."""
@@ -93,7 +105,12 @@ def _transformer() -> Any:
             newest = words[..., -1].flatten()[None]
             x = decoder.embed_scale * decoder.embed_tokens(newest) + position
             for layer in decoder.layers:
-                x, *_ = layer(x, beams.encoded, beams.padding, beams)
+                x, *_ = layer(
+                    x,
+                    beams.encoded,
+                    beams.padding,
+                    beams,
+                )
             if decoder.layer_norm is not None:
                 x = decoder.layer_norm(x)
             logits: Tensor = decoder.output_layer(x[0])
@@ -140,7 +157,12 @@ def replace_norms(model: nn.Module, make_norm: PlacedNorms) -> nn.Module:
                     f"{site}: {type(module).__name__} is no norm of rows that could be replaced"
                 )
             model.set_submodule(
-                site, make_norm(shape[0], site=site, closes_stack=site in CLOSING_SITES)
+                site,
+                make_norm(
+                    shape[0],
+                    site=site,
+                    closes_stack=site in CLOSING_SITES,
+                ),
             )
     return model
 
@@ -173,9 +195,17 @@ def place_norms(model: Any, position: str, post_layers: int | None) -> None:
     """
     stacks = model.encoder.layers, model.decoder.layers
     scales_of_stacks = deepnorm_of_pair(*map(len, stacks))
-    for layers, scales in zip(stacks, scales_of_stacks, strict=True):
+    for layers, scales in zip(
+        stacks,
+        scales_of_stacks,
+        strict=True,
+    ):
         stack = placements(position, len(layers), post_layers=post_layers)
-        for layer, placement in zip(layers, stack, strict=True):
+        for layer, placement in zip(
+            layers,
+            stack,
+            strict=True,
+        ):
             layer.normalize_before = placement.attention.front
             if position == "deepnorm":
                 _scale(layer, *scales)
@@ -199,7 +229,11 @@ def replace_modules(model: nn.Module) -> None:
             continue  # attention applies its dropout itself
         for name, child in module.named_children():
             if type(child) is modules.FairseqDropout:
-                setattr(module, name, Dropout(float(child.p)))  # type: ignore[arg-type]
+                setattr(
+                    module,
+                    name,
+                    Dropout(float(child.p)),
+                )  # type: ignore[arg-type]
 
 
 @cache
@@ -233,12 +267,29 @@ def _attention() -> Any:
             v = self._by_head(self.v_proj(value))
             mask = _mask(key_padding_mask, attn_mask, query)
             p = self.dropout_module.p if self.training else 0.0
-            mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p)
-            return self.out_proj(mixed.permute(2, 0, 1, 3).flatten(2)), None
+            mixed = F.scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                mask,
+                dropout_p=p,
+            )
+            return self.out_proj(
+                mixed.permute(
+                    2,
+                    0,
+                    1,
+                    3,
+                ).flatten(2)
+            ), None
 
         def _by_head(self, x: Tensor) -> Tensor:
             """Return x (T, B, N * D) as (B, N, T, D)."""
-            split = x.reshape(*x.shape[:2], self.num_heads, self.head_dim)
+            split = x.reshape(
+                *x.shape[:2],
+                self.num_heads,
+                self.head_dim,
+            )
             return split.permute(1, 2, 0, 3)
 
         def _extend(
@@ -247,7 +298,12 @@ def _attention() -> Any:
             """Return the result (1, B*K, H) for the beams' newest words (1, B*K, H) as queries."""
 
             def projected(layer: nn.Module, x: Tensor) -> Tensor:
-                split = layer(x).reshape(len(beams.past), -1, self.num_heads, self.head_dim)
+                split = layer(x).reshape(
+                    len(beams.past),
+                    -1,
+                    self.num_heads,
+                    self.head_dim,
+                )
                 return split.transpose(1, 2)
 
             query = projected(self.q_proj, newest)
@@ -278,7 +334,11 @@ def _hidden(padding: Tensor | None, like: Tensor) -> Tensor | None:
     """Return what, added to scores (B, N, T, S), hides padding (B, S): (B, 1, 1, S), or None."""
     if padding is None:
         return None
-    scores = torch.zeros(padding.shape, dtype=_type_of_scores(like), device=padding.device)
+    scores = torch.zeros(
+        padding.shape,
+        dtype=_type_of_scores(like),
+        device=padding.device,
+    )
     return scores.masked_fill_(padding.bool(), -torch.inf)[:, None, None]
 
 

@@ -31,7 +31,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     outputs = len(weight)
     if x.numel() * outputs < WORTHWHILE or not usable(x) or not _is_onednns():
         return F.linear(x, weight, bias)
-    y = _Linear.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+    y = _Linear.apply(
+        x.flatten(0, -2),
+        weight,
+        bias,
+    )  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], outputs)
 
 
@@ -43,7 +47,11 @@ class _Linear(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         # Transposed in memory: for such weights oneDNN need not compile again for another length of
         # batch.
-        return _product(x, weight.t().contiguous().t(), bias)
+        return _product(
+            x,
+            weight.t().contiguous().t(),
+            bias,
+        )
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -68,7 +76,14 @@ def _weight_gradient(dy: Tensor, x: Tensor) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return torch.ops.mkldnn._linear_pointwise(
+        x,
+        weight,
+        bias,
+        "none",
+        [],
+        "",
+    )
 
 
 def _is_onednns() -> bool:
@@ -110,7 +125,13 @@ def _dropped(x: Tensor, p: float, key: int) -> Tensor:
     values = x.detach().contiguous()
     y = torch.empty_like(values)
     scale = np.float32(1 / (1 - p))
-    _drop(values.view(-1).numpy(), y.view(-1).numpy(), round(p * WHOLE), scale, key)
+    _drop(
+        values.view(-1).numpy(),
+        y.view(-1).numpy(),
+        round(p * WHOLE),
+        scale,
+        key,
+    )
     return y
 
 

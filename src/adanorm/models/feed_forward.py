@@ -88,8 +88,19 @@ class TransitionParser(nn.Module):
         pairs, indices = torch.unique(features + offsets[:-1], return_inverse=True)
         per_feature = torch.searchsorted(pairs, offsets).diff().tolist()
         vectors = self.embedding(pairs % ids).split(per_feature)
-        weights = first.weight.t().view(count, -1, first.out_features)
-        products = [v @ weight for v, weight in zip(vectors, weights.unbind(), strict=True)]
+        weights = first.weight.t().view(
+            count,
+            -1,
+            first.out_features,
+        )
+        products = [
+            v @ weight
+            for v, weight in zip(
+                vectors,
+                weights.unbind(),
+                strict=True,
+            )
+        ]
         return sum_rows(torch.cat(products), indices) + first.bias
 
 
@@ -117,6 +128,10 @@ class DeepLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return predictions (B, outputs) for inputs (B, inputs)."""
-        for linear, norm in zip(self.linears[:-1], self.norms, strict=True):
+        for linear, norm in zip(
+            self.linears[:-1],
+            self.norms,
+            strict=True,
+        ):
             x = norm(linear(x))
         return self.linears[-1](x)

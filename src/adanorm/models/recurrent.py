@@ -41,11 +41,33 @@ class Layer(nn.Module):
         self.dim = dim
         names = [name for group in self.GATES for name in group]
         count = len(names)
-        self.input_weight = nn.Parameter(torch.empty(count, dim, inputs))
-        self.hidden_weight = nn.Parameter(torch.empty(count, dim, dim))
-        self.bias = nn.Parameter(torch.empty(count, 1, dim))
+        self.input_weight = nn.Parameter(
+            torch.empty(
+                count,
+                dim,
+                inputs,
+            )
+        )
+        self.hidden_weight = nn.Parameter(
+            torch.empty(
+                count,
+                dim,
+                dim,
+            )
+        )
+        self.bias = nn.Parameter(
+            torch.empty(
+                count,
+                1,
+                dim,
+            )
+        )
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -(dim**-0.5), dim**-0.5)
+            nn.init.uniform_(
+                parameter,
+                -(dim**-0.5),
+                dim**-0.5,
+            )
         for name in names:
             self.add_module(f"{name}_norm", make_norm(dim, site=f"{site}.{name}_norm"))
 
@@ -53,9 +75,17 @@ class Layer(nn.Module):
         """Return the outputs (T, B, H) for inputs (T, B, I), and the state after the last."""
         # The input products of all steps at once; the rows of a gate are contiguous.
         products = F.linear(x, self.input_weight.flatten(0, 1))
-        gates = products.view(*x.shape[:2], len(self.bias), self.dim)
+        gates = products.view(
+            *x.shape[:2],
+            len(self.bias),
+            self.dim,
+        )
         by_gate = gates.transpose(1, 2).contiguous()
-        weight = F.dropout(self.hidden_weight, weight_dropout, self.training).transpose(1, 2)
+        weight = F.dropout(
+            self.hidden_weight,
+            weight_dropout,
+            self.training,
+        ).transpose(1, 2)
         norms = [self._norm_of(group) for group in self.GATES]
         outputs = []
         for at_step in by_gate.unbind():
@@ -86,7 +116,14 @@ class Layer(nn.Module):
             return norms[0]
 
         def apart(summed: Tensor) -> Tensor:
-            results = [norm(x) for norm, x in zip(norms, summed.unbind(), strict=True)]
+            results = [
+                norm(x)
+                for norm, x in zip(
+                    norms,
+                    summed.unbind(),
+                    strict=True,
+                )
+            ]
             return torch.stack(results)
 
         return apart
@@ -107,7 +144,11 @@ class LstmLayer(Layer):
         """Return (h', c')."""
         (norm,) = norms
         hidden, cell = state
-        summed = torch.baddbmm(products, hidden.expand(len(products), -1, -1), weight)
+        summed = torch.baddbmm(
+            products,
+            hidden.expand(len(products), -1, -1),
+            weight,
+        )
         gates = norm(summed) + self.bias
         i, f, g, o = gates.unbind()
         cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
@@ -142,7 +183,14 @@ class GruLayer(Layer):
         """Return (h',)."""
         norm_of_two, norm_of_candidate = norms
         (hidden,) = state
-        recurrent = torch.bmm(hidden.expand(len(products), -1, -1), weight)
+        recurrent = torch.bmm(
+            hidden.expand(
+                len(products),
+                -1,
+                -1,
+            ),
+            weight,
+        )
         normed = norm_of_two(products[:2] + recurrent[:2])
         reset, update = (normed + self.bias[:2]).sigmoid().unbind()
         past = reset * (recurrent[2:] + self.hidden_bias)
@@ -190,7 +238,11 @@ class Recurrent(nn.Module):
             settings.output_dropout,
         ]
         self.embedding = nn.Embedding(BYTES, settings.embedding_dim)
-        nn.init.uniform_(self.embedding.weight, -settings.embedding_bound, settings.embedding_bound)
+        nn.init.uniform_(
+            self.embedding.weight,
+            -settings.embedding_bound,
+            settings.embedding_bound,
+        )
         self.output_bias = nn.Parameter(torch.zeros(BYTES))
         widths = [settings.embedding_dim, *[settings.dim] * inner, settings.embedding_dim]
         self.layers = nn.ModuleList(
@@ -219,7 +271,11 @@ class Recurrent(nn.Module):
             x, state = layer(x, state, self.weight_dropout)
             following += [tensor.detach() for tensor in state]
             x = self._dropped(x, index + 1)
-        logits = F.linear(x, self.embedding.weight, self.output_bias)
+        logits = F.linear(
+            x,
+            self.embedding.weight,
+            self.output_bias,
+        )
         return logits.transpose(0, 1), following
 
     def _dropped(self, x: Tensor, index: int) -> Tensor:

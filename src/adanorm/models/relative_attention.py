@@ -35,7 +35,15 @@ def relative_attention(
     Differentiable once.
     """
     attention: Any = _RelativeAttention
-    result: Tensor = attention.apply(query, key, value, distance, u, v, forbidden)
+    result: Tensor = attention.apply(
+        query,
+        key,
+        value,
+        distance,
+        u,
+        v,
+        forbidden,
+    )
     return result
 
 
@@ -47,7 +55,15 @@ class _RelativeAttention(torch.autograd.Function):
         output = torch.empty_like(query)
         with torch.autocast(query.device.type, enabled=False):
             for part in _parts(query, key.shape[2]):
-                p, *_ = _probabilities(part, query, key, distance, u, v, forbidden)
+                p, *_ = _probabilities(
+                    part,
+                    query,
+                    key,
+                    distance,
+                    u,
+                    v,
+                    forbidden,
+                )
                 mixed = torch.bmm(p, value[part].flatten(0, 1))
                 output[part] = mixed.view_as(output[part])
         return output
@@ -67,7 +83,15 @@ class _RelativeAttention(torch.autograd.Function):
         for part in _parts(query, keys):
             heads = part[1]
             shape = query[part].shape
-            p, with_u, with_v, k, r = _probabilities(part, query, key, distance, u, v, forbidden)
+            p, with_u, with_v, k, r = _probabilities(
+                part,
+                query,
+                key,
+                distance,
+                u,
+                v,
+                forbidden,
+            )
             # 1) Through the mixture of values and the softmax.
             g = grad[part].flatten(0, 1)
             d_value[part] = torch.bmm(p.transpose(1, 2), g).view_as(d_value[part])
@@ -75,7 +99,11 @@ class _RelativeAttention(torch.autograd.Function):
             d_scores = torch.bmm(g, rows.transpose(1, 2)).mul_(p)
             d_scores.sub_(p.mul_(d_scores.sum(2, keepdim=True)))
             # 2) Through the scores of keys, and through those of distances, not shifted.
-            unshifted = p.new_zeros(len(p), time, _width(keys))
+            unshifted = p.new_zeros(
+                len(p),
+                time,
+                _width(keys),
+            )
             _shifted(unshifted, time, keys).copy_(d_scores)
             d_with_u = torch.bmm(d_scores, k).view(shape).mul_(scale)
             d_with_v = torch.bmm(unshifted, r).view(shape).mul_(scale)
@@ -160,7 +188,11 @@ def _shifted(by_distance: Tensor, time: int, keys: int) -> Tensor:
     """
     chunk, _, width = by_distance.shape
     start = by_distance.storage_offset() + time - 1
-    return by_distance.as_strided((chunk, time, keys), (time * width, width - 1, 1), start)
+    return by_distance.as_strided(
+        (chunk, time, keys),
+        (time * width, width - 1, 1),
+        start,
+    )
 
 
 def forbidden_keys(
@@ -171,7 +203,12 @@ def forbidden_keys(
     No query sees a later byte. With `same_length` each sees at most `memory` keys, so that a
     segment's last query has no more context than its first (the original's evaluation).
     """
-    ones = torch.ones(time, keys, dtype=torch.bool, device=device)
+    ones = torch.ones(
+        time,
+        keys,
+        dtype=torch.bool,
+        device=device,
+    )
     forbidden = ones.triu(1 + keys - time)
     if same_length and keys > memory:
         forbidden |= ones.tril(keys - memory - time)

@@ -43,7 +43,15 @@ def layer_norm(
     elif part in BRANCHES:
         sites = getattr(placement, part)
         is_there = sites.front or sites.after
-        after = f"{layer}.{part}_output" if sites.after else layer_before(stack, index, part)
+        after = (
+            f"{layer}.{part}_output"
+            if sites.after
+            else layer_before(
+                stack,
+                index,
+                part,
+            )
+        )
     # 3) On a branch's output.
     else:
         is_there = getattr(placement, part.removesuffix("_output")).output
@@ -151,5 +159,9 @@ def draw_deepnorm(layers: nn.ModuleList) -> None:
             nn.init.xavier_normal_(layer.get_parameter(f"{name}.weight"), gain)
         for name, parts in layer.PROJECTIONS.items():
             blocks = layer.get_parameter(f"{name}.weight").detach().chunk(len(parts))
-            for part, block in zip(parts, blocks, strict=True):
+            for part, block in zip(
+                parts,
+                blocks,
+                strict=True,
+            ):
                 nn.init.xavier_normal_(block, gain if part == "value" else 1.0)

@@ -65,12 +65,28 @@ class EncoderLayer(ResidualLayer):
 
     def forward(self, x: Tensor, words: Tensor) -> Tensor:
         """Return the layer's output (B, T, H) for x (B, T, H); `words` (B, T) is true at words."""
-        x = self.add_branch("attention", x, partial(self._attend, words=words), rows=words)
-        return self.add_branch("ffn", x, self._feed_forward, rows=words)
+        x = self.add_branch(
+            "attention",
+            x,
+            partial(self._attend, words=words),
+            rows=words,
+        )
+        return self.add_branch(
+            "ffn",
+            x,
+            self._feed_forward,
+            rows=words,
+        )
 
     def _attend(self, x: Tensor, *, words: Tensor) -> Tensor:
         projected = self.query_key_value(x).unflatten(2, (3, self.heads, -1))
-        query, key, value = projected.permute(2, 0, 3, 1, 4)  # (B, N, T, D) each
+        query, key, value = projected.permute(
+            2,
+            0,
+            3,
+            1,
+            4,
+        )  # (B, N, T, D) each
         mixed = F.scaled_dot_product_attention(
             self.in_heads("query", query, words),
             self.in_heads("key", key, words),
@@ -98,10 +114,20 @@ class SentenceEncoder(nn.Module):
         super().__init__()
         dim, self.pooling = settings.dim, settings.pooling
         stack = settings.stack()
-        self.embedding = nn.Embedding(vocabulary, dim, padding_idx=PADDING)
+        self.embedding = nn.Embedding(
+            vocabulary,
+            dim,
+            padding_idx=PADDING,
+        )
         nn.init.normal_(self.embedding.weight, std=dim**-0.5)
         self.layers = nn.ModuleList(
-            EncoderLayer(make_norm, stack, i, settings) for i in range(len(stack))
+            EncoderLayer(
+                make_norm,
+                stack,
+                i,
+                settings,
+            )
+            for i in range(len(stack))
         )
         self.closing_norm = closing_norm(make_norm, stack, dim=dim)
         self.output = nn.Linear(dim, classes)
@@ -124,7 +150,11 @@ class SentenceEncoder(nn.Module):
             dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
             tokens = tokens.masked_fill(dropped & words, UNKNOWN)
         dim = self.embedding.embedding_dim
-        positions = sinusoids(tokens.shape[1], dim, tokens.device)
+        positions = sinusoids(
+            tokens.shape[1],
+            dim,
+            tokens.device,
+        )
         x = self.dropout(self.embedding(tokens) * math.sqrt(dim) + positions)
         for layer in self.layers:
             x = layer(x, words)

@@ -49,12 +49,35 @@ class Layer(ResidualLayer):
         self.placement, self.heads, dim = stack[index], settings.heads, settings.dim
         self.attention = relative_attention
         inner = settings.heads * settings.head_dim
-        self.query = nn.Linear(dim, inner, bias=False)
-        self.key_value = nn.Linear(dim, 2 * inner, bias=False)
-        self.distance = nn.Linear(dim, inner, bias=False)
-        self.attention_output = nn.Linear(inner, dim, bias=False)
+        self.query = nn.Linear(
+            dim,
+            inner,
+            bias=False,
+        )
+        self.key_value = nn.Linear(
+            dim,
+            2 * inner,
+            bias=False,
+        )
+        self.distance = nn.Linear(
+            dim,
+            inner,
+            bias=False,
+        )
+        self.attention_output = nn.Linear(
+            inner,
+            dim,
+            bias=False,
+        )
         width = settings.head_dim if self.placement.over == "head" else inner
-        norm = partial(layer_norm, make_norm, stack, index, dim=dim, width=width)
+        norm = partial(
+            layer_norm,
+            make_norm,
+            stack,
+            index,
+            dim=dim,
+            width=width,
+        )
         self.attention_norm = norm("attention_norm")
         self.ffn_input = nn.Linear(dim, settings.ffn_dim)
         self.ffn_output = nn.Linear(settings.ffn_dim, dim)
@@ -81,12 +104,24 @@ class Layer(ResidualLayer):
         value = self._heads_of("value", values)
         distance = self.distance(encoding).unflatten(1, (self.heads, -1)).transpose(0, 1)
         u, v = u.to(query), v.to(query)
-        mixed = self.attention(query, key, value, distance, u, v, forbidden)
+        mixed = self.attention(
+            query,
+            key,
+            value,
+            distance,
+            u,
+            v,
+            forbidden,
+        )
         return self.attention_output(mixed.transpose(1, 2).flatten(2))
 
     def _heads_of(self, part: str, rows: Tensor) -> Tensor:
         """Return queries, keys or values (B, T, N * D) by head (B, N, T, D), and normed."""
-        by_head = rows.reshape(*rows.shape[:2], self.heads, -1)
+        by_head = rows.reshape(
+            *rows.shape[:2],
+            self.heads,
+            -1,
+        )
         return self.in_heads(part, by_head.transpose(1, 2))
 
     def _feed_forward(self, x: Tensor) -> Tensor:
@@ -103,8 +138,20 @@ class TransformerXl(nn.Module):
         # The content and position biases u and v of the paper, shared by the layers.
         self.u = nn.Parameter(torch.empty(settings.heads, settings.head_dim))
         self.v = nn.Parameter(torch.empty(settings.heads, settings.head_dim))
-        self.layers = nn.ModuleList(Layer(make_norm, stack, i, settings) for i in range(len(stack)))
-        self.closing_norm = closing_norm(make_norm, stack, dim=settings.dim)
+        self.layers = nn.ModuleList(
+            Layer(
+                make_norm,
+                stack,
+                i,
+                settings,
+            )
+            for i in range(len(stack))
+        )
+        self.closing_norm = closing_norm(
+            make_norm,
+            stack,
+            dim=settings.dim,
+        )
         self.output_bias = nn.Parameter(torch.zeros(BYTES))  # the output is tied to the embedding
         self.dropout = nn.Dropout(settings.dropout)
         self.apply(_initialize)
@@ -129,7 +176,13 @@ class TransformerXl(nn.Module):
         x = self.dropout(self.embedding(x) * self.embedding.embedding_dim**0.5)
         streams, time, dim = x.shape
         if not memory:
-            memory = [x.new_empty(streams, 0, dim)] * len(self.layers)
+            memory = [
+                x.new_empty(
+                    streams,
+                    0,
+                    dim,
+                )
+            ] * len(self.layers)
         keys = memory[0].shape[1] + time
         encoding = distance_encoding(keys, dim, clamp, x.device)
         encoding = self.dropout(encoding.to(x.dtype))
@@ -137,20 +190,49 @@ class TransformerXl(nn.Module):
             time, keys, memory=remember, same_length=same_length, device=x.device
         )
         following: Memory = []
-        for layer, earlier in zip(self.layers, memory, strict=True):
+        for layer, earlier in zip(
+            self.layers,
+            memory,
+            strict=True,
+        ):
             inputs = torch.cat([earlier, x.detach()], 1)
             following.append(inputs[:, -remember:])
-            x = layer(x, earlier, encoding, self.u, self.v, forbidden)
+            x = layer(
+                x,
+                earlier,
+                encoding,
+                self.u,
+                self.v,
+                forbidden,
+            )
         x = self.dropout(self.closing_norm(x))
-        return linear(x, self.embedding.weight, self.output_bias), following
+        return linear(
+            x,
+            self.embedding.weight,
+            self.output_bias,
+        ), following
 
 
 def distance_encoding(keys: int, dim: int, clamp: int | None, device: torch.device) -> Tensor:
     """Return sines, then cosines, (S, H), of the distances S - 1 ... 0, each at most `clamp`."""
-    distance = torch.arange(keys - 1, -1, -1, device=device, dtype=torch.float32)
+    distance = torch.arange(
+        keys - 1,
+        -1,
+        -1,
+        device=device,
+        dtype=torch.float32,
+    )
     if clamp is not None:
         distance = distance.clamp(max=clamp)
-    frequency = 10_000 ** -(torch.arange(0, dim, 2, device=device) / dim)
+    frequency = 10_000 ** -(
+        torch.arange(
+            0,
+            dim,
+            2,
+            device=device,
+        )
+        / dim
+    )
     angle = distance[:, None] * frequency
     return torch.cat([angle.sin(), angle.cos()], 1)
 

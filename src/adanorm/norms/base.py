@@ -87,8 +87,17 @@ class Norm(nn.Module):
         """
         if isinstance(x, fx.Proxy):
             tracer = x.tracer
-            node = partial(tracer.create_proxy, "call_module", tracer.path_of_module(self))
-            return tracer.call_module(self, lambda *inputs: node(inputs, {}), (x, *rows), {})
+            node = partial(
+                tracer.create_proxy,
+                "call_module",
+                tracer.path_of_module(self),
+            )
+            return tracer.call_module(
+                self,
+                lambda *inputs: node(inputs, {}),
+                (x, *rows),
+                {},
+            )
         if x.is_nested:
             examples = [self(example.unsqueeze(0)).squeeze(0) for example in x.unbind()]
             return torch.nested.as_nested_tensor(examples, layout=x.layout)

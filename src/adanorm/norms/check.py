@@ -162,10 +162,19 @@ def keeps_shape(make_norm: MakeNorm) -> None:
         shapes += [(0, H), (1, H), SHAPES[0]]
     for shape in shapes:
         assert _value(norm, _inputs(*shape)).shape == shape, f"shape {shape} is not kept"
-    strided = _inputs(H, 4, 6).transpose(0, 2)
+    strided = _inputs(
+        H,
+        4,
+        6,
+    ).transpose(0, 2)
     problem = "a row that is not contiguous in memory has another result"
     expected = _value(norm, strided.contiguous())
-    _assert_equal(_value(norm, strided), expected, _tolerance(norm), problem)
+    _assert_equal(
+        _value(norm, strided),
+        expected,
+        _tolerance(norm),
+        problem,
+    )
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
@@ -176,14 +185,23 @@ def keeps_dtype(make_norm: MakeNorm) -> None:
     for dtype, tolerance in TOLERANCES.items():
         z = _value(copy.deepcopy(norm).to(dtype), x.to(dtype))
         assert z.dtype == dtype, f"{dtype} became {z.dtype}"
-        torch.testing.assert_close(z.double(), exact, atol=tolerance, rtol=tolerance)
+        torch.testing.assert_close(
+            z.double(),
+            exact,
+            atol=tolerance,
+            rtol=tolerance,
+        )
 
 
 def runs_under_autocast(make_norm: MakeNorm) -> None:
     """Between layers in half precision value and gradient are finite."""
     norm = make_norm(H, site="check")
     linear = nn.Linear(H, H)
-    x = _rows(norm, 4, torch.float32).requires_grad_()
+    x = _rows(
+        norm,
+        4,
+        torch.float32,
+    ).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
         z = linear(norm(linear(x))).float()
         z.sum().backward()
@@ -199,8 +217,17 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
     if copy.deepcopy(norm).reference(x) is not None:
         reference: Any = copy.deepcopy(norm).reference
         ours, theirs = _gradient(norm, x), _gradient(reference, x)
-        for part, expected in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(part, expected, atol=1e-10, rtol=1e-10)
+        for part, expected in zip(
+            ours,
+            theirs,
+            strict=True,
+        ):
+            torch.testing.assert_close(
+                part,
+                expected,
+                atol=1e-10,
+                rtol=1e-10,
+            )
         return None
     is_single = _is_single(norm)
     # The rounding of float32 is divided by the step: it takes a longer one, and a wider tolerance.
@@ -259,7 +286,18 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
 def _ignores_padding(norm: Norm) -> None:
     x = _inputs(6, 5, H)
     counted = torch.arange(9).expand(6, 9) < 5
-    padded = torch.cat([x, 100 + _inputs(6, 4, H)], 1)
+    padded = torch.cat(
+        [
+            x,
+            100
+            + _inputs(
+                6,
+                4,
+                H,
+            ),
+        ],
+        1,
+    )
     plain, masked = copy.deepcopy(norm), copy.deepcopy(norm)  # each moves a state of its own
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
@@ -285,7 +323,12 @@ def _is_a_function_of_its_row(norm: Norm) -> None:
         changed = parts.clone()
         changed[-1] += 100
         after = _value(norm, changed.view(shape)).reshape(parts.shape)
-        _assert_equal(after[:-1], z[:-1], tolerance, problem)
+        _assert_equal(
+            after[:-1],
+            z[:-1],
+            tolerance,
+            problem,
+        )
 
 
 def leaves_the_process_alone(make_norm: MakeNorm) -> None:
@@ -297,13 +340,23 @@ def leaves_the_process_alone(make_norm: MakeNorm) -> None:
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         started = _random_states()
-        z = norm.train(is_training)(_rows(norm, 4, torch.float32).requires_grad_())
+        z = norm.train(is_training)(
+            _rows(
+                norm,
+                4,
+                torch.float32,
+            ).requires_grad_()
+        )
         for name, (read, _) in SETTINGS.items():
             assert read() == before[name], f"a call changes {name} of the whole process"
         z.sum().backward()
         states.append(_random_states())
     assert states[2] == started, "a call in evaluation mode moves the random state"
-    for first, second in zip(states[0], states[1], strict=True):
+    for first, second in zip(
+        states[0],
+        states[1],
+        strict=True,
+    ):
         assert first != second, "a call sets the random state: every dropout would repeat"
 
 

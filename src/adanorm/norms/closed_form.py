@@ -59,11 +59,19 @@ def definition(x: Tensor, member: Member) -> Tensor:
     k, C, detach_mean, detach_variance, eps, numerics = member
     wide = upcast(x)
     if numerics == "paper" and not (detach_mean or detach_variance):
-        y = F.layer_norm(wide, wide.shape[-1:], eps=eps)
+        y = F.layer_norm(
+            wide,
+            wide.shape[-1:],
+            eps=eps,
+        )
     else:
         mean = wide.mean(-1, keepdim=True)
         variance = (wide - mean).square().mean(-1, keepdim=True)
-        std = deviation(variance, wide.shape[-1], member)
+        std = deviation(
+            variance,
+            wide.shape[-1],
+            member,
+        )
         if detach_mean:
             mean = mean.detach()
         if detach_variance:
@@ -111,7 +119,12 @@ class _Fused(torch.autograd.Function):
         x, variance = ctx.saved_tensors
         if torch.is_grad_enabled() or not is_plain(grad):  # a second derivative may follow
             return _gradient(grad, x, variance, ctx.member), None
-        dx: Tensor = ctx.kernels.backward(grad, x, variance, ctx.member)
+        dx: Tensor = ctx.kernels.backward(
+            grad,
+            x,
+            variance,
+            ctx.member,
+        )
         return dx, None
 
 
@@ -123,11 +136,20 @@ _apply: Callable[[Tensor, Member], Tensor] = super(torch.autograd.Function, _Fus
 def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) -> Tensor:
     """Return dl/dx by differentiable operations; x is None if it is a multiple of dl/dz."""
     if x is None:
-        std = deviation(variance.unsqueeze(-1), grad.shape[-1], member)
+        std = deviation(
+            variance.unsqueeze(-1),
+            grad.shape[-1],
+            member,
+        )
         return (member.C / std * grad).to(grad.dtype)
     is_differentiable = torch.is_grad_enabled()
     with torch.enable_grad():
         leaf = x.view_as(x)  # outside x's own graph
         z = definition(leaf, member)
-        dx: Tensor = torch.autograd.grad(z, leaf, grad, create_graph=is_differentiable)[0]
+        dx: Tensor = torch.autograd.grad(
+            z,
+            leaf,
+            grad,
+            create_graph=is_differentiable,
+        )[0]
     return dx

@@ -80,10 +80,21 @@ class LayerNorm(nn.LayerNorm, GainAndBias):
             return super().forward(x)
         if self.member.numerics == "released":
             return self.affine(
-                _by_row(self, upcast(x), lambda rows: definition(rows, self.member)), x
+                _by_row(
+                    self,
+                    upcast(x),
+                    lambda rows: definition(rows, self.member),
+                ),
+                x,
             )
         bias = None if self.bias is None else upcast(self.bias)
-        z = F.layer_norm(upcast(x), self.normalized_shape, self.learned_gain, bias, self.member.eps)
+        z = F.layer_norm(
+            upcast(x),
+            self.normalized_shape,
+            self.learned_gain,
+            bias,
+            self.member.eps,
+        )
         return z.to(self.type_with(x))
 
 
@@ -116,7 +127,13 @@ class TopK(nn.LayerNorm, Norm):
         low = x.topk(self.k, largest=False).values[..., -1:]
         raised = torch.where(x < low, low, x)  # equal extremes keep gradients, unlike in a clamp
         clipped = torch.where(x > high, high, raised)
-        return F.layer_norm(clipped, self.normalized_shape, self.weight, self.bias, self._eps)
+        return F.layer_norm(
+            clipped,
+            self.normalized_shape,
+            self.weight,
+            self.bias,
+            self._eps,
+        )
 
 
 class ClosedFormNorm(Norm):
@@ -145,7 +162,14 @@ class ClosedFormNorm(Norm):
         check_choice("backend", backend, *get_args(Backend))
         self.normalized_shape = (dim,) if isinstance(dim, int) else tuple(dim)
         self.backend = backend
-        member = Member(0.0, 1.0, self.detach_mean, self.detach_variance, eps, numerics)
+        member = Member(
+            0.0,
+            1.0,
+            self.detach_mean,
+            self.detach_variance,
+            eps,
+            numerics,
+        )
         self._set(_checked_member(member, self.normalized_shape))
 
     def _set(self, member: Member) -> None:
@@ -156,12 +180,25 @@ class ClosedFormNorm(Norm):
     def forward(self, x: Tensor) -> Tensor:
         """Return C * (1 - k*y) * y with y standardized over H; x and the result are (..., H)."""
         return _by_row(
-            self, x, lambda x: self._output(x, closed_form(x, self.computed, self.backend))
+            self,
+            x,
+            lambda x: self._output(
+                x,
+                closed_form(
+                    x,
+                    self.computed,
+                    self.backend,
+                ),
+            ),
         )
 
     def reference(self, x: Tensor) -> Tensor:
         """Return forward's z (..., H) by the definition."""
-        return _by_row(self, x, lambda x: self._output(x, definition(x, self.computed)))
+        return _by_row(
+            self,
+            x,
+            lambda x: self._output(x, definition(x, self.computed)),
+        )
 
     def _output(self, x: Tensor, y: Tensor) -> Tensor:
         """Return z from rows x and the computed member's result y for them."""

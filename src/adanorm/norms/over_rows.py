@@ -130,7 +130,12 @@ class BatchNorm(Affine):
         )
         count = len(flat)
         variance = (inverse_std.detach().pow(-2) - self._eps).clamp(min=0)
-        self._move(mean, variance, count / (count - 1), None)
+        self._move(
+            mean,
+            variance,
+            count / (count - 1),
+            None,
+        )
         return z
 
     def _by_moments(self, x: Tensor, rows: Tensor | None) -> Tensor:
@@ -149,7 +154,12 @@ class BatchNorm(Affine):
             mean, variance = mean[sources], variance[sources]
         mean, variance = mean.to(wide), variance.to(wide)
         if self.training and (len(x) or self.synchronized):
-            moments = masked_moments(wide, dims, rows, synchronized=self.synchronized)
+            moments = masked_moments(
+                wide,
+                dims,
+                rows,
+                synchronized=self.synchronized,
+            )
             batch_mean, batch_variance, count = (moment.reshape(mean.shape) for moment in moments)
             enough = count >= 2
             mean = torch.where(enough, batch_mean, mean)
@@ -174,7 +184,11 @@ class BatchNorm(Affine):
             running = buffer[: len(batch)]
             new = batch[: len(buffer)].to(buffer.dtype)
             if enough is not None:
-                new = torch.where(enough[: len(buffer)], new, running)
+                new = torch.where(
+                    enough[: len(buffer)],
+                    new,
+                    running,
+                )
             running.lerp_(new, self.new_share)
         if self.needs_positions and enough is not None:
             self.seen[: len(enough)] |= enough[: len(self.seen), 0]
@@ -182,7 +196,15 @@ class BatchNorm(Affine):
     def _last_seen(self, positions: int) -> Tensor:
         """Return for each position the index of the last one seen up to it, or 0: (positions,)."""
         count, device = len(self.seen), self.seen.device
-        last = torch.where(self.seen, torch.arange(count, device=device), 0).cummax(0).values
+        last = (
+            torch.where(
+                self.seen,
+                torch.arange(count, device=device),
+                0,
+            )
+            .cummax(0)
+            .values
+        )
         return last[torch.arange(positions, device=device).clamp(max=count - 1)]
 
 
@@ -228,7 +250,11 @@ class NoisyBatchNorm(BatchNorm):
         if not self.training:
             return z
         # In float32 for every type of x: another type would draw other numbers.
-        drawn_mean, drawn_spread = torch.rand(2, self.dim, device=x.device)
+        drawn_mean, drawn_spread = torch.rand(
+            2,
+            self.dim,
+            device=x.device,
+        )
         mean = (2 * drawn_mean - 1) * self.mean_range
         spread = 1 + drawn_spread * (self.largest_spread - 1)
         scale = spread + self.jitter * torch.randn(x.shape, device=x.device)
@@ -367,15 +393,31 @@ class GroupNorm(Affine):
 
     def _by_torch(self, x: Tensor) -> Tensor:
         """Return y (B, H, positions ...) of x in the same shape."""
-        return torch.group_norm(x, self.groups, eps=self._eps) if x.numel() else x
+        return (
+            torch.group_norm(
+                x,
+                self.groups,
+                eps=self._eps,
+            )
+            if x.numel()
+            else x
+        )
 
     def _masked(self, x: Tensor, rows: Tensor) -> Tensor:
         """Return y (B, positions ..., H) with statistics over the rows that count."""
-        grouped = x.reshape(*x.shape[:-1], self.groups, -1)
+        grouped = x.reshape(
+            *x.shape[:-1],
+            self.groups,
+            -1,
+        )
         mask = rows.unsqueeze(-1).expand(grouped.shape[:-1])  # (B, ..., groups)
         last = x.dim()
         positions = range(1, last - 1)
-        mean, variance, _ = masked_moments(grouped, (*positions, last), mask)
+        mean, variance, _ = masked_moments(
+            grouped,
+            (*positions, last),
+            mask,
+        )
         y: Tensor = (grouped - mean) * (variance + self._eps).rsqrt()
         return y.flatten(-2)
 

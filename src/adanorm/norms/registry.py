@@ -86,7 +86,12 @@ def norm_factory(norm: NormChoice) -> NormFactory:
     # Common numbers of heads divide TRIAL_WIDTH; lcm makes a width that the number of groups
     # divides too.
     groups = settings.get(
-        "groups", getattr(inspect.signature(cls).parameters.get("groups"), "default", 1)
+        "groups",
+        getattr(
+            inspect.signature(cls).parameters.get("groups"),
+            "default",
+            1,
+        ),
     )
     features = (
         math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH

@@ -45,7 +45,12 @@ class RmsNorm(Affine):
             gain = self.learned_gain
             # torch's kernel sums in float32 itself; copies there and back take thrice its time.
             source = x if gain is None or gain.dtype == x.dtype else wide
-            z = F.rms_norm(source, (self.dim,), gain, self._eps)
+            z = F.rms_norm(
+                source,
+                (self.dim,),
+                gain,
+                self._eps,
+            )
             return z.to(self.type_with(x))
         part = wide[..., : self.part_size]
         if self.eps_at == "root":
@@ -187,7 +192,14 @@ class SeeDNorm(Affine):
         scale: Tensor = (
             torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight
         )
-        return (scale * F.rms_norm(wide, (self.dim,), eps=self._eps)).to(self.type_with(x))
+        return (
+            scale
+            * F.rms_norm(
+                wide,
+                (self.dim,),
+                eps=self._eps,
+            )
+        ).to(self.type_with(x))
 
 
 class GatedNorm(RmsNorm):
@@ -221,7 +233,15 @@ def _draw_weights(*shapes: tuple[int, int]) -> list[nn.Parameter]:
     on the CPU and lie on the default device.
     """
     with torch.random.fork_rng(devices=[]):
-        random = torch.Generator("cpu").manual_seed(int(torch.randint(1 << 62, (), device="cpu")))
+        random = torch.Generator("cpu").manual_seed(
+            int(
+                torch.randint(
+                    1 << 62,
+                    (),
+                    device="cpu",
+                )
+            )
+        )
     normals = [
         torch.randn(
             shape,

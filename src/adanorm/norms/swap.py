@@ -82,7 +82,11 @@ def swap(
     chosen = _chosen(model, [where] if isinstance(where, str) else list(where))
     left: dict[str, str] = {}
     for name, module in chosen.items():
-        reason = _obstacle(name, module, axes=make.trial.takes_axes)
+        reason = _obstacle(
+            name,
+            module,
+            axes=make.trial.takes_axes,
+        )
         if reason is not None:
             left[name] = reason
     if len(left) == len(chosen):
@@ -112,7 +116,11 @@ def swap(
         name
     ) in sites:  # only after all have been built, so that an error leaves the model as it was
         model.set_submodule(name, replacements[id(chosen[name])])
-    return Swapped(tuple(sites), left, tuple(_notes(make.trial)))
+    return Swapped(
+        tuple(sites),
+        left,
+        tuple(_notes(make.trial)),
+    )
 
 
 def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
@@ -178,7 +186,13 @@ def _factory(
         choice = NormChoice(norm, settings, numerics, backend)
     else:
         name = getattr(norm, "__name__", repr(norm))
-        choice = NormChoice(name, settings, numerics, backend, outside=norm)
+        choice = NormChoice(
+            name,
+            settings,
+            numerics,
+            backend,
+            outside=norm,
+        )
     make = norm_factory(choice)
     if make.trial.lives_in_layer:
         raise ValueError(
@@ -200,7 +214,11 @@ def _replacement(
     replacement: nn.Module = norm
     paths: dict[str, str] = {}
     if keep:
-        replacement, paths = _with_kept(norm, parameters, _added_to_gain(original) or 0)
+        replacement, paths = _with_kept(
+            norm,
+            parameters,
+            _added_to_gain(original) or 0,
+        )
     else:
         for name, parameter in norm.named_parameters():
             if name in parameters:
@@ -318,11 +336,22 @@ def _added_to_gain(module: nn.Module) -> int | None:
     for parameter in probe.parameters():
         parameter.copy_(torch.rand(parameter.shape, generator=generator) + 0.5)
     like = next(probe.parameters(), torch.empty(0))
-    rows = torch.randn(2, 3, *shape, generator=generator).to(like.device, like.dtype)
+    rows = torch.randn(
+        2,
+        3,
+        *shape,
+        generator=generator,
+    ).to(like.device, like.dtype)
     possible = _possible_gains(probe, rows)
     # Images have their channels second in some libraries, and last in others.
     if shape[0] <= WIDEST_IMAGES and possible:
-        images = torch.randn(1, *shape, 1, *shape, generator=generator).to(rows)
+        images = torch.randn(
+            1,
+            *shape,
+            1,
+            *shape,
+            generator=generator,
+        ).to(rows)
         with suppress(RuntimeError, ValueError, TypeError, IndexError):  # a norm of sequences alone
             possible &= _possible_gains(probe, images)
     return min(possible, default=None)
@@ -346,7 +375,12 @@ def _possible_gains(norm: nn.Module, x: Tensor) -> set[int]:
                     expected = expected * (added + gain.double())
                 if bias is not None:
                     expected = expected + bias.double()
-                if z.shape == x.shape and torch.allclose(z, expected, tolerance, tolerance):
+                if z.shape == x.shape and torch.allclose(
+                    z,
+                    expected,
+                    tolerance,
+                    tolerance,
+                ):
                     explained.add(added)
         possible = explained
     return possible

@@ -65,7 +65,11 @@ def _best(run: Experiment, metric: str, part: str) -> Baseline | None:
         if metric in scores
     ]
     sign = METRICS[metric].sign
-    return max(baselines, key=lambda baseline: sign * baseline.score, default=None)
+    return max(
+        baselines,
+        key=lambda baseline: sign * baseline.score,
+        default=None,
+    )
 
 
 def best_anchor(run: Experiment, metric: str) -> Baseline | None:

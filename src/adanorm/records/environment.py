@@ -161,7 +161,15 @@ def is_dirty() -> bool | None:
     if commit() is None:
         return None
     committed = set()
-    for entry in _git("ls-tree", "-r", "-z", "--full-tree", "HEAD", "--", *CODE).split(b"\0"):
+    for entry in _git(
+        "ls-tree",
+        "-r",
+        "-z",
+        "--full-tree",
+        "HEAD",
+        "--",
+        *CODE,
+    ).split(b"\0"):
         facts, _, name = entry.partition(b"\t")
         if name:
             committed.add((name.decode(), facts.split()[2].decode()))
@@ -175,11 +183,26 @@ def _blob(content: bytes) -> str:
 
 def changes() -> bytes:
     """Return the uncommitted changes of the code, new files too, as a patch for `git apply`."""
-    listed = _git("ls-files", "--others", "--exclude-standard", "-z", "--", *CODE)
+    listed = _git(
+        "ls-files",
+        "--others",
+        "--exclude-standard",
+        "-z",
+        "--",
+        *CODE,
+    )
     compared: list[tuple[str, ...]] = [("HEAD", "--", *CODE)]
     for path in filter(None, listed.decode().split("\0")):
         compared.append(("--no-index", "--", os.devnull, path))
-    return b"".join(_git("diff", "--no-ext-diff", "--binary", *pair) for pair in compared)
+    return b"".join(
+        _git(
+            "diff",
+            "--no-ext-diff",
+            "--binary",
+            *pair,
+        )
+        for pair in compared
+    )
 
 
 def _is_ours() -> bool:
@@ -197,7 +220,12 @@ def _git(*arguments: str) -> bytes:
     if not IS_CHECKOUT:
         return b""
     try:
-        process = subprocess.run(command, capture_output=True, check=False, env=variables)
+        process = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            env=variables,
+        )
     except OSError:
         return b""
     # git ends with 1 where two files differ, and with 128 in an unpacked archive.

@@ -61,7 +61,11 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
         counts = content(COUNTS)
         if counts is not None:
             outputs = unpacked(content(OUTPUTS) or b"")
-            counts_of(counts, text_digest(outputs), result.test or {})
+            counts_of(
+                counts,
+                text_digest(outputs),
+                result.test or {},
+            )
         _check_scores(identity, result)
         _check_rows(rows, result)
 
@@ -158,7 +162,12 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
         raise ValueError(f"{COUNTS} is of other outputs")
     for metric, examples in counts.items():
         score, on_record = by_example.score(metric, examples), scores.get(metric, math.nan)
-        if not math.isclose(score, on_record, rel_tol=1e-6, abs_tol=1e-6):
+        if not math.isclose(
+            score,
+            on_record,
+            rel_tol=1e-6,
+            abs_tol=1e-6,
+        ):
             raise ValueError(
                 f"test.{metric} is {scores.get(metric)}, its examples make {score:.6g}"
             )

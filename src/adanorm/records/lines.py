@@ -104,7 +104,14 @@ class Line:
 
     def kept_as(self, file: Path) -> dict[Path, bytes]:
         """Return what is added to keep it: to the examples beside `file`, then to `file`."""
-        examples = [_example(self.run, key, text) for key, text in self.texts().items()]
+        examples = [
+            _example(
+                self.run,
+                key,
+                text,
+            )
+            for key, text in self.texts().items()
+        ]
         contents = {file.with_suffix(EXAMPLES): b"".join(examples), file: _json(self.values)}
         return {path: content for path, content in contents.items() if content}
 
@@ -253,7 +260,11 @@ def _example(run: str, key: str, text: bytes) -> bytes:
 def _example_of(line: bytes) -> Example:
     run, key, content = line.split(b" ", 2)
     escaped = {b"\\\\": b"\\", b"\\n": b"\n", b"\\0": b"\0"}
-    content = re.sub(rb"\\.", lambda match: escaped[match[0]], content)
+    content = re.sub(
+        rb"\\.",
+        lambda match: escaped[match[0]],
+        content,
+    )
     return run.decode(), key.decode(), content
 
 

@@ -53,7 +53,11 @@ def open_logger(
 
         options = logger.model_dump(include={"project", "group", "mode"}) | {"name": logger.label}
         options |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
-        with wandb.init(**options, config=identity, settings=wandb.Settings(silent=True)) as run:
+        with wandb.init(
+            **options,
+            config=identity,
+            settings=wandb.Settings(silent=True),
+        ) as run:
             yield lambda values, update: (  # test scores belong to no row
                 run.log(values, step=int(update))
                 if "update" in values

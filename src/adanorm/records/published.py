@@ -39,7 +39,13 @@ def _numbers() -> dict[tuple[str, str], Published]:
     for row in _csv_rows("published.csv"):
         text = row["value"]
         value = None if text == "Diverge" else float(text)
-        number = Published(row["metric"], value, text, row["source"], row["confirmed"] == "yes")
+        number = Published(
+            row["metric"],
+            value,
+            text,
+            row["source"],
+            row["confirmed"] == "yes",
+        )
         numbers[row["task"], row["norm"]] = number
     return numbers
 

@@ -228,7 +228,11 @@ class Record:
         if not text:
             return {}
         try:
-            return integrity.counts_of(text, self.outputs_digest, ended.test or {})
+            return integrity.counts_of(
+                text,
+                self.outputs_digest,
+                ended.test or {},
+            )
         except ValueError as error:
             warnings.warn(f"{self.folder}: its examples are not counted: {error}", stacklevel=1)
             return {}
@@ -243,7 +247,11 @@ def record(folder: Path) -> Record:
     A whole line that is kept comes first, then the line of the folder itself, then contributions.
     """
     parent, file = _parts(folder)
-    return _record_in(parent, folder.name, _kept(parent, file))
+    return _record_in(
+        parent,
+        folder.name,
+        _kept(parent, file),
+    )
 
 
 @cache
@@ -373,7 +381,11 @@ def _names_by_seed(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
             seeds.add(int(match[2]))
     by_seed = {}
     digests = digests_of(identity, sorted(seeds))
-    for seed, digest in zip(sorted(seeds), digests, strict=True):
+    for seed, digest in zip(
+        sorted(seeds),
+        digests,
+        strict=True,
+    ):
         name = f"{scale}-seed{seed}-{digest}"
         if name in present:
             by_seed[seed] = name

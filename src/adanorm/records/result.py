@@ -20,7 +20,12 @@ class Ended(BaseModel):
     They stand in result.json in this order, without those that are null.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        populate_by_name=True,
+    )
 
     NULLS: ClassVar[tuple[str, ...]] = ()  # keys that a complete record has even if null
     version: Literal[1] = Field(default=1, alias="schema")

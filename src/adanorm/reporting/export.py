@@ -181,7 +181,11 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
     if count > 1:
         deviation = stdev(scores)
         error = deviation / math.sqrt(count)
-        low, high = student_interval(score["score"], error, count - 1)
+        low, high = student_interval(
+            score["score"],
+            error,
+            count - 1,
+        )
         score["uncertainty"] = {
             "standard_error": {
                 "value": error,

@@ -50,7 +50,11 @@ def report_page(
     """
     started = {name: table for name, table in tables.items() if table.begun}
     groups = RunGroups(started.values())
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["plain"] = plain
     environment.globals |= {
         "claims": claims,
@@ -139,8 +143,19 @@ class RunGroups:
         anchor = f"runs-{folder.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
         entries = []
-        for run_folder, result in zip(runs.folders, runs.results, strict=True):
-            entries.append(_run(run_folder, result, overrides, runs.metric))
+        for run_folder, result in zip(
+            runs.folders,
+            runs.results,
+            strict=True,
+        ):
+            entries.append(
+                _run(
+                    run_folder,
+                    result,
+                    overrides,
+                    runs.metric,
+                )
+            )
             self.counts[result.status] += 1
         common = list(entries[0]["facts"])  # facts that all runs share are shown once
         for run in entries:
@@ -229,7 +244,14 @@ def read_tables(runs: str | None = None) -> dict[str, Table]:
     """Return the table of every study by name, from a folder of records or from results/."""
     spreads: Spreads = {}
     studies = load_studies()
-    return {name: table_of(study, runs, spreads=spreads) for name, study in studies.items()}
+    return {
+        name: table_of(
+            study,
+            runs,
+            spreads=spreads,
+        )
+        for name, study in studies.items()
+    }
 
 
 def build_report(runs: str | None = None) -> str:

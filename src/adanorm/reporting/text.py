@@ -17,7 +17,11 @@ LATEX = str.maketrans({
 
 def markdown(text: str) -> str:
     """Return a text escaped for Markdown: it starts no mark-up, HTML, link or table column."""
-    return re.sub(r"[\\`*|]|(?<=\])[(\[]", r"\\\g<0>", text).replace("<", "&lt;")
+    return re.sub(
+        r"[\\`*|]|(?<=\])[(\[]",
+        r"\\\g<0>",
+        text,
+    ).replace("<", "&lt;")
 
 
 def plain(text: str) -> str:
@@ -25,7 +29,11 @@ def plain(text: str) -> str:
 
     The reverse of `markdown`.
     """
-    return re.sub(r"\\(.)|[*`]", r"\1", text).replace("&lt;", "<")
+    return re.sub(
+        r"\\(.)|[*`]",
+        r"\1",
+        text,
+    ).replace("&lt;", "<")
 
 
 def latex(text: str) -> str:

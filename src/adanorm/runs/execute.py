@@ -51,7 +51,11 @@ def execute(experiment: Experiment) -> None:
                 print(_own_data(experiment, prepared.task, batches))
             for line in inspection.warnings:
                 print(f"warning: {line}", file=sys.stderr)
-            recording = folder.recording(experiment.identity, environment, experiment.norm.code)
+            recording = folder.recording(
+                experiment.identity,
+                environment,
+                experiment.norm.code,
+            )
         with recording as record:
             if broadcast(record is not None and record.is_complete, world):
                 return
@@ -67,12 +71,22 @@ def execute(experiment: Experiment) -> None:
                     raise ConnectionError(LOST) from None
                 if record is not None:
                     message = f"{type(error).__name__}: {error}"
-                    record.result = Result(status="failed", **facts, error=message)
+                    record.result = Result(
+                        status="failed",
+                        **facts,
+                        error=message,
+                    )
                 raise RuntimeError(f"{facts['task']} {facts['norm']}: broke in training") from error
             if record is not None:
                 if experiment.updates is not None:
                     facts["dry_run"] = {"peak_memory": peak_memory(prepared.device)}
-                record.result = _finish(folder, prepared.task, experiment.digest, facts, outcome)
+                record.result = _finish(
+                    folder,
+                    prepared.task,
+                    experiment.digest,
+                    facts,
+                    outcome,
+                )
         broadcast(None, world)  # all processes wait until the record is written
 
 
@@ -117,8 +131,18 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
     identity = experiment.identity
     with (
-        Progress(experiment.training, batches, trainer.metric, shown=is_main) as progress,
-        loggers.open_logger(experiment.logger, identity, folder.path, used=is_main) as send,
+        Progress(
+            experiment.training,
+            batches,
+            trainer.metric,
+            shown=is_main,
+        ) as progress,
+        loggers.open_logger(
+            experiment.logger,
+            identity,
+            folder.path,
+            used=is_main,
+        ) as send,
     ):
 
         def log(row: Row) -> None:
@@ -127,7 +151,12 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             progress.add_row(row)
 
         log_test = partial(folder.add_row, to=folder.test_rows) if experiment.track_test else None
-        outcome = trainer.train(folder.checkpoint, log, progress, log_test=log_test)
+        outcome = trainer.train(
+            folder.checkpoint,
+            log,
+            progress,
+            log_test=log_test,
+        )
         if outcome.test is not None:
             scores = {f"test_{name}": score for name, score in outcome.test.metrics.items()}
             send(scores, outcome.state.best_update)

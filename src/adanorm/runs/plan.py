@@ -79,7 +79,16 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
         total = torch.cuda.get_device_properties(device).total_memory
         fits = "fits" if probe.peak_memory < 0.9 * total else "does not fit"
         memory += f": {fits} into {_bytes(total)}"
-    return [*lines, disk, memory, _hours(experiment, probe, device)]
+    return [
+        *lines,
+        disk,
+        memory,
+        _hours(
+            experiment,
+            probe,
+            device,
+        ),
+    ]
 
 
 def _source(data: DataConfig) -> Source | None:
@@ -131,7 +140,14 @@ def _update(experiment: Experiment) -> str:
     """
     data, count = experiment.data, experiment.training.accumulate
     units = {"batch_tokens": "tokens", "batch_size": "examples", "streams": "streams"}
-    sizes = {unit: getattr(data, name, None) for name, unit in units.items()}
+    sizes = {
+        unit: getattr(
+            data,
+            name,
+            None,
+        )
+        for name, unit in units.items()
+    }
     size = next(f"{value:,} {unit}" for unit, value in sizes.items() if value is not None)
     if count == 1:
         return f"update       a batch of {size}"

@@ -55,7 +55,11 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     make_norm = compatible_norm(experiment)
     if experiment.norm.choice.outside is not None:
         check_before_training(make_norm, experiment.norm.name)
-    norm_backend = backends.describe(make_norm.trial, experiment.norm.backend, device.type)
+    norm_backend = backends.describe(
+        make_norm.trial,
+        experiment.norm.backend,
+        device.type,
+    )
     task = task or tasks.build(experiment)
     torch.manual_seed(experiment.seed)
     model, sites = build_with_norms(
@@ -73,8 +77,16 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
     defined at the sites of the experiment's model.
     """
     make_norm = norm_factory(experiment.norm.choice)
-    batch_size: int | None = getattr(experiment.data, "batch_size", None)
-    reason = why_unsupported(make_norm.trial, experiment.model.sites(), batch_size)
+    batch_size: int | None = getattr(
+        experiment.data,
+        "batch_size",
+        None,
+    )
+    reason = why_unsupported(
+        make_norm.trial,
+        experiment.model.sites(),
+        batch_size,
+    )
     if reason is not None:
         raise ValueError(
             f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}"
@@ -95,7 +107,13 @@ def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALO
         compile=experiment.compile,
         graphs=is_cuda and experiment.graphs and world.size == 1,
     )
-    return Trainer(prepared.task, prepared.model, metric, experiment.training, context)
+    return Trainer(
+        prepared.task,
+        prepared.model,
+        metric,
+        experiment.training,
+        context,
+    )
 
 
 def describe_environment(

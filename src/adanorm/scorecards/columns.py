@@ -107,7 +107,13 @@ def _columns(norms: Sequence[str], scale: Scale) -> list[tuple[Column, str]]:
             cached_experiment([f"task={task}", f"norm={norm}", f"scale={scale}"]) for norm in norms
         ]
         hours = runs[0].cost.cuda_hours if on_cuda(runs[0]) else runs[0].cost.cpu_hours
-        columns[Column(task, scale, hours)] = _lacking(runs)
+        columns[
+            Column(
+                task,
+                scale,
+                hours,
+            )
+        ] = _lacking(runs)
     return sorted(columns.items(), key=lambda entry: entry[0].hours)
 
 

@@ -73,7 +73,11 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
     }
     analysis = load_analysis("invariance")
     moves = {
-        name: differences(config, seed=1, options=analysis.options)
+        name: differences(
+            config,
+            seed=1,
+            options=analysis.options,
+        )
         for name, config in configs.items()
     }
     return Observed(
@@ -83,7 +87,15 @@ def observe(norm: str, against: Sequence[str]) -> Observed:
             for quantity in analysis.shown
         },
         tolerance=float(analysis.options["tolerance"]),
-        costs=[cost for shape in SHAPES for cost in costs_at(*shape, configs, device)],
+        costs=[
+            cost
+            for shape in SHAPES
+            for cost in costs_at(
+                *shape,
+                configs,
+                device,
+            )
+        ],
         environment=describe(
             device=device, precision=run.precision, processes=1, threads=run.threads
         ),
@@ -102,7 +114,12 @@ def computed_alike(norm: NormConfig, others: Mapping[str, NormConfig]) -> list[s
 def _is_close(own: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
     return len(own) == len(other) and all(
         a.shape == b.shape
-        and torch.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * float(a.abs().max()))
+        and torch.allclose(
+            a,
+            b,
+            rtol=TOLERANCE,
+            atol=TOLERANCE * float(a.abs().max()),
+        )
         for a, b in zip(own, other, strict=True)
     )
 
@@ -117,12 +134,30 @@ def _behavior(norm: NormConfig) -> list[Tensor]:
         return []
     module = make_norm(H, site="likeness").double().train()
     random = torch.Generator().manual_seed(0)
-    weights = torch.cos(torch.arange(B * T * H, dtype=torch.float64)).view(B, T, H)
+    weights = torch.cos(torch.arange(B * T * H, dtype=torch.float64)).view(
+        B,
+        T,
+        H,
+    )
     tensors: list[Tensor] = []
     for step, spread in enumerate(SPREADS):
-        x = spread * torch.randn(B, T, H, generator=random, dtype=torch.float64)
+        x = spread * torch.randn(
+            B,
+            T,
+            H,
+            generator=random,
+            dtype=torch.float64,
+        )
         x = (
-            x + spread * torch.randn(B, T, 1, generator=random, dtype=torch.float64)
+            x
+            + spread
+            * torch.randn(
+                B,
+                T,
+                1,
+                generator=random,
+                dtype=torch.float64,
+            )
         ).requires_grad_()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(step)  # so that norms that draw noise draw the same
@@ -131,7 +166,11 @@ def _behavior(norm: NormConfig) -> list[Tensor]:
         dx, *gradients = torch.autograd.grad((weights * z).sum(), [x, *parameters])
         tensors += [z.detach(), dx]
         with torch.no_grad():
-            for parameter, gradient in zip(parameters, gradients, strict=True):
+            for parameter, gradient in zip(
+                parameters,
+                gradients,
+                strict=True,
+            ):
                 parameter.sub_(gradient, alpha=STEP)
     with torch.no_grad():
         tensors.append(module.eval()(x.detach()))
@@ -143,19 +182,50 @@ def costs_at(
 ) -> list[Cost]:
     """Return the cost of each norm, forward and backward, at one shape."""
     torch.manual_seed(0)
-    x = torch.randn(EXAMPLES, rows // EXAMPLES, features, device=device, requires_grad=True)
+    x = torch.randn(
+        EXAMPLES,
+        rows // EXAMPLES,
+        features,
+        device=device,
+        requires_grad=True,
+    )
     dz = torch.randn_like(x)
     own = [norm_factory(norm.choice)(features, site="cost") for norm in norms.values()]
     modules: list[Any] = [module.to(device) for module in (LayerNorm(features), *own)]
     rounds = range(WARM_UP + ROUNDS)
     seconds = np.array(
-        [[[_timed(norm, x, dz) for _ in range(TURN)] for norm in modules] for _ in rounds]
+        [
+            [
+                [
+                    _timed(
+                        norm,
+                        x,
+                        dz,
+                    )
+                    for _ in range(TURN)
+                ]
+                for norm in modules
+            ]
+            for _ in rounds
+        ]
     )
     fastest = seconds[WARM_UP:].min(2)  # (rounds, norms, forward and backward)
-    forward, backward = np.quantile(fastest / fastest[:, :1], [0.25, 0.5, 0.75], axis=0).T.tolist()
+    forward, backward = np.quantile(
+        fastest / fastest[:, :1],
+        [0.25, 0.5, 0.75],
+        axis=0,
+    ).T.tolist()
     row_bytes = [kept_bytes(partial(module, x)) // rows for module in modules]
     return [
-        Cost(norm, rows, features, forward[index], backward[index], row_bytes[index], row_bytes[0])
+        Cost(
+            norm,
+            rows,
+            features,
+            forward[index],
+            backward[index],
+            row_bytes[index],
+            row_bytes[0],
+        )
         for index, norm in enumerate(norms, 1)
     ]
 

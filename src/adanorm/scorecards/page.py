@@ -33,9 +33,12 @@ def summary(card: Card) -> str:
     lines = []
     for line in card_page(card, "summary.md").splitlines():
         indent = " " * len(re.match(" *(- )?", line)[0])  # type: ignore[index]
-        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [
-            ""
-        ]
+        lines += textwrap.wrap(
+            line,
+            WIDTH,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        ) or [""]
     return "\n".join([*lines, ""])
 
 
@@ -127,7 +130,12 @@ def _score(score: Score) -> dict[str, Any]:
             (_name(norm), f"{cell.text} ({len(cell.results)})") for norm, cell in score.runs.items()
         ],
         "verdicts": [
-            _verdict(other, pair, is_same=other in score.alike) for other, pair in judged.items()
+            _verdict(
+                other,
+                pair,
+                is_same=other in score.alike,
+            )
+            for other, pair in judged.items()
         ],
     }
 

@@ -75,7 +75,11 @@ class Trial:
         choice = [f"task={run.task}", f"norm={run.norm}", f"scale={self._scales[run.task]}"]
         first = cached_experiment(choice, runs=self.runs)
         arguments = [*choice, f"seed={run.seed}", f"runs={self.runs}"]
-        return Planned(run.norm, first.model_copy(update={"seed": run.seed}), arguments)
+        return Planned(
+            run.norm,
+            first.model_copy(update={"seed": run.seed}),
+            arguments,
+        )
 
     def run(self) -> str:
         """Make the missing runs, the planned seeds of each column first.
@@ -111,7 +115,14 @@ class Trial:
             if not is_open or other in self.alike(column):
                 continue
             for seed in seeds:
-                runs = [Run(column.task, norm, seed) for norm in (self.norm, other)]
+                runs = [
+                    Run(
+                        column.task,
+                        norm,
+                        seed,
+                    )
+                    for norm in (self.norm, other)
+                ]
                 missing = [run for run in runs if not self._is_complete(run)]
                 if missing:
                     return missing
@@ -122,7 +133,11 @@ class Trial:
 
     def _evidence(self, column: Column) -> Evidence:
         plan = first_plan(column.task, column.scale).going_on
-        return evidence(plan, runs=self.runs, norms=self.norms)
+        return evidence(
+            plan,
+            runs=self.runs,
+            norms=self.norms,
+        )
 
     def scores(self) -> list[Score]:
         """Return the score of each column that has runs."""
@@ -131,8 +146,22 @@ class Trial:
             records = self._evidence(column)
             runs = {norm: records.norms[norm] for norm in self.norms}
             if any(side.runs for side in runs.values()):
-                pairs = {other: pair(records, self.norm, other) for other in self.against}
-                scores.append(Score(column, runs, pairs, self.alike(column)))
+                pairs = {
+                    other: pair(
+                        records,
+                        self.norm,
+                        other,
+                    )
+                    for other in self.against
+                }
+                scores.append(
+                    Score(
+                        column,
+                        runs,
+                        pairs,
+                        self.alike(column),
+                    )
+                )
         return scores
 
     def alike(self, column: Column) -> list[str]:
@@ -159,7 +188,15 @@ class Trial:
     def _missing(self, column: Column, seeds: int | None = None) -> list[Run]:
         """Return the missing runs of every norm, for the first `seeds` seeds or the planned ones."""
         first = range(1, 1 + (seeds or preregistration().stopping.planned))
-        runs = (Run(column.task, norm, seed) for seed in first for norm in self.norms)
+        runs = (
+            Run(
+                column.task,
+                norm,
+                seed,
+            )
+            for seed in first
+            for norm in self.norms
+        )
         return [run for run in runs if not self._is_complete(run)]
 
     def not_run(self) -> list[str]:
@@ -195,7 +232,12 @@ class Trial:
         self.keep()
         started = time.monotonic()
         with redirect_stdout(sys.stderr):
-            failed = run_all([*map(self._planned, runs)], self.launch, "scorecard", self.runs)
+            failed = run_all(
+                [*map(self._planned, runs)],
+                self.launch,
+                "scorecard",
+                self.runs,
+            )
         self.spent += time.monotonic() - started
         self.keep()
         self.failed += {run.experiment.task.name for run in failed} - {*self.failed}
@@ -237,8 +279,22 @@ def prepare(norm: str, against: tuple[str, ...], budget: float, runs: str, launc
             f"{path_text(path)}: is the scorecard of {state['norm']}; choose another runs=FOLDER"
         )
     spent = state["spent"] if state["identity"] == identity else 0.0
-    columns, left_out = choose_columns(norms, budget=budget, workers=launch.workers)
-    return Trial(norm, against, budget, runs, launch, columns, left_out, identity, spent)
+    columns, left_out = choose_columns(
+        norms,
+        budget=budget,
+        workers=launch.workers,
+    )
+    return Trial(
+        norm,
+        against,
+        budget,
+        runs,
+        launch,
+        columns,
+        left_out,
+        identity,
+        spent,
+    )
 
 
 def conduct(trial: Trial, checks: Sequence[str]) -> Card:
@@ -246,7 +302,13 @@ def conduct(trial: Trial, checks: Sequence[str]) -> Card:
     say("what the norms compute and cost")
     observed = observe(trial.norm, trial.against)
     ended = trial.run()
-    return Card(trial, checks, observed, ended, trial.scores())
+    return Card(
+        trial,
+        checks,
+        observed,
+        ended,
+        trial.scores(),
+    )
 
 
 def short(norm: str) -> str:

@@ -86,12 +86,22 @@ class Comparison:
     @property
     def interval(self) -> Interval:
         """The gap's interval: without 0 if p, uncorrected, is below `level` (95 % at one look)."""
-        return student_interval(self.gap, self.error, self.df, self.levels.difference)
+        return student_interval(
+            self.gap,
+            self.error,
+            self.df,
+            self.levels.difference,
+        )
 
     @property
     def margin_interval(self) -> Interval:
         """The interval that decides the size: equivalent inside the margin (90 % at one look)."""
-        return student_interval(self.gap, self.error, self.df, self.levels.equivalence)
+        return student_interval(
+            self.gap,
+            self.error,
+            self.df,
+            self.levels.equivalence,
+        )
 
     @property
     def digits(self) -> int:
@@ -225,7 +235,12 @@ def compare(
             raise ValueError(
                 f"seed {seed}: scores {ours[seed]:g} and {others[seed]:g}: must be finite"
             )
-    return compare_gaps([*gaps.values()], margin, level=level, levels=levels)
+    return compare_gaps(
+        [*gaps.values()],
+        margin,
+        level=level,
+        levels=levels,
+    )
 
 
 def by_seed(scores: SeedScores) -> Mapping[int, float]:
@@ -255,4 +270,13 @@ def compare_gaps(
     sd, df = spread
     sd *= math.sqrt(1 + len(gaps) * overlap)
     levels = levels or Levels(level, 2 * level)  # a fixed plan has one look
-    return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)
+    return Comparison(
+        fmean(gaps),
+        sd,
+        df,
+        len(gaps),
+        margin,
+        levels,
+        level,
+        **facts,
+    )

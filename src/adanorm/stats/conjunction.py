@@ -33,7 +33,15 @@ def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
 
 def count_shown(ps: Sequence[float], level: float) -> int:
     """Return on at least how many data sets a hypothesis is shown to be true; perhaps 0."""
-    counts = (count for count in range(len(ps), 0, -1) if partial_conjunction(ps, count) <= level)
+    counts = (
+        count
+        for count in range(
+            len(ps),
+            0,
+            -1,
+        )
+        if partial_conjunction(ps, count) <= level
+    )
     return next(counts, 0)
 
 
@@ -101,7 +109,13 @@ def significantly_best(variance: TaskVariance, level: float) -> str | None:
         if spread is None:
             return None
         gaps = variance.gaps(norm, best)
-        comparisons.append(compare_gaps(gaps, spread=spread, level=level))
+        comparisons.append(
+            compare_gaps(
+                gaps,
+                spread=spread,
+                level=level,
+            )
+        )
     beaten = [comparison for comparison in in_family(comparisons) if comparison]
     return best if all(comparison.sign == "ahead" for comparison in beaten) else None
 
@@ -181,7 +195,11 @@ class League:
     def letters(self) -> dict[str, str]:
         """The letters of each name's groups: two names share one unless they are told apart."""
         letters = dict.fromkeys(self.scores, "")
-        for letter, group in zip(ascii_letters, self.groups, strict=False):
+        for letter, group in zip(
+            ascii_letters,
+            self.groups,
+            strict=False,
+        ):
             for name in group:
                 letters[name] += letter
         return letters
@@ -190,18 +208,36 @@ class League:
     def next_told_apart(self) -> list[Two]:
         """The pairs that the next seed or look would add, with today's means and deviations."""
         later = in_family([self._with_next_seed(comparison) for comparison in self.pairs.values()])
-        apart = replace(self, pairs=dict(zip(self.pairs, later, strict=True))).told_apart
+        apart = replace(
+            self,
+            pairs=dict(
+                zip(
+                    self.pairs,
+                    later,
+                    strict=True,
+                )
+            ),
+        ).told_apart
         return [two for two in apart if two not in self.told_apart]
 
     def _with_next_seed(self, comparison: Comparison | None) -> Comparison | None:
         if comparison is None:
             return None
         if self.looks is None:
-            return replace(comparison, seeds=comparison.seeds + 1, df=comparison.df + 1)
+            return replace(
+                comparison,
+                seeds=comparison.seeds + 1,
+                df=comparison.df + 1,
+            )
         for look in self.looks.after:
             if look > comparison.seeds:
                 levels = self.looks.levels(look)
-                return replace(comparison, seeds=look, df=look - 1, levels=levels)
+                return replace(
+                    comparison,
+                    seeds=look,
+                    df=look - 1,
+                    levels=levels,
+                )
         return comparison
 
 
@@ -218,7 +254,12 @@ def league(scores: Mapping[str, SeedScores], margin: float, *, level: float = 0.
     seeded = {name: by_seed(its_scores) for name, its_scores in scores.items()}
 
     def compare_two(first: str, second: str) -> Comparison | None:
-        return compare(scores[first], scores[second], margin, level=level)
+        return compare(
+            scores[first],
+            scores[second],
+            margin,
+            level=level,
+        )
 
     return league_of(seeded, compare_two)
 
@@ -231,4 +272,8 @@ def league_of(
     ordered = {name: scores[name] for name in order}
     pairs = list(combinations(ordered, 2))
     comparisons = in_family([compare_two(*two) for two in pairs])
-    return League(ordered, dict(zip(pairs, comparisons, strict=True)), looks)
+    return League(
+        ordered,
+        dict(zip(pairs, comparisons, strict=True)),
+        looks,
+    )

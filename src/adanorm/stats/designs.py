@@ -32,11 +32,19 @@ def gap_of(first: Numbers, second: Numbers, design: Design) -> Gap:
         if len(first) != len(second):
             raise ValueError(f"{len(first)} and {len(second)} scores: pairs need equally many")
         deviation = float((first - second).std(ddof=1))
-        return Gap(mean, deviation / math.sqrt(len(first)), len(first) - 1.0)
+        return Gap(
+            mean,
+            deviation / math.sqrt(len(first)),
+            len(first) - 1.0,
+        )
     parts = np.array([group.var(ddof=1) / len(group) for group in (first, second)])
     freedom = np.array([len(first) - 1.0, len(second) - 1.0])
     variance = float(parts.sum())
     if variance == 0:
-        return Gap(mean, 0.0, float(freedom.sum()))
+        return Gap(
+            mean,
+            0.0,
+            float(freedom.sum()),
+        )
     df = variance**2 / float((parts**2 / freedom).sum())
     return Gap(mean, math.sqrt(variance), df)

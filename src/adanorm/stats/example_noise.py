@@ -45,7 +45,11 @@ def example_noise(gaps: Numbers) -> ExampleNoise:
     variances = np.square(rest).sum(axis=0) / (seeds - 1)
     parts = (np.square(over_seeds - over_seeds.mean()) - variances / seeds) / (examples - 1)
     error = math.sqrt(examples) * float(parts.std(ddof=1))
-    return ExampleNoise(float(parts.sum()) / examples, error / examples, seeds)
+    return ExampleNoise(
+        float(parts.sum()) / examples,
+        error / examples,
+        seeds,
+    )
 
 
 def example_error(own: ExampleNoise, others: float = 0.0) -> float:

@@ -53,8 +53,16 @@ class Looks(NamedTuple):
             )
         look = self.after.index(seeds)
         return Levels(
-            nominal_levels(self.after, self.level, self.spending)[look],
-            nominal_levels(self.after, 2 * self.level, self.spending)[look],
+            nominal_levels(
+                self.after,
+                self.level,
+                self.spending,
+            )[look],
+            nominal_levels(
+                self.after,
+                2 * self.level,
+                self.spending,
+            )[look],
         )
 
 
@@ -99,17 +107,49 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
         p = NO_LOOK
         if seeds in looks:
             facts = (mass, middles, seeds, float(spent[len(levels)]))
-            p = float(brentq(_excess, 1e-12, level, args=facts, xtol=1e-10))
+            p = float(
+                brentq(
+                    _excess,
+                    1e-12,
+                    level,
+                    args=facts,
+                    xtol=1e-10,
+                )
+            )
             levels.append(p)
         edges, next_middles = _bins(seeds, p)
-        mass, middles = mass @ np.diff(_inside(middles, edges, seeds - 1), axis=1), next_middles
+        mass, middles = (
+            mass
+            @ np.diff(
+                _inside(
+                    middles,
+                    edges,
+                    seeds - 1,
+                ),
+                axis=1,
+            ),
+            next_middles,
+        )
     return tuple(levels)
 
 
 def _excess(p: float, mass: Numbers, middles: Numbers, seeds: int, error: float) -> float:
     """Return the probability of first crossing the bound of level p, less `error`."""
     bound = _r_of_scores(_scores(p)[-1:], seeds)
-    return float(mass @ (1 - _inside(middles, bound, seeds - 1)[:, 0])) - error
+    return (
+        float(
+            mass
+            @ (
+                1
+                - _inside(
+                    middles,
+                    bound,
+                    seeds - 1,
+                )[:, 0]
+            )
+        )
+        - error
+    )
 
 
 def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
@@ -121,7 +161,11 @@ def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
 def _scores(p: float) -> Numbers:
     from scipy.special import ndtri
 
-    return np.linspace(0.0, -float(ndtri(p / 2)), BINS + 1)
+    return np.linspace(
+        0.0,
+        -float(ndtri(p / 2)),
+        BINS + 1,
+    )
 
 
 def _r_of_scores(scores: Numbers, seeds: int) -> Numbers:
@@ -143,11 +187,21 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
     from scipy.special import stdtr
 
     def angle_below(angle: Numbers) -> Numbers:
-        clipped = np.clip(angle, -np.pi / 2 + 1e-12, np.pi / 2 - 1e-12)
+        clipped = np.clip(
+            angle,
+            -np.pi / 2 + 1e-12,
+            np.pi / 2 - 1e-12,
+        )
         return stdtr(seeds, np.sqrt(seeds) * np.tan(clipped))
 
     def below(bounds: Numbers) -> Numbers:
-        limit = np.arcsin(np.clip(bounds / np.sqrt(1 + before**2)[:, None], -1, 1))
+        limit = np.arcsin(
+            np.clip(
+                bounds / np.sqrt(1 + before**2)[:, None],
+                -1,
+                1,
+            )
+        )
         return angle_below(limit - shift) + 1 - angle_below(np.pi - limit - shift)
 
     shift = np.arctan(before)[:, None]
@@ -191,7 +245,13 @@ def seeds_looked_at(
     enough = seeds[has_closed >= plan.power]
     if len(enough):
         return int(enough[0])
-    with_one_look = seeds_needed(plan, effect, kind=kind, sd=sd, example_error=example_error)
+    with_one_look = seeds_needed(
+        plan,
+        effect,
+        kind=kind,
+        sd=sd,
+        example_error=example_error,
+    )
     return None if with_one_look is None else max(with_one_look, plan.after[-1] + 1)
 
 
@@ -234,10 +294,38 @@ def seeds_needed(
         center = effect / math.sqrt(sd**2 / count + example_error**2)
         if kind == "difference":
             bound = t.isf(plan.level / 2, df)
-            far = np.nan_to_num(nct.cdf(-bound, df, center))  # scipy gives NaN where it vanishes
-            return float(nct.sf(bound, df, center) + far)
-        return 2 * float(nct.sf(t.isf(plan.level, df), df, center)) - 1
+            far = np.nan_to_num(
+                nct.cdf(
+                    -bound,
+                    df,
+                    center,
+                )
+            )  # scipy gives NaN where it vanishes
+            return float(
+                nct.sf(
+                    bound,
+                    df,
+                    center,
+                )
+                + far
+            )
+        return (
+            2
+            * float(
+                nct.sf(
+                    t.isf(plan.level, df),
+                    df,
+                    center,
+                )
+            )
+            - 1
+        )
 
     # Power rises with seeds, so bisection finds the first number that is enough.
-    first = bisect_left(range(MOST_SEEDS + 1), plan.power, lo=2, key=power)
+    first = bisect_left(
+        range(MOST_SEEDS + 1),
+        plan.power,
+        lo=2,
+        key=power,
+    )
     return first if first <= MOST_SEEDS else None

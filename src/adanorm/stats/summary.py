@@ -40,7 +40,12 @@ class RandomEffects:
 
     def interval(self, significance: float = 0.05) -> Interval:
         """Return the mean's interval, which excludes zero if p is below `significance`."""
-        return student_interval(self.mean, self.error, self.df, significance)
+        return student_interval(
+            self.mean,
+            self.error,
+            self.df,
+            significance,
+        )
 
 
 def random_effects(effects: Numbers, errors: Numbers) -> RandomEffects:
@@ -66,7 +71,13 @@ def random_effects(effects: Numbers, errors: Numbers) -> RandomEffects:
     common = np.average(effects, weights=1 / variances)
     q = float(((effects - common) ** 2 / variances).sum())
     heterogeneity_p = float(chdtrc(count - 1, q))
-    return RandomEffects(mean, error, count - 1, math.sqrt(between), heterogeneity_p)
+    return RandomEffects(
+        mean,
+        error,
+        count - 1,
+        math.sqrt(between),
+        heterogeneity_p,
+    )
 
 
 def _restricted_likelihood_variance(effects: Numbers, variances: Numbers) -> float:
@@ -83,7 +94,12 @@ def _restricted_likelihood_variance(effects: Numbers, variances: Numbers) -> flo
     if largest == 0:
         return 0.0
     options = {"xatol": 1e-9 * largest}
-    best = minimize_scalar(loss, bounds=(0.0, largest), method="bounded", options=options)
+    best = minimize_scalar(
+        loss,
+        bounds=(0.0, largest),
+        method="bounded",
+        options=options,
+    )
     return float(best.x) if best.fun < loss(0.0) else 0.0
 
 
@@ -96,7 +112,12 @@ class Multiple(NamedTuple):
 
     def interval(self, significance: float = 0.05) -> Interval:
         """Return the factor's interval."""
-        return student_interval(self.value, self.error, self.df, significance)
+        return student_interval(
+            self.value,
+            self.error,
+            self.df,
+            significance,
+        )
 
     def p_of(self, value: float) -> float:
         """Return the two-sided p of the hypothesis that the true factor is `value`."""
@@ -163,8 +184,16 @@ def posterior(
         raise ValueError(f"errors {errors.min():g} to {errors.max():g}: too far apart for a grid")
     center = random_effects(effects, errors)
     half_width = 6 * math.hypot(center.error, prior_deviation / math.sqrt(len(effects)))
-    means = np.linspace(center.mean - half_width, center.mean + half_width, MEANS)
-    deviations = np.linspace(0, 4 * prior_deviation, DEVIATIONS + 1)[1:]
+    means = np.linspace(
+        center.mean - half_width,
+        center.mean + half_width,
+        MEANS,
+    )
+    deviations = np.linspace(
+        0,
+        4 * prior_deviation,
+        DEVIATIONS + 1,
+    )[1:]
     constants = gammaln((dfs + 1) / 2) - gammaln(dfs / 2) - np.log(np.pi * dfs) / 2
     scaled = (effects[:, None] - true) / errors[:, None]
     powers = -(dfs[:, None] + 1) / 2 * np.log1p(scaled**2 / dfs[:, None])
@@ -180,15 +209,40 @@ def posterior(
     joint /= joint.sum()
 
     each = []
-    for likelihood, evidence in zip(likelihoods, marginal, strict=True):
-        density = likelihood * np.einsum("dm,dme->e", joint / evidence, priors)
+    for likelihood, evidence in zip(
+        likelihoods,
+        marginal,
+        strict=True,
+    ):
+        density = likelihood * np.einsum(
+            "dm,dme->e",
+            joint / evidence,
+            priors,
+        )
         each.append(_shares(true, density))
-    new = _shares(true, np.einsum("dm,dme->e", joint, priors))
+    new = _shares(
+        true,
+        np.einsum(
+            "dm,dme->e",
+            joint,
+            priors,
+        ),
+    )
     of_mean = joint.sum(axis=0)
     below = of_mean.cumsum() - of_mean / 2
-    low, high = np.interp([0.025, 0.975], below, means)
+    low, high = np.interp(
+        [0.025, 0.975],
+        below,
+        means,
+    )
     interval = Interval(float(low), float(high))
-    return Posterior(tuple(each), new, _shares(means, of_mean), float(of_mean @ means), interval)
+    return Posterior(
+        tuple(each),
+        new,
+        _shares(means, of_mean),
+        float(of_mean @ means),
+        interval,
+    )
 
 
 def _shares(values: Numbers, density: Numbers) -> Shares:
@@ -199,4 +253,9 @@ def _shares(values: Numbers, density: Numbers) -> Shares:
         return float(mass[values > border].sum() + mass[np.isclose(values, border)].sum() / 2)
 
     better, not_worse = above(1.0), above(-1.0)
-    return Shares(better, not_worse - better, 1 - not_worse, above(0.0))
+    return Shares(
+        better,
+        not_worse - better,
+        1 - not_worse,
+        above(0.0),
+    )

@@ -127,7 +127,11 @@ class TaskVariance:
                 design[row, effects.index(effect)] = 1.0
         values = np.array([self.scores[norm][seed] for norm, seed in runs])
         values -= values.mean()
-        estimates, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+        estimates, _, rank, _ = np.linalg.lstsq(
+            design,
+            values,
+            rcond=None,
+        )
         return float(np.square(values - design @ estimates).sum()), len(runs) - int(rank)
 
 
@@ -167,7 +171,11 @@ def prediction(
     verdict: Standing = (
         "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
     )
-    return Prediction(100 * float(stdtr(spread.df, (number - mean) / scale)), p, verdict)
+    return Prediction(
+        100 * float(stdtr(spread.df, (number - mean) / scale)),
+        p,
+        verdict,
+    )
 
 
 class Components(NamedTuple):
@@ -199,7 +207,13 @@ def components(values: Numbers) -> Components:
     seeds, examples = values.shape
     over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
     if seeds == 1:
-        return Components(None, float(values.var(ddof=1)), 0.0, 1, examples)
+        return Components(
+            None,
+            float(values.var(ddof=1)),
+            0.0,
+            1,
+            examples,
+        )
     ms_seeds = examples * float(over_examples.var(ddof=1))
     ms_examples = seeds * float(over_seeds.var(ddof=1))
     residuals = values - over_examples[:, None] - over_seeds[None, :] + mean

@@ -20,7 +20,13 @@ def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _pairs(rows: tuple[str, ...]) -> list[tuple[str, str]]:
-    return list(zip(rows[::2], rows[1::2], strict=True))
+    return list(
+        zip(
+            rows[::2],
+            rows[1::2],
+            strict=True,
+        )
+    )
 
 
 def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:

@@ -196,7 +196,11 @@ def _check_rule(study: Study, norms: Sequence[str]) -> None:
         return
     row_names = study.rows if study.rule.folds_overlap is None else norms
     compared = {*study.rule.rows()}
-    check_known("row of the rule", study.rule.rows(), sorted({*row_names}))
+    check_known(
+        "row of the rule",
+        study.rule.rows(),
+        sorted({*row_names}),
+    )
     check_known("study of the rule", study.rule.with_columns_of, choices("study"))
     for label, row in study.rows.items():
         if row.undefined and label in compared:
@@ -245,7 +249,17 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
     for task, (label, row) in product(study.columns, study.rows.items()):
         is_run = not row.undefined and (row.only is None or task in row.only)
         try:
-            candidates = _candidates(study, label, task, runs, settings) if is_run else ()
+            candidates = (
+                _candidates(
+                    study,
+                    label,
+                    task,
+                    runs,
+                    settings,
+                )
+                if is_run
+                else ()
+            )
         except ValueError as error:
             raise ValueError(f"row {label!r}: {error}") from None
         grid[label, task] = CellPlan(candidates)
@@ -273,7 +287,11 @@ def _candidates(
         if first.digest in candidates:
             same = candidates[first.digest].setting
             raise ValueError(f"{same} and {setting} of its budget are one setting")
-        candidates[first.digest] = Candidate(overrides, first.with_seeds(study.seeds), setting)
+        candidates[first.digest] = Candidate(
+            overrides,
+            first.with_seeds(study.seeds),
+            setting,
+        )
     return tuple(candidates.values())
 
 
@@ -298,5 +316,15 @@ def plan_runs(grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
             for turn, run in enumerate(candidate.runs):
                 folder = [f"runs={run.runs}"] if run.runs else []
                 arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *folder]
-                planned.setdefault(run.folder(), (turn, Planned(label, run, arguments)))
+                planned.setdefault(
+                    run.folder(),
+                    (
+                        turn,
+                        Planned(
+                            label,
+                            run,
+                            arguments,
+                        ),
+                    ),
+                )
     return [run for _, run in sorted(planned.values(), key=lambda entry: entry[0])]

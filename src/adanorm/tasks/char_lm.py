@@ -37,7 +37,11 @@ class CharLm(TrainingTask):
             raise ValueError("segments: a language model needs train, valid and test")
         self._data, self._segments = experiment.data, experiment.segments
         self.corpus = load_streams(experiment.data)
-        super().__init__(experiment, self.corpus.splits, self.corpus.checksums)
+        super().__init__(
+            experiment,
+            self.corpus.splits,
+            self.corpus.checksums,
+        )
         needed = self._data.streams * self._segments.train.length
         if self.sizes["train"] < needed:
             raise ValueError(
@@ -56,13 +60,26 @@ class CharLm(TrainingTask):
         text = self.corpus.splits["train"]
         # Streams have equal lengths, so the few bytes that are left over are not trained on.
         whole = text[: len(text) // self._data.streams * self._data.streams]
-        return Segments(whole, 0, self._data.streams, self._segments.train.length)
+        return Segments(
+            whole,
+            0,
+            self._data.streams,
+            self._segments.train.length,
+        )
 
     def loss(self, model: nn.Module, batch: SegmentBatch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed cross-entropy in nats, the number of bytes, and the new memory."""
         memory = [] if batch.first else carried
-        logits, memory = model(batch.segment, memory, **segment_options(self._segments.train))
-        return Loss(_cross_entropy(logits, batch.target), batch.units, memory)
+        logits, memory = model(
+            batch.segment,
+            memory,
+            **segment_options(self._segments.train),
+        )
+        return Loss(
+            _cross_entropy(logits, batch.target),
+            batch.units,
+            memory,
+        )
 
     def derived(self, train_loss: float) -> dict[str, float]:
         """Return the training loss in bits per byte."""
@@ -78,7 +95,12 @@ class CharLm(TrainingTask):
         metrics = {}
         for name, context in {"unigram": 0, "5-gram": 4}.items():
             train, text = parts["train"], parts[split]
-            bits = bits_per_byte(train, text, context=context, before=before)
+            bits = bits_per_byte(
+                train,
+                text,
+                context=context,
+                before=before,
+            )
             metrics[name] = {"bpc": bits, "loss": bits * math.log(2)}
         return metrics
 
@@ -113,7 +135,13 @@ class CharLm(TrainingTask):
                 logits, memory = self._next(model, unread, memory)
                 logits = logits / temperature
                 logits[logits < logits.topk(TOP).values[-1]] = -torch.inf
-                byte = int(torch.multinomial(logits.softmax(0), 1, generator=generator))
+                byte = int(
+                    torch.multinomial(
+                        logits.softmax(0),
+                        1,
+                        generator=generator,
+                    )
+                )
                 text.append(byte)
                 unread = bytes([byte])
             texts.append(text.decode("utf-8", "replace") + "\n")
@@ -125,7 +153,11 @@ class CharLm(TrainingTask):
         """Return the logits (256,) of the byte after `unread`, and the new memory."""
         segment = torch.tensor([list(unread)], device=next(model.parameters()).device)
         with torch.inference_mode():
-            logits, memory = model(segment, memory, **segment_options(self._segments.test))
+            logits, memory = model(
+                segment,
+                memory,
+                **segment_options(self._segments.test),
+            )
         return logits[0, -1].float().cpu(), list(memory)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
@@ -139,9 +171,18 @@ class CharLm(TrainingTask):
         memory: list[Tensor] = []
         total = 0.0
         with torch.inference_mode():
-            for segment in Segments(text, before, self._data.evaluation_streams, reading.length):
+            for segment in Segments(
+                text,
+                before,
+                self._data.evaluation_streams,
+                reading.length,
+            ):
                 batch = segment.to(device)
-                logits, memory = model(batch.segment, memory, **segment_options(reading))
+                logits, memory = model(
+                    batch.segment,
+                    memory,
+                    **segment_options(reading),
+                )
                 total += _cross_entropy(logits, batch.target).double().item()
         nats = total / len(text)
         return Evaluation({"bpc": nats / math.log(2), "loss": nats}, [])
@@ -159,7 +200,12 @@ def segment_options(reading: SegmentConfig) -> dict[str, Any]:
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     rows = logits.flatten(0, 1).float()
-    return F.cross_entropy(rows, target.flatten(), ignore_index=IGNORED, reduction="sum")
+    return F.cross_entropy(
+        rows,
+        target.flatten(),
+        ignore_index=IGNORED,
+        reduction="sum",
+    )
 
 
 def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> float:
@@ -181,7 +227,11 @@ def bits_per_byte(train: Bytes, text: Bytes, *, context: int, before: Bytes) -> 
         count = _lookup(text_grams, grams, counts)
         total = _lookup(text_histories, histories, totals)
         kind = _lookup(text_histories, histories, kinds)
-        p = np.where(total > 0, (count + kind * p) / np.maximum(total + kind, 1), p)
+        p = np.where(
+            total > 0,
+            (count + kind * p) / np.maximum(total + kind, 1),
+            p,
+        )
     return float(-np.log2(p).mean())
 
 
@@ -196,4 +246,8 @@ def _grams(text: Bytes, length: int) -> Bytes:
 def _lookup(queries: Bytes, keys: Bytes, values: Bytes) -> Bytes:
     """Return the value of each query, 0 where it is not among the sorted `keys`."""
     index = np.searchsorted(keys, queries).clip(max=len(keys) - 1)
-    return np.where(keys[index] == queries, values[index], 0)
+    return np.where(
+        keys[index] == queries,
+        values[index],
+        0,
+    )

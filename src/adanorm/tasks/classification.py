@@ -39,7 +39,12 @@ class Classification(TrainingTask):
         sizes = {"classes": len(splits.labels)}
         if splits.vocabulary:
             sizes["vocabulary"] = len(splits.vocabulary)
-        super().__init__(experiment, splits.examples, splits.checksums, **sizes)
+        super().__init__(
+            experiment,
+            splits.examples,
+            splits.checksums,
+            **sizes,
+        )
         self._smoothing = experiment.training.label_smoothing or 0.0
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
@@ -56,7 +61,11 @@ class Classification(TrainingTask):
         predicted, total = self._predictions(model, split)
         metrics = {"accuracy": _percent(predicted == targets), "loss": total / len(targets)}
         if split == "test" and self._is_wrong.any():
-            predicted_train, _ = self._predictions(model, "train", self._is_wrong)
+            predicted_train, _ = self._predictions(
+                model,
+                "train",
+                self._is_wrong,
+            )
             predicted_train = predicted_train[self._is_wrong]
             wrong = self.splits["train"].targets[self._is_wrong]
             metrics["memorized"] = _percent(predicted_train == wrong)
@@ -77,7 +86,11 @@ class Classification(TrainingTask):
                     indices = indices[mask[indices].numpy()]  # noqa: PLW2901
                 batch = examples.batch(indices).to(device)
                 logits = model(batch.inputs).float()
-                total += F.cross_entropy(logits, batch.targets, reduction="sum").item()
+                total += F.cross_entropy(
+                    logits,
+                    batch.targets,
+                    reduction="sum",
+                ).item()
                 predicted[torch.from_numpy(indices)] = logits.argmax(1).cpu()
         return predicted, total
 
@@ -101,7 +114,12 @@ class Classification(TrainingTask):
             by_split = []
             for split in ("valid", "test"):
                 presence = _word_presence(splits[split], words)
-                predicted = naive_bayes(train, self._truth.numpy(), presence, smoothing)
+                predicted = naive_bayes(
+                    train,
+                    self._truth.numpy(),
+                    presence,
+                    smoothing,
+                )
                 by_split.append(_percent(torch.from_numpy(predicted) == splits[split].targets))
             accuracies.append(by_split)
         return {"naive Bayes": {"accuracy": max(accuracies)[1]}}
@@ -110,7 +128,11 @@ class Classification(TrainingTask):
         """Return 1 for each test example whose label is right, 0 for the rest."""
         targets = self.splits["test"].targets.tolist()
         rows = []
-        for target, output in zip(targets, outputs, strict=True):
+        for target, output in zip(
+            targets,
+            outputs,
+            strict=True,
+        ):
             rows.append([int(self.splits.labels[target] == output)])
         return {"accuracy": rows}
 

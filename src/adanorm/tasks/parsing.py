@@ -58,7 +58,11 @@ class Parsing(TrainingTask):
         for path in data.local_files().get("vectors", []):
             assert isinstance(self._model, TransitionParserConfig)
             dim = self._model.embedding_dim
-            self._vectors, checksum = read_vectors(path, vocabulary.word_ids, dim)
+            self._vectors, checksum = read_vectors(
+                path,
+                vocabulary.word_ids,
+                dim,
+            )
             self.checksums[f"vectors/{path.name}"] = checksum
         for split in ("valid", "test"):
             if all(all(left_out(tree, data.scoring)) for tree in self.trees[split]):
@@ -102,7 +106,11 @@ class Parsing(TrainingTask):
                 learned.append(projectivized(tree))
         if not learned:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
-        examples = transitions(learned, self.vocabulary, self._data.batch_size)
+        examples = transitions(
+            learned,
+            self.vocabulary,
+            self._data.batch_size,
+        )
         return examples, {
             "sentences": len(trees),
             "words": sum(map(len, trees)),
@@ -125,7 +133,11 @@ class Parsing(TrainingTask):
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed cross-entropy in nats, and the number of transitions."""
         logits = model(batch.inputs).float()
-        total = F.cross_entropy(logits, batch.targets.long(), reduction="sum")
+        total = F.cross_entropy(
+            logits,
+            batch.targets.long(),
+            reduction="sum",
+        )
         return Loss(total, len(batch.targets))
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
@@ -135,7 +147,11 @@ class Parsing(TrainingTask):
         transitions.
         """
         parsed = self.parse(model, self.trees[split])
-        metrics, signatures = attachment(self.trees[split], parsed, self._data.scoring)
+        metrics, signatures = attachment(
+            self.trees[split],
+            parsed,
+            self._data.scoring,
+        )
         if split == "valid":
             metrics["loss"] = self._loss(model, self.examples[split])
         outputs = []
@@ -162,7 +178,11 @@ class Parsing(TrainingTask):
         parsed: list[tuple[list[int], list[str]]] = []
         for start in range(0, len(trees), PARSING_BATCH):
             batch = trees[start : start + PARSING_BATCH]
-            states = greedy(model, self.vocabulary.encode(batch), self.vocabulary)
+            states = greedy(
+                model,
+                self.vocabulary.encode(batch),
+                self.vocabulary,
+            )
             for first, end in itertools.pairwise(states.starts.tolist()):
                 words = slice(first + FIRST_WORD, end)
                 labels = [names[label] for label in states.labels[words].tolist()]
@@ -187,17 +207,34 @@ class Parsing(TrainingTask):
             no_labels = ["_"] * count
             left.append(([*range(count)], no_labels))
             right.append(([*range(2, count + 1), 0], no_labels))
-        left_scores, _ = attachment(trees, left, self._data.scoring)
-        right_scores, _ = attachment(trees, right, self._data.scoring)
+        left_scores, _ = attachment(
+            trees,
+            left,
+            self._data.scoring,
+        )
+        right_scores, _ = attachment(
+            trees,
+            right,
+            self._data.scoring,
+        )
         return {"left neighbor": left_scores, "right neighbor": right_scores}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return for each test sentence how many heads are right, and how many words are scored."""
         rows = []
-        for tree, line in zip(self.trees["test"], outputs, strict=True):
+        for tree, line in zip(
+            self.trees["test"],
+            outputs,
+            strict=True,
+        ):
             right = scored = 0
             are_out = left_out(tree, self._data.scoring)
-            for head, arc, is_out in zip(tree.heads, line.split(" "), are_out, strict=True):
+            for head, arc, is_out in zip(
+                tree.heads,
+                line.split(" "),
+                are_out,
+                strict=True,
+            ):
                 if not is_out:
                     scored += 1
                     right += head == int(arc.partition(":")[0])
@@ -223,7 +260,11 @@ def transitions(trees: Sequence[Tree], vocabulary: Vocabulary, batch_size: int) 
         vocabulary.first_label,
         (inputs, targets),
     )
-    return ArrayExamples(torch.from_numpy(inputs), torch.from_numpy(targets), batch_size)
+    return ArrayExamples(
+        torch.from_numpy(inputs),
+        torch.from_numpy(targets),
+        batch_size,
+    )
 
 
 def greedy(model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> States:
@@ -238,7 +279,12 @@ def greedy(model: nn.Module, sentences: Sentences, vocabulary: Vocabulary) -> St
                 states, unfinished, sentences, vocabulary.first_label, ids
             )
             scores = model(torch.from_numpy(ids).to(device)).float().cpu().numpy()
-            unfinished = arc_standard.advance_best(states, unfinished, scores, vocabulary.kinds)
+            unfinished = arc_standard.advance_best(
+                states,
+                unfinished,
+                scores,
+                vocabulary.kinds,
+            )
     return states
 
 

@@ -30,9 +30,19 @@ class Regression(TrainingTask):
         for split, size in sizes.items():
             rows = slice(start, start + size)
             x, y = torch.from_numpy(inputs[rows]), torch.from_numpy(targets[rows])
-            self.examples[split] = ArrayExamples(x, y, data.batch_size)
+            self.examples[split] = ArrayExamples(
+                x,
+                y,
+                data.batch_size,
+            )
             start += size
-        super().__init__(experiment, self.examples, {}, inputs=data.inputs, outputs=data.outputs)
+        super().__init__(
+            experiment,
+            self.examples,
+            {},
+            inputs=data.inputs,
+            outputs=data.outputs,
+        )
 
     def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
         """Return the summed squared error over the batch's targets, and the number of targets."""
@@ -61,7 +71,11 @@ class Regression(TrainingTask):
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the mean squared error of each test example, given its predictions."""
         rows = []
-        for line, target in zip(outputs, self.examples["test"].targets, strict=True):
+        for line, target in zip(
+            outputs,
+            self.examples["test"].targets,
+            strict=True,
+        ):
             predictions = torch.tensor(list(map(float, line.split())))
             rows.append([(predictions - target).double().square().mean().item()])
         return {"loss": rows}

@@ -44,7 +44,12 @@ class Translation(TrainingTask):
         self._smoothing = experiment.training.label_smoothing or 0.0
         self.corpus = load_pairs(experiment.data)
         files, dictionaries = self.corpus.checksums, self.corpus.dictionaries
-        super().__init__(experiment, self.corpus.splits, files, dictionaries=dictionaries)
+        super().__init__(
+            experiment,
+            self.corpus.splits,
+            files,
+            dictionaries=dictionaries,
+        )
 
     @cached_property
     def inspection(self) -> Inspection:
@@ -61,7 +66,12 @@ class Translation(TrainingTask):
         """Return the summed label-smoothed loss in nats, and the number of target subwords."""
         logits = _logits(model, batch)
         smoothing, weight = self._smoothing, batch.weight
-        total = label_smoothed_loss(logits, batch.target, smoothing=smoothing, weight=weight)
+        total = label_smoothed_loss(
+            logits,
+            batch.target,
+            smoothing=smoothing,
+            weight=weight,
+        )
         return Loss(total, batch.units)
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
@@ -74,10 +84,18 @@ class Translation(TrainingTask):
             return self._losses(model)
         penalties = self._decoding.length_penalties
         if penalties is None:
-            return self.score(model, split, length_penalty=self._decoding.length_penalty)
+            return self.score(
+                model,
+                split,
+                length_penalty=self._decoding.length_penalty,
+            )
 
         def valid_bleu(penalty: float) -> float:
-            return self.score(model, "valid", length_penalty=penalty).metrics["bleu"]
+            return self.score(
+                model,
+                "valid",
+                length_penalty=penalty,
+            ).metrics["bleu"]
 
         best = max(penalties, key=valid_bleu)
         score = self.score(model, split, length_penalty=best)
@@ -98,7 +116,11 @@ class Translation(TrainingTask):
                 smoothed += label_smoothed_loss(
                     logits, moved.target, smoothing=self._smoothing
                 ).item()
-                plain += label_smoothed_loss(logits, moved.target, smoothing=0.0).item()
+                plain += label_smoothed_loss(
+                    logits,
+                    moved.target,
+                    smoothing=0.0,
+                ).item()
                 units += batch.units
         loss = {"loss": smoothed / units, "nll": plain / units}
         return Evaluation(loss | {"perplexity": math.exp(min(loss["nll"], 100))}, [])
@@ -110,12 +132,20 @@ class Translation(TrainingTask):
         for indices in pairs.order(self._decoding.batch_tokens, None):
             sources = pairs.sources(indices)
             translations = self.translate(model, sources, length_penalty=length_penalty)
-            for index, translation in zip(indices, translations, strict=True):
+            for index, translation in zip(
+                indices,
+                translations,
+                strict=True,
+            ):
                 outputs[int(index)] = translation
         texts, lowercase = self._texts(split, outputs), self._data.lowercase
         metrics, signatures = {}, {}
         for kind, lines in texts.items():
-            metrics[kind], signatures[kind] = bleu(kind, *lines, lowercase=lowercase)
+            metrics[kind], signatures[kind] = bleu(
+                kind,
+                *lines,
+                lowercase=lowercase,
+            )
         metrics["chrf"], signatures["chrf"] = chrf(*texts["sacrebleu"], lowercase=lowercase)
         metrics["length_ratio"] = length_ratio(*texts["bleu"])
         return Evaluation(metrics, outputs, signatures)
@@ -126,14 +156,22 @@ class Translation(TrainingTask):
         copied = [Bpe.join(dictionary.string(source[index])) for index in range(len(source))]
         scores = {}
         for kind, lines in self._texts(split, copied).items():
-            scores[kind], _ = bleu(kind, *lines, lowercase=self._data.lowercase)
+            scores[kind], _ = bleu(
+                kind,
+                *lines,
+                lowercase=self._data.lowercase,
+            )
         return {"copied source": scores}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the n-gram counts of each test pair for each kind of BLEU."""
         counts: dict[str, Sequence[Sequence[float]]] = {}
         for kind, lines in self._texts("test", list(outputs)).items():
-            counts[kind] = ngram_counts(kind, *lines, lowercase=self._data.lowercase)
+            counts[kind] = ngram_counts(
+                kind,
+                *lines,
+                lowercase=self._data.lowercase,
+            )
         return counts
 
     def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
@@ -144,7 +182,14 @@ class Translation(TrainingTask):
         words, text = self.corpus.beside_references(split, outputs)
         into_german = self._data.languages[1] == "de"
         kinds = [kind for kind in KINDS if kind != "compound_bleu" or into_german]
-        return {kind: sides(kind, words, text) for kind in kinds}
+        return {
+            kind: sides(
+                kind,
+                words,
+                text,
+            )
+            for kind in kinds
+        }
 
     def predict(self, model: nn.Module, entries: Sequence[str], **options: Any) -> list[str]:
         """Return each line's translation as running text, with a line feed.
@@ -161,9 +206,17 @@ class Translation(TrainingTask):
         words = [""] * len(pieces)
         lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
         order = np.argsort(lengths, kind="stable")  # pieces of similar length make a batch
-        for batch in batches_within(order, lengths, self._decoding.batch_tokens):
+        for batch in batches_within(
+            order,
+            lengths,
+            self._decoding.batch_tokens,
+        ):
             translations = self.translate(model, [pieces[index] for index in batch])
-            for index, translation in zip(batch, translations, strict=True):
+            for index, translation in zip(
+                batch,
+                translations,
+                strict=True,
+            ):
                 words[index] = translation
         remaining = iter(words)
         texts = []
@@ -246,7 +299,11 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         dx = log_p.exp_()
         if ctx.smoothing:
             dx.sub_(ctx.smoothing / dx.shape[1])
-        dx.scatter_add_(1, target[:, None], dx.new_full((len(target), 1), ctx.smoothing - 1))
+        dx.scatter_add_(
+            1,
+            target[:, None],
+            dx.new_full((len(target), 1), ctx.smoothing - 1),
+        )
         return dx.mul_(grad if weight is None else grad * weight[:, None]), None, None, None
 
 

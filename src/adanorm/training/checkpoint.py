@@ -53,7 +53,13 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
         return None
     verify(path)
     try:
-        return dict(torch.load(path, map_location=device, weights_only=True))
+        return dict(
+            torch.load(
+                path,
+                map_location=device,
+                weights_only=True,
+            )
+        )
     except (RuntimeError, EOFError, KeyError, pickle.UnpicklingError) as error:
         reason = str(error).splitlines()[0]
         raise BrokenError(f"{path}: not a checkpoint of this suite ({reason})") from None

@@ -63,7 +63,13 @@ def init_distributed(device: torch.device) -> Iterator[World]:
     _JOINED[port] += 1
     own_store = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=own_store, rank=rank, world_size=size, timeout=patience)
+    dist.init_process_group(
+        backend,
+        store=own_store,
+        rank=rank,
+        world_size=size,
+        timeout=patience,
+    )
     world, is_over = World(dist.get_rank(), dist.get_world_size()), Event()
     _end_with_others(world, is_over)
     has_failed = True
@@ -110,7 +116,11 @@ def _end_with_others(world: World, is_over: Event) -> None:
             print(f"error: {LOST}", file=sys.stderr, flush=True)
             os._exit(2)  # an exception may not reach the main thread where it waits
 
-    Thread(target=watch, name="other processes", daemon=True).start()
+    Thread(
+        target=watch,
+        name="other processes",
+        daemon=True,
+    ).start()
 
 
 # Gloo's messages when the other end of a connection is gone; NCCL raises an error of its own.
@@ -134,7 +144,14 @@ def wrap(model: nn.Module, world: World) -> nn.Module:
 
 def ties_rows(model: nn.Module) -> bool:
     """Return whether a norm has statistics over a batch, whose rows must then stay together."""
-    return any(getattr(module, "depends_on_batch", False) for module in model.modules())
+    return any(
+        getattr(
+            module,
+            "depends_on_batch",
+            False,
+        )
+        for module in model.modules()
+    )
 
 
 def share(batches: EpochBatches, update: range, world: World, *, whole: bool) -> list[Any]:
@@ -146,7 +163,14 @@ def share(batches: EpochBatches, update: range, world: World, *, whole: bool) ->
     """
     if whole and len(update) % world.size == 0:
         return [batches.part(index) for index in update[world.rank :: world.size]]
-    return [batches.part(index, world.rank, world.size) for index in update]
+    return [
+        batches.part(
+            index,
+            world.rank,
+            world.size,
+        )
+        for index in update
+    ]
 
 
 T = TypeVar("T")

@@ -60,7 +60,11 @@ class Graphs:
         self._scale = torch.ones((), device=device)
         # The CPU's fused optimizers read a rate in double precision, CUDA's in single.
         rate_type = torch.float64 if device.type == "cpu" else torch.float32
-        self._rate = torch.zeros((), dtype=rate_type, device=device)
+        self._rate = torch.zeros(
+            (),
+            dtype=rate_type,
+            device=device,
+        )
 
     @property
     def count(self) -> int:
@@ -82,7 +86,11 @@ class Graphs:
             with self._recorder.beside():
                 return self._add_gradient(batch.to(self._device), carried)
         inputs = [*batch.tensors().values(), *carried]
-        for static, new in zip(graph.inputs, inputs, strict=True):
+        for static, new in zip(
+            graph.inputs,
+            inputs,
+            strict=True,
+        ):
             static.copy_(new, non_blocking=True)
         graph.replay()
         return Loss(graph.total, batch.units, graph.carried)
@@ -122,7 +130,11 @@ class Graphs:
         """Record a micro-batch of this shape, without computing it."""
         own_batch = batch.moved(lambda tensor: tensor.to(self._device, copy=True))
         own_carried = [tensor.clone() for tensor in carried]
-        total = torch.zeros((), dtype=torch.float64, device=self._device)
+        total = torch.zeros(
+            (),
+            dtype=torch.float64,
+            device=self._device,
+        )
         following: list[Tensor] = []
 
         def work() -> None:
@@ -135,7 +147,13 @@ class Graphs:
         if replay is not None:
             inputs = [*own_batch.tensors().values(), *own_carried]
             tables = list(_tables(self._model))
-            self._graphs[key] = MicroBatchGraph(replay, inputs, total, following, tables)
+            self._graphs[key] = MicroBatchGraph(
+                replay,
+                inputs,
+                total,
+                following,
+                tables,
+            )
 
 
 def _key(batch: AnyBatch, carried: Sequence[Tensor]) -> Key:

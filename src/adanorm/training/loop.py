@@ -68,7 +68,11 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.carried: Sequence[Tensor] = ()  # what the next batch's loss starts from
         # Sums since the last fetch. The loss is on the device, so that no update waits for it.
-        self._pending_loss = torch.zeros((), dtype=torch.float64, device=context.device)
+        self._pending_loss = torch.zeros(
+            (),
+            dtype=torch.float64,
+            device=context.device,
+        )
         self._pending_units = 0
         self.checkpoints = RunCheckpoints(context)
         # Whether processes take parts of each batch.
@@ -131,7 +135,12 @@ class Trainer:
         indices, size = range(len(batches)), self.settings.accumulate
         for start in indices[first::size]:
             indices_of_update = indices[start : start + size]
-            parts = share(batches, indices_of_update, self.context.world, whole=not self._divides)
+            parts = share(
+                batches,
+                indices_of_update,
+                self.context.world,
+                whole=not self._divides,
+            )
             if self.graphs is not None:
                 parts = [part.with_rounded_rows() for part in parts]
             yield parts
@@ -151,7 +160,11 @@ class Trainer:
         The returned tensors are detached.
         """
         context = self.context
-        total = torch.zeros((), dtype=torch.float64, device=context.device)
+        total = torch.zeros(
+            (),
+            dtype=torch.float64,
+            device=context.device,
+        )
         units = 0
         # Entered once per update, autocast rounds each weight once. A graph must round them itself.
         with context.autocast() if self.graphs is None else nullcontext():
@@ -175,7 +188,11 @@ class Trainer:
     def _add_gradient(self, micro_batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
         """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss."""
         with self.context.autocast():
-            loss = self.task.loss(self.shared_model, micro_batch, carried)
+            loss = self.task.loss(
+                self.shared_model,
+                micro_batch,
+                carried,
+            )
         with self.context.autocast(enabled=False):
             loss.total.backward()  # type: ignore[no-untyped-call]
         return loss._replace(total=loss.total.detach())
@@ -191,7 +208,11 @@ class Trainer:
         elif world.size == 1:
             self._step_scaled(1 / units, lr)
         else:  # the gradients are averaged over the processes; the count stays on the device
-            count = torch.full((), float(units), device=self.context.device)
+            count = torch.full(
+                (),
+                float(units),
+                device=self.context.device,
+            )
             self._step_scaled(world.size / all_reduce(count, world), lr)
         if state.position == self._updates_per_epoch:
             state.epoch += 1
@@ -319,11 +340,19 @@ class Trainer:
         if not self.best or state.diverged is not None or not context.world.is_main:
             return Outcome(state, None, self.best)
         if state.kept:
-            self.best = mean_weights(state.kept, folder, context.device)
+            self.best = mean_weights(
+                state.kept,
+                folder,
+                context.device,
+            )
         self.model.load_state_dict(self.best)
         if state.kept:
             state.valid = self.measure("valid").metrics
-        return Outcome(state, self.measure("test"), self.best)
+        return Outcome(
+            state,
+            self.measure("test"),
+            self.best,
+        )
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, from which `resume` goes on."""
@@ -384,7 +413,14 @@ def ahead(items: Iterator[T], *, count: int) -> Iterator[T]:
     end: Any = object()
     thread = ThreadPoolExecutor(1, "batches-ahead")
     try:
-        ready = deque(thread.submit(next, items, end) for _ in range(count))
+        ready = deque(
+            thread.submit(
+                next,
+                items,
+                end,
+            )
+            for _ in range(count)
+        )
         while True:
             item = ready.popleft().result()
             if item is end:

@@ -27,9 +27,18 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
     }
     if settings.optimizer == "sgd":
         sgd = _without_dynamo(torch.optim.SGD)
-        return sgd(model.parameters(), momentum=settings.momentum or 0.0, **shared)
+        return sgd(
+            model.parameters(),
+            momentum=settings.momentum or 0.0,
+            **shared,
+        )
     adamw = _without_dynamo(torch.optim.AdamW)
-    return adamw(model.parameters(), betas=settings.betas, eps=settings.eps, **shared)
+    return adamw(
+        model.parameters(),
+        betas=settings.betas,
+        eps=settings.eps,
+        **shared,
+    )
 
 
 # torch's wrappers of these import its compiler: 1.6 s and 145 MB in a process that compiles
@@ -41,7 +50,11 @@ WRAPPED_METHODS = ("step", "add_param_group", "zero_grad", "state_dict", "load_s
 def _without_dynamo(cls: Any) -> Callable[..., torch.optim.Optimizer]:
     """Return a class of torch without its methods' wrappers, which only torch.compile needs."""
     plain = {name: inspect.unwrap(getattr(cls, name)) for name in WRAPPED_METHODS}
-    return type(cls.__name__, (cls,), {**plain, "step": torch.no_grad()(plain["step"])})
+    return type(
+        cls.__name__,
+        (cls,),
+        {**plain, "step": torch.no_grad()(plain["step"])},
+    )
 
 
 def learning_rate(settings: TrainingConfig, update: int) -> float:

@@ -43,7 +43,13 @@ class Progress(AbstractContextManager["Progress"]):
         )
         self._is_terminal = sys.stderr.isatty()
         hidden = not (shown and self._is_terminal)
-        self._bar = tqdm(total=self._updates, unit="update", disable=hidden, ncols=80, leave=False)
+        self._bar = tqdm(
+            total=self._updates,
+            unit="update",
+            disable=hidden,
+            ncols=80,
+            leave=False,
+        )
 
     def show(self, state: State, epoch_updates: int) -> None:
         """Show progress, loss, best validation score and time left; called after every update."""
@@ -74,7 +80,12 @@ class Progress(AbstractContextManager["Progress"]):
     def add_row(self, row: Row) -> None:
         """Print the row of an evaluation."""
         valid = METRICS[self._metric].text(row[f"valid_{self._metric}"])
-        self._print_row(str(row["epoch"]), int(row["update"]), row["train_loss"], valid)
+        self._print_row(
+            str(row["epoch"]),
+            int(row["update"]),
+            row["train_loss"],
+            valid,
+        )
 
     def _print_row(self, epoch: str, update: int, loss: float | None, valid: str) -> None:
         """Print a row without breaking the bar, before the first one the heads of the columns."""
@@ -84,7 +95,15 @@ class Progress(AbstractContextManager["Progress"]):
             heads = "epoch", "update", "train loss", f"valid {self._metric}", "time left"
             self._bar.write(columns(*heads))
         text = "-" if loss is None else f"{loss:.4f}"
-        self._bar.write(columns(epoch, update, text, valid, self._time_left(update)))
+        self._bar.write(
+            columns(
+                epoch,
+                update,
+                text,
+                valid,
+                self._time_left(update),
+            )
+        )
         sys.stdout.flush()
 
     def _time_left(self, update: int) -> str:

@@ -30,7 +30,11 @@ class ComputeContext(NamedTuple):
         """Return the autocast context of a forward pass, or of a backward pass inside it."""
         if self.precision != "bf16":
             return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+        return torch.autocast(
+            self.device.type,
+            torch.bfloat16,
+            enabled=enabled,
+        )
 
 
 def set_tf32(precision: str) -> None:

@@ -146,7 +146,11 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     is_compared = paper is not None and full_cell.metric == first.task.metric
     if not is_compared or departures_from_paper(first) is not None:
         paper = None
-    return replace(full_cell, planned=len(experiments), paper=paper)
+    return replace(
+        full_cell,
+        planned=len(experiments),
+        paper=paper,
+    )
 
 
 def cell_on_record(first: Experiment, quantity: Quantity = "test") -> Cell:

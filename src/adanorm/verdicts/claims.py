@@ -92,7 +92,11 @@ class ClaimResult:
         if not self.run:
             return "not run"
         verdicts: tuple[Verdict, ...] = ("supported", "contradicted", "no such gain")
-        for verdict, p in zip(verdicts, self.family or self.ps, strict=True):
+        for verdict, p in zip(
+            verdicts,
+            self.family or self.ps,
+            strict=True,
+        ):
             if p < preregistration().level:
                 return verdict
         return "open"
@@ -107,7 +111,11 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
     """Return the result of every claim of the paper at each of SCALES."""
     results = []
     for scale in SCALES:
-        results += evaluated(preregistration().claims, scale, runs=runs)
+        results += evaluated(
+            preregistration().claims,
+            scale,
+            runs=runs,
+        )
     return results
 
 
@@ -115,8 +123,22 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     """Return the results of claims at a scale, corrected for the number of claims with runs."""
     results = []
     for claim in claims:
-        tasks = [_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)]
-        results.append(ClaimResult(claim, scale, tuple(tasks)))
+        tasks = [
+            _judged(
+                claim,
+                task,
+                scale,
+                runs,
+            )
+            for task in claim.tasks_at(scale)
+        ]
+        results.append(
+            ClaimResult(
+                claim,
+                scale,
+                tuple(tasks),
+            )
+        )
     ps = [result.ps for result in results if result.run]
     families = zip(*map(corrected, zip(*ps, strict=True)), strict=True)
     return [replace(result, family=next(families)) if result.run else result for result in results]
@@ -127,7 +149,14 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
     beside = []
     for quantity in BESIDE if claim.quantity == "test" else ():
         plan = replace(records.plan, quantity=quantity)
-        beside.append(_read(plan, claim, records.overrides, runs)[1])
+        beside.append(
+            _read(
+                plan,
+                claim,
+                records.overrides,
+                runs,
+            )[1]
+        )
     with_own_noise = None if records.plan.name == "first" else by_own_noise(records, claimed_pair)
     return TaskResult(claim, task, claimed_pair, with_own_noise, *beside)
 
@@ -149,11 +178,25 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
     """
     if scale == "small" and claim.quantity == "test":
         for later in later_plans().newest_first(task):
-            records, claimed_pair = _read(later, claim, claim.overrides(scale, task), runs)
+            records, claimed_pair = _read(
+                later,
+                claim,
+                claim.overrides(scale, task),
+                runs,
+            )
             if claimed_pair.has_looked:
                 return records, claimed_pair
-    plan = preregistration().governing(task, scale, claim.quantity)
-    records, claimed_pair = _read(plan, claim, claim.overrides(scale, task), runs)
+    plan = preregistration().governing(
+        task,
+        scale,
+        claim.quantity,
+    )
+    records, claimed_pair = _read(
+        plan,
+        claim,
+        claim.overrides(scale, task),
+        runs,
+    )
     if plan.name == "first" or claimed_pair.has_looked or plan.scale != "paper":
         return records, claimed_pair
     return _by_first_plan(claim, task, runs)
@@ -161,7 +204,12 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
 
 def _by_first_plan(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair]:
     plan = first_plan(task, quantity=claim.quantity)
-    return _read(plan, claim, claim.overrides("paper", task), runs)
+    return _read(
+        plan,
+        claim,
+        claim.overrides("paper", task),
+        runs,
+    )
 
 
 def _read(
@@ -169,7 +217,12 @@ def _read(
 ) -> tuple[Evidence, Pair]:
     """Return the records that a plan reads for a claim on its task, and the pair of its norms."""
     norms = claim.norms(plan.task)
-    records = evidence(plan, runs=runs, norms=norms, overrides=overrides)
+    records = evidence(
+        plan,
+        runs=runs,
+        norms=norms,
+        overrides=overrides,
+    )
     return records, pair(records, *norms)
 
 
@@ -210,19 +263,48 @@ def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
 
     Runs at scale mini decide nothing.
     """
-    answers = [_answer(claim, task, runs) for task in claim.tasks]
+    answers = [
+        _answer(
+            claim,
+            task,
+            runs,
+        )
+        for task in claim.tasks
+    ]
     ps = [1.0 if answer.comparison is None else answer.comparison.p for answer in answers]
-    return [replace(answer, family_p=p) for answer, p in zip(answers, corrected(ps), strict=True)]
+    return [
+        replace(answer, family_p=p)
+        for answer, p in zip(
+            answers,
+            corrected(ps),
+            strict=True,
+        )
+    ]
 
 
 def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     norms = claim.norms(task)
-    plan = preregistration().governing(task, "small", claim.quantity)
+    plan = preregistration().governing(
+        task,
+        "small",
+        claim.quantity,
+    )
     if plan.folds:
         folds = []
         for fold in range(1, plan.folds + 1):
-            folds.append(evidence(plan, runs=runs, norms=norms, overrides=[f"data.fold={fold}"]))
-        comparison = compare_by(plan, [records.variance for records in folds], norms)
+            folds.append(
+                evidence(
+                    plan,
+                    runs=runs,
+                    norms=norms,
+                    overrides=[f"data.fold={fold}"],
+                )
+            )
+        comparison = compare_by(
+            plan,
+            [records.variance for records in folds],
+            norms,
+        )
         with_own_noise = comparison
     else:
         records, claimed_pair = _decided(claim, task, "small", runs)
@@ -238,7 +320,11 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     if plan.name != "first" and plan.scale == "paper":
         first_records, first = _by_first_plan(claim, task, runs)
         if first.answer != "open":
-            before = TaskAnswer(first_records.plan, first.comparison, len(first.seeds))
+            before = TaskAnswer(
+                first_records.plan,
+                first.comparison,
+                len(first.seeds),
+            )
     text = ", ".join(setbacks)
     return TaskAnswer(
         plan, comparison, pairs, before=before, setback=text, by_own_noise=with_own_noise

@@ -28,8 +28,16 @@ class Evidence:
         for norm, chosen in seeds.items():
             if runs := self.norms[norm].runs:
                 kept = [run for run in runs if run.seed in chosen]
-                norms[norm] = cell_of(runs[0], kept, self.plan.quantity)
-        return replace(self, norms=norms, variance=variance_of(norms, self.plan.quantity))
+                norms[norm] = cell_of(
+                    runs[0],
+                    kept,
+                    self.plan.quantity,
+                )
+        return replace(
+            self,
+            norms=norms,
+            variance=variance_of(norms, self.plan.quantity),
+        )
 
 
 def evidence(
@@ -51,7 +59,12 @@ def evidence(
         on_record = reader.runs_on_record(first)
         its_runs = [run for run in on_record if plan.first <= run.seed <= plan.last]
         cells[norm] = cell_of(first, its_runs, plan.quantity)
-    return Evidence(plan, cells, variance_of(cells, plan.quantity), overrides)
+    return Evidence(
+        plan,
+        cells,
+        variance_of(cells, plan.quantity),
+        overrides,
+    )
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:

@@ -96,7 +96,15 @@ def _finding_row(
     None without shared seeds.
     """
     assert finding.norms is not None, "a comparison names two norms"
-    first, second = (_by_seed(grid, norm, task, quantity.name) for norm in finding.norms)
+    first, second = (
+        _by_seed(
+            grid,
+            norm,
+            task,
+            quantity.name,
+        )
+        for norm in finding.norms
+    )
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
         return None

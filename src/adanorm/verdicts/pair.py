@@ -87,7 +87,12 @@ class Pair:
         paper_lead = abs(comparison.paper.value) if comparison.paper else 0.0
         noise = {"sd": self.spread.sd, "example_error": comparison.example_error}
         to_find = seeds_looked_at(looks, paper_lead, kind="difference", **noise)
-        to_equate = seeds_looked_at(looks, comparison.margin, kind="equivalence", **noise)
+        to_equate = seeds_looked_at(
+            looks,
+            comparison.margin,
+            kind="equivalence",
+            **noise,
+        )
         return Prospect(to_find, to_equate)
 
     @property
@@ -97,7 +102,11 @@ class Pair:
         for fate in FATES:
             if any(side.count(fate) for side in self.sides):
                 shares = []
-                for norm, side in zip(self.norms, self.sides, strict=True):
+                for norm, side in zip(
+                    self.norms,
+                    self.sides,
+                    strict=True,
+                ):
                     shares.append(f"{title(norm)} {side.count(fate)} of {len(side.results)}")
                 parts.append(f"{fate}: {', '.join(shares)}")
         if parts or self.comparison is not None or self.answer != "open":
@@ -131,18 +140,48 @@ def pair(records: Evidence, better: str, worse: str) -> Pair:
 
     If a decision stands, that is the first look that decides.
     """
-    plan, paper = records.plan, paper_gap(records, better, worse)
+    plan, paper = (
+        records.plan,
+        paper_gap(
+            records,
+            better,
+            worse,
+        ),
+    )
     sides = records.norms[better], records.norms[worse]
     shared = records.variance.shared(worse, better)
     for look in plan.read_in_turn(len(shared)) or [len(shared)]:
         seeds = shared[:look]
         variance = _without(records.variance, shared[look:])
-        noise = _example_noise(records, better, worse, seeds) if seeds else None
-        comparison = compare_by(plan, [variance], (better, worse), noise=noise, paper=paper)
+        noise = (
+            _example_noise(
+                records,
+                better,
+                worse,
+                seeds,
+            )
+            if seeds
+            else None
+        )
+        comparison = compare_by(
+            plan,
+            [variance],
+            (better, worse),
+            noise=noise,
+            paper=paper,
+        )
         if comparison is not None and comparison.answer != "open":
             break
     spread, gaps = variance.of_difference(worse, better), variance.gaps(worse, better)
-    return Pair(plan, (better, worse), sides, tuple(seeds), comparison, spread, gaps)
+    return Pair(
+        plan,
+        (better, worse),
+        sides,
+        tuple(seeds),
+        comparison,
+        spread,
+        gaps,
+    )
 
 
 def by_own_noise(records: Evidence, read: Pair) -> Comparison | None:
@@ -211,7 +250,16 @@ def _own_noise(records: Evidence, better: str, worse: str, seeds: Collection[int
 
     With few seeds it is shrunk towards the median of the other pairs (conf/plans/later.yaml).
     """
-    by_example = _by_example(records, better, worse, seeds) if len(seeds) > 1 else None
+    by_example = (
+        _by_example(
+            records,
+            better,
+            worse,
+            seeds,
+        )
+        if len(seeds) > 1
+        else None
+    )
     if by_example is None or by_example.own_noise is None:
         return None
     noise, median_of_pairs = by_example.own_noise, 0.0
@@ -277,7 +325,11 @@ def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
         return None
     gap = published_score(task, better) - published_score(task, worse)
     rounding = sum(number.rounding for number in numbers if number)
-    return PaperGap(gap, rounding, all(number.confirmed for number in numbers if number))
+    return PaperGap(
+        gap,
+        rounding,
+        all(number.confirmed for number in numbers if number),
+    )
 
 
 def published_score(task: str, norm: str) -> float:

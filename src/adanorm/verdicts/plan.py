@@ -102,13 +102,30 @@ def compare_by(
     if seeds is None:
         return None
     by_sample = []
-    for sample, common in zip(samples, shared, strict=True):
-        by_sample.append([_gap(sample, rows, seed) for seed in common[:seeds]])
+    for sample, common in zip(
+        samples,
+        shared,
+        strict=True,
+    ):
+        by_sample.append(
+            [
+                _gap(
+                    sample,
+                    rows,
+                    seed,
+                )
+                for seed in common[:seeds]
+            ]
+        )
     gaps = [fmean(of_fold) for of_fold in by_sample] if plan.folds else by_sample[0]
     if seeds <= plan.planned:
         spread = samples[0].of_difference(rows[1], rows[0])
     elif plan.groups == "independent":
-        spread = _spread_of_groups(samples[0], rows, shared[0][:seeds])
+        spread = _spread_of_groups(
+            samples[0],
+            rows,
+            shared[0][:seeds],
+        )
     else:
         spread = spread_of(gaps, 0.0 if plan.folds else samples[0].resolution)
     return comparison_of(
@@ -158,4 +175,11 @@ def _spread_of_groups(
 
 def _gap(sample: TaskVariance, rows: Sequence[str], seed: int) -> float:
     scores = [sample.scores[row][seed] for row in rows]
-    return sum(sign * score for sign, score in zip((1, -1, -1, 1), scores, strict=False))
+    return sum(
+        sign * score
+        for sign, score in zip(
+            (1, -1, -1, 1),
+            scores,
+            strict=False,
+        )
+    )

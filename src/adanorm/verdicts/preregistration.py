@@ -130,14 +130,31 @@ class Preregistration(Config):
         """Return the looks of a plan: `first`, or one of `plans`."""
         if name == "first":
             after = tuple(range(self.stopping.planned, self.stopping.most + 1))
-            return Looks(after, self.stopping.spending, self.level, self.power)
+            return Looks(
+                after,
+                self.stopping.spending,
+                self.level,
+                self.power,
+            )
         entry = self.plans[name]
-        return Looks(entry.looks, entry.spending, self.level, self.power)
+        return Looks(
+            entry.looks,
+            entry.spending,
+            self.level,
+            self.power,
+        )
 
     def plans_of(self, task: str, quantity: Quantity = "test") -> list[Plan]:
         """Return the plans of a task: the first, then those written after it."""
         names = [name for name, entry in self.plans.items() if task in entry.tasks]
-        return [self.plan(name, task, quantity) for name in ("first", *names)]
+        return [
+            self.plan(
+                name,
+                task,
+                quantity,
+            )
+            for name in ("first", *names)
+        ]
 
     def governing(self, task: str, scale: str, quantity: Quantity = "test") -> Plan:
         """Return the plan that reads a task for claims at a scale.
@@ -200,7 +217,14 @@ def preregistration() -> Preregistration:
 
 def first_plan(task: str, scale: str = "paper", quantity: Quantity = "test") -> Plan:
     """Return the first plan of a task, as it reads the runs of any scale."""
-    return replace(preregistration().plan("first", task, quantity), scale=scale)
+    return replace(
+        preregistration().plan(
+            "first",
+            task,
+            quantity,
+        ),
+        scale=scale,
+    )
 
 
 def drawn_claim(claim: Claim) -> Claim | None:

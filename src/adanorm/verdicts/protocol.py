@@ -74,10 +74,29 @@ def task_protocols(runs: str | None = None) -> list[TaskProtocols]:
         size = paper.value - paper.rounding if paper else 0.0
         shown = []
         for protocol in PROTOCOLS:
-            shown.append(_mean_over_folds([_tried(protocol, fold, size) for fold in folds]))
+            shown.append(
+                _mean_over_folds(
+                    [
+                        _tried(
+                            protocol,
+                            fold,
+                            size,
+                        )
+                        for fold in folds
+                    ]
+                )
+            )
         counts = [sum(len(fold[norm]["test"]) for fold in folds) for norm in NORMS]
         scale = preregistration().plans_of(task)[-1].scale
-        results.append(TaskProtocols(task, scale, (counts[0], counts[1]), paper, tuple(shown)))
+        results.append(
+            TaskProtocols(
+                task,
+                scale,
+                (counts[0], counts[1]),
+                paper,
+                tuple(shown),
+            )
+        )
     return results
 
 
@@ -104,7 +123,11 @@ def same_orders(runs: str | None = None) -> list[SameOrder]:
         same = pairs = 0
         for task in preregistration().plans["fresh"].tasks:
             plan = preregistration().plan(name, task)
-            means = _means(replace(plan, quantity="test"), up_to_look, runs)
+            means = _means(
+                replace(plan, quantity="test"),
+                up_to_look,
+                runs,
+            )
             for first, second in combinations(means, 2):
                 paper = published_gap(task, first, second)
                 if paper and paper.value:
@@ -155,7 +178,11 @@ def _runs_by_fold(task: str, runs: str | None) -> list[dict[str, dict[str, Numbe
             scores: dict[int, tuple[float, float]] = {}
             for plan in plans:
                 plan_of_tests = replace(plan, quantity="test")
-                cells = evidence(plan_of_tests, runs=runs, overrides=overrides).norms
+                cells = evidence(
+                    plan_of_tests,
+                    runs=runs,
+                    overrides=overrides,
+                ).norms
                 scores |= _scores(cells[norm])
             columns = np.array([*scores.values()]).reshape(-1, 2).T
             by_norm[norm] = {"test": columns[0], "valid": columns[1]}
@@ -167,7 +194,11 @@ def _runs_by_fold(task: str, runs: str | None) -> list[dict[str, dict[str, Numbe
 def _scores(cell: Cell) -> dict[int, tuple[float, float]]:
     """Return by seed the test and the validation score of each run that is done."""
     scores = {}
-    for run, result in zip(cell.runs, cell.results, strict=True):
+    for run, result in zip(
+        cell.runs,
+        cell.results,
+        strict=True,
+    ):
         if result.status == "done":
             selection = run.task.selection_metric
             test = METRICS[cell.metric].sign * result.test_score(cell.metric)

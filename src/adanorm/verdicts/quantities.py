@@ -42,7 +42,11 @@ def tail_mean(curve: Sequence[float]) -> Value:
 
 def top3(evaluations: Sequence[tuple[float, float]]) -> Value:
     """Return the mean test score of the three of (validation, test) best by validation, or None."""
-    best = sorted(evaluations, key=lambda evaluation: evaluation[0], reverse=True)[:3]
+    best = sorted(
+        evaluations,
+        key=lambda evaluation: evaluation[0],
+        reverse=True,
+    )[:3]
     return fmean(test for _, test in best) if best else None
 
 
@@ -85,8 +89,16 @@ def _of_wrong_labels(name: str, run: Experiment, _: Result, __: str) -> Value:
 _VALUES: dict[Quantity, Callable[[Experiment, Result, str], Value]] = {
     "test": _test,
     "top3": _top3,
-    "chrf": lambda run, result, _: _test(run, result, "chrf"),
-    "length_ratio": lambda run, result, _: _test(run, result, "length_ratio"),
+    "chrf": lambda run, result, _: _test(
+        run,
+        result,
+        "chrf",
+    ),
+    "length_ratio": lambda run, result, _: _test(
+        run,
+        result,
+        "length_ratio",
+    ),
     "valid_best": _valid_best,
     "valid_level": _valid_level,
     "last_train_loss": partial(_last, "train_loss"),

@@ -58,13 +58,25 @@ def repetition(before: Record, after: Record) -> Repetition:
     if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
         mean, count = fmean(scores), len(scores)
-        p = prediction(repeated, rounding=0.0, mean=mean, count=count, spread=spread).p
+        p = prediction(
+            repeated,
+            rounding=0.0,
+            mean=mean,
+            count=count,
+            spread=spread,
+        ).p
         agreement = "differs" if p < DIFFERS else "within the seeds' spread"
     if (repeated is None) != (recorded is None):
         agreement = "differs"
     elif curve == recorded_curve and outputs == recorded_outputs:
         agreement = "to the bit"
-    elif len(curve) == len(recorded_curve) and all(map(_close, recorded_curve, curve)):
+    elif len(curve) == len(recorded_curve) and all(
+        map(
+            _close,
+            recorded_curve,
+            curve,
+        )
+    ):
         agreement = "within rounding"
     return Repetition(agreement, recorded, repeated, scores, p)
 
@@ -108,7 +120,14 @@ def _curve_and_outputs(record: Record) -> tuple[list[dict[str, float]], list[str
 def _close(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
     if before.keys() != after.keys():
         return False
-    return all(math.isclose(before[name], after[name], rel_tol=ROUNDING) for name in before)
+    return all(
+        math.isclose(
+            before[name],
+            after[name],
+            rel_tol=ROUNDING,
+        )
+        for name in before
+    )
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

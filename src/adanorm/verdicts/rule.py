@@ -58,7 +58,11 @@ def rule_plan(study: Study, rule: Rule, task: str, quantity: Compares) -> Plan:
         scale=study.scale,
         first=min(study.seeds),
         last=max(study.seeds),
-        looks=Looks(looks, registered.stopping.spending, registered.level),
+        looks=Looks(
+            looks,
+            registered.stopping.spending,
+            registered.level,
+        ),
         quantity=quantity,
         margin=rule_margin(rule, task, quantity),
         size_interval="95 %",
@@ -99,13 +103,23 @@ def column_of(study: Study, rule: Rule, task: str, quantity: Compares, cells: Ce
         metric = cell.metric if quantity == "test" else None
         runs = [run for run in cell.runs if run.seed in study.seeds]
         if runs:
-            planned[row] = cell_of(runs[0], runs, quantity, metric=metric)
+            planned[row] = cell_of(
+                runs[0],
+                runs,
+                quantity,
+                metric=metric,
+            )
     setbacks = {row: cell.setback for row, cell in planned.items() if cell.setback}
     if plan.folds:
         return _column_of_folds(study, plan, planned, setbacks)
     scores = {row: cell.by_seed for row, cell in planned.items() if row not in setbacks}
     examples = [cell.example for cell in planned.values()] if quantity == "test" else []
-    return Column(plan, [TaskVariance(scores, 0.0)], max(examples, default=0.0), setbacks)
+    return Column(
+        plan,
+        [TaskVariance(scores, 0.0)],
+        max(examples, default=0.0),
+        setbacks,
+    )
 
 
 def _column_of_folds(study: Study, plan: Plan, cells: Cells, setbacks: dict[str, str]) -> Column:
@@ -176,10 +190,22 @@ def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str
         comparisons = []
         for rows, column in cases:
             comparisons.append(
-                compare_by(column.plan, column.samples, rows, beyond_margin=rule.beyond_margin)
+                compare_by(
+                    column.plan,
+                    column.samples,
+                    rows,
+                    beyond_margin=rule.beyond_margin,
+                )
             )
         corrected = zip(cases, in_family(comparisons), strict=True)
-        decisions[name] = [Decision(rows, column, one) for (rows, column), one in corrected]
+        decisions[name] = [
+            Decision(
+                rows,
+                column,
+                one,
+            )
+            for (rows, column), one in corrected
+        ]
     return decisions
 
 
@@ -201,7 +227,11 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     """
     shows = []
     for column in columns:
-        comparison = compare_by(column.plan, column.samples, (first, second))
+        comparison = compare_by(
+            column.plan,
+            column.samples,
+            (first, second),
+        )
         if comparison is None:
             return None
         shows.append(comparison.p_of("not inferior") < comparison.level)

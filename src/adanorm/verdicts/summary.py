@@ -82,7 +82,12 @@ def summary(answers: Sequence[TaskAnswer]) -> Summary | None:
         reference = np.array([lead.paper for lead in in_paper])
         multiple = multiple_of(*_columns(in_paper), reference)
     belief = posterior(effects, errors, dfs)
-    return Summary(tuple(leads), random_effects(effects, errors), multiple, belief)
+    return Summary(
+        tuple(leads),
+        random_effects(effects, errors),
+        multiple,
+        belief,
+    )
 
 
 def _columns(leads: Sequence[Lead]) -> tuple[Numbers, Numbers, Numbers]:

@@ -11,7 +11,16 @@ from tests.analyses.conftest import Records, begin, observed
 
 
 def shares(norm: nn.Module, x: torch.Tensor) -> dict[str, list[float]]:
-    statistics = activations.shares(Call(norm, x, x, x, torch.ones_like(x)), 10.0)
+    statistics = activations.shares(
+        Call(
+            norm,
+            x,
+            x,
+            x,
+            torch.ones_like(x),
+        ),
+        10.0,
+    )
     return {name: numbers.tolist() for name, numbers in statistics.items()}
 
 
@@ -67,10 +76,33 @@ def test_the_means_are_those_from_which_adanorm_is_derived() -> None:
         AdaNorm(50, k=0.3, C=2.0),
         torch.randn(7, 50, generator=torch.Generator().manual_seed(0)),
     )
-    means = activations.shares(Call(norm, x, norm(x), x, torch.ones_like(x)), 10.0)
+    means = activations.shares(
+        Call(
+            norm,
+            x,
+            norm(x),
+            x,
+            torch.ones_like(x),
+        ),
+        10.0,
+    )
     torch.testing.assert_close(means["factor_mean"], torch.full((7,), 2.0))
-    torch.testing.assert_close(means["output_mean"], torch.full((7,), -0.6), rtol=1e-3, atol=0)
-    assert "factor_mean" not in activations.shares(Call(LayerNormSimple(50), x, x, x, x), 10.0)
+    torch.testing.assert_close(
+        means["output_mean"],
+        torch.full((7,), -0.6),
+        rtol=1e-3,
+        atol=0,
+    )
+    assert "factor_mean" not in activations.shares(
+        Call(
+            LayerNormSimple(50),
+            x,
+            x,
+            x,
+            x,
+        ),
+        10.0,
+    )
 
 
 def test_every_site_of_a_run_is_within_chebyshevs_bound(record: Records) -> None:

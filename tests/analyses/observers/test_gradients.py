@@ -19,7 +19,13 @@ def called(norm: nn.Module, dz: Tensor) -> Call:
     x = (torch.randn(ROWS, H) * torch.logspace(-1, 2, ROWS)[:, None] + 3).requires_grad_()
     z = norm(x)
     (dx,) = torch.autograd.grad(z, x, dz)
-    return Call(norm, x.detach(), z.detach(), dx, dz)
+    return Call(
+        norm,
+        x.detach(),
+        z.detach(),
+        dx,
+        dz,
+    )
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -95,7 +101,12 @@ class Residual(nn.Module):
 def test_recorded_gradients_flow_through_the_norm_alone(name: str) -> None:
     torch.manual_seed(0)
     model = Residual(norm_factory(NormChoice(name))(H, site="norm"))
-    x = torch.randn(ROWS, 3, H, requires_grad=True)
+    x = torch.randn(
+        ROWS,
+        3,
+        H,
+        requires_grad=True,
+    )
     calls: list[Call] = []
     with record_norm_calls(
         {"norm": model.norm}, lambda _, call: calls.append(call), gradients=True
@@ -120,7 +131,14 @@ def test_statistics_are_those_of_the_mean_loss_of_the_update(record: Records) ->
     few = {"steps": "1", "every": "1"}
     sizes = (["data.batch_size=32"], ["data.batch_size=16", "training.accumulate=2"])
     whole, halved = (
-        record("gradients", "task=mnist", "norm=adanorm", *size, settings=few) for size in sizes
+        record(
+            "gradients",
+            "task=mnist",
+            "norm=adanorm",
+            *size,
+            settings=few,
+        )
+        for size in sizes
     )
     (whole_row,) = observed(whole, gradients.observe)
     (halved_row,) = observed(halved, gradients.observe)

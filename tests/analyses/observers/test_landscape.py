@@ -17,7 +17,12 @@ PROBES: Any = {"probes": 3, "smallest": 20.0, "largest": 100.0}
 
 def quadratic(record: Records) -> tuple[Step, Tensor, Tensor]:
     """Least squares under one matrix of eight inputs and three targets: a quadratic loss."""
-    run = record("landscape", "task=gaussian", "norm=none", settings=FEW).experiment
+    run = record(
+        "landscape",
+        "task=gaussian",
+        "norm=none",
+        settings=FEW,
+    ).experiment
     trainer = start_trainer(run, prepare(run)._replace(model=nn.Linear(8, 3, bias=False)))
     step = Step(trainer, next(trainer.batches()), {})
     (batch,) = step.micro_batches
@@ -85,7 +90,14 @@ def test_the_landscape_agrees_with_functional_gradients(
 
 
 def test_a_probe_costs_one_forward_and_one_backward_pass(record: Records) -> None:
-    step = first_step(record("landscape", "task=gaussian", "norm=layernorm", settings=FEW))
+    step = first_step(
+        record(
+            "landscape",
+            "task=gaussian",
+            "norm=layernorm",
+            settings=FEW,
+        )
+    )
     passes = count_passes(step.model)
     observe(step, **PROBES)
     assert passes == {"forward": [4] * 4, "backward": [4] * 4}  # three probes and the update itself

@@ -97,7 +97,12 @@ def test_only_a_line_feed_ends_a_line_and_a_byte_order_mark_is_dropped(tmp_path:
 def test_dropped_pairs_are_reported_with_line_and_reason(tmp_path: Path, capsys: Capture) -> None:
     german = f"ein Haus\n\nkurz\n{'wort ' * 2000}\nzwei Worte\n"
     english = "a house\nnothing there\none two three four\nword\ntwo words\n"
-    files = write_pairs(tmp_path, train_de=german, train_en=english, valid_de="\nx\n")
+    files = write_pairs(
+        tmp_path,
+        train_de=german,
+        train_en=english,
+        valid_de="\nx\n",
+    )
     data = data_of(*files, "data.ratio=3")
     assert len(load_pairs(data).splits["train"]) == 2
     dropped = "train.de, train.en: dropped 1 of 5 pairs, "
@@ -117,7 +122,12 @@ def test_cleaning_keeps_what_the_rule_says(lengths: list[tuple[int, int]]) -> No
         [],
         [],
     ]
-    indices, dropped = clean(sides[0], sides[1], longest=9, ratio=1.5)
+    indices, dropped = clean(
+        sides[0],
+        sides[1],
+        longest=9,
+        ratio=1.5,
+    )
     sizes = [(i, *sorted(pair)) for i, pair in enumerate(lengths)]
     rule = [i for i, less, more in sizes if 1 <= less <= more <= min(9, 1.5 * less)]
     assert indices == rule
@@ -223,7 +233,13 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_step(
 def test_published_numbers_of_pairs_are_compared_recorded_and_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    published = Source("x", "none", (), counts=(401, 32, 32), tolerance=0.9)
+    published = Source(
+        "x",
+        "none",
+        (),
+        counts=(401, 32, 32),
+        tolerance=0.9,
+    )
     monkeypatch.setitem(catalogue.SOURCES, "synthetic", published)
     corpus = load_pairs(data_of(f"data.cache={tmp_path}"))
     size = len(corpus.splits["train"])
@@ -346,7 +362,15 @@ def test_an_unknown_word_in_a_reference_matches_no_output_and_is_counted(
         "test: 4 of 7 target subwords (57.1%) are unknown"
     )
     outputs, references = corpus.beside_references("test", ["<unk> <unk> <unk> <unk>"] * 2)[1]
-    assert bleu("sacrebleu", outputs, references, lowercase=False)[0] == 0
+    assert (
+        bleu(
+            "sacrebleu",
+            outputs,
+            references,
+            lowercase=False,
+        )[0]
+        == 0
+    )
 
 
 @pytest.mark.parametrize(("mark", "kind"), [("\u0120", "byte-level BPE"), ("##", "Word")])
@@ -354,7 +378,12 @@ def test_subwords_of_another_kind_are_refused_not_scored(
     tmp_path: Path, mark: str, kind: str
 ) -> None:
     pieces = f"a {mark}b\n{mark}c d\n"
-    settings = write_pairs(tmp_path, train_en=pieces, valid_en=pieces, test_en=pieces)
+    settings = write_pairs(
+        tmp_path,
+        train_en=pieces,
+        valid_en=pieces,
+        test_en=pieces,
+    )
     with pytest.raises(ValueError, match=f"holds subwords of {kind}"):
         load_pairs(data_of(*settings, *PLAIN, "data.lowercase=false"))
 

@@ -85,7 +85,14 @@ def of_two_norms(runs: str) -> Cells:
     """Return RT under two norms and three seeds."""
     cells: Cells = {"layernorm": [], "adanorm": []}
     for norm, seed in product(cells, (1, 2, 3)):
-        cells[norm].append(run_in(Path(runs), "task=rt", f"norm={norm}", seed=seed))
+        cells[norm].append(
+            run_in(
+                Path(runs),
+                "task=rt",
+                f"norm={norm}",
+                seed=seed,
+            )
+        )
     return cells
 
 
@@ -128,7 +135,12 @@ def test_curves_are_means_in_bands_and_a_diverged_run_ends_in_a_cross(
     title = "RT: lowest in training AdaNorm (0.3), in validation AdaNorm (0.15)"
     assert drawing.figure.get_suptitle() == title
     for run in cells["adanorm"]:  # before its first evaluation
-        record(run, status="diverged", valid=None, test=None)
+        record(
+            run,
+            status="diverged",
+            valid=None,
+            test=None,
+        )
         put(run.folder(), "metrics.jsonl", None)
     without = not_none(curves("curves-rt-paper", cells))
     assert legend(without) == [
@@ -205,7 +217,15 @@ def test_scores_are_drawn_with_their_interval_beside_the_papers_number(
 def test_a_figure_without_records_is_not_drawn(tmp_path: Path) -> None:
     assert norm_scores("norms-table4", scored("table4", tmp_path, {})) is None
     assert figures()["curves-enwik8-paper"](str(tmp_path)) is None
-    assert evidence_accrual("evidence-a", ADANORM, "paper", str(tmp_path)) is None
+    assert (
+        evidence_accrual(
+            "evidence-a",
+            ADANORM,
+            "paper",
+            str(tmp_path),
+        )
+        is None
+    )
 
 
 def test_a_study_may_show_curves_beside_the_papers_own(
@@ -419,8 +439,20 @@ def test_evidence_of_a_plan_is_drawn_at_its_looks_within_the_panel(
                 seed=seed,
             )
             value = {run.task.metric: mean + noise[seed] * (norm == "adanorm")}
-            record(run, valid=value, test=value, tests=[value])
-    drawing = not_none(evidence_accrual("evidence-a-small", claim, "small", str(tmp_path)))
+            record(
+                run,
+                valid=value,
+                test=value,
+                tests=[value],
+            )
+    drawing = not_none(
+        evidence_accrual(
+            "evidence-a-small",
+            claim,
+            "small",
+            str(tmp_path),
+        )
+    )
     panels: list[Any] = drawing.figure.axes
     dots = []
     for axes in panels:
@@ -445,7 +477,14 @@ def test_evidence_is_drawn_after_each_seed_by_the_seeds_so_far(
         },
     )
     scored("table2", tmp_path, {("none", "mnist"): (99.1, 99.1, 99.1)})
-    drawing = not_none(evidence_accrual("evidence-a-paper", ADANORM, "paper", str(tmp_path)))
+    drawing = not_none(
+        evidence_accrual(
+            "evidence-a-paper",
+            ADANORM,
+            "paper",
+            str(tmp_path),
+        )
+    )
     axes: Any = drawing.figure.axes[0]
     effects = [line for line in axes.lines if line.get_marker() == "o"]
     assert [xs(line)[0] for line in effects] == [2, 3, 4]

@@ -67,7 +67,11 @@ def _theorem_case(norm: nn.Module, x: Tensor, dz: Tensor) -> tuple[Tensor, Tenso
         return None
     member = norm.member
     mean, variance = row_moments(x)
-    sigma = deviation(variance, x.shape[-1], member)
+    sigma = deviation(
+        variance,
+        x.shape[-1],
+        member,
+    )
     g = dz
     if isinstance(norm, LayerNorm):
         g = dz if norm.learned_gain is None else dz * norm.learned_gain.detach()

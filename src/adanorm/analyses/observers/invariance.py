@@ -18,8 +18,18 @@ from adanorm.records.environment import describe
 from adanorm.records.folder import RunFolder
 
 B, T, D, H = 16, 5, 12, 16
-ONE_VECTOR = torch.linspace(-1, 2, D, dtype=torch.float64)
-FACTORS = torch.linspace(0.5, 3, H, dtype=torch.float64)[:, None]
+ONE_VECTOR = torch.linspace(
+    -1,
+    2,
+    D,
+    dtype=torch.float64,
+)
+FACTORS = torch.linspace(
+    0.5,
+    3,
+    H,
+    dtype=torch.float64,
+)[:, None]
 
 # The table's columns (Ba et al. 2016, section 5.1); re-centering adds a vector of the inputs'
 # width.
@@ -43,7 +53,11 @@ def make(record: AnalysisRecord) -> None:
     setup = describe(
         device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend
     )
-    with RunFolder(record.folder()).recording(record.identity, setup, run.norm.code) as recording:
+    with RunFolder(record.folder()).recording(
+        record.identity,
+        setup,
+        run.norm.code,
+    ) as recording:
         if recording.is_complete:
             return
         numbers = differences(
@@ -69,11 +83,31 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     if "eps" in inspect.signature(make_norm.cls).parameters:
         make_norm = norm_factory(norm.choice._replace(params={**norm.params, "eps": eps}))
     torch.manual_seed(seed)
-    W, x = torch.randn(H, D, dtype=torch.float64), torch.randn(B, T, D, dtype=torch.float64)
-    before = _output(make_norm, W, x, W, seed, learned)
+    W, x = (
+        torch.randn(
+            H,
+            D,
+            dtype=torch.float64,
+        ),
+        torch.randn(B, T, D, dtype=torch.float64),
+    )
+    before = _output(
+        make_norm,
+        W,
+        x,
+        W,
+        seed,
+        learned,
+    )
     size, moved = before.square().mean().sqrt(), {}
     for name, change in CHANGES.items():
-        after = _output(make_norm, *change(W, x), W, seed, learned)
+        after = _output(
+            make_norm,
+            *change(W, x),
+            W,
+            seed,
+            learned,
+        )
         moved[name] = ((after - before).abs().max() / size).item()
     return moved
 

@@ -24,7 +24,12 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
     steepness = l2_norm(g)
     with step.preserved_state():
         step.set_parameters(x)
-        for multiple in torch.linspace(smallest, largest, probes, dtype=torch.float64).tolist():
+        for multiple in torch.linspace(
+            smallest,
+            largest,
+            probes,
+            dtype=torch.float64,
+        ).tolist():
             step.set_parameters({name: x[name] - multiple * rate * g[name] for name in g})
             loss, gradient = step.loss_and_gradient()
             losses.append(loss)

@@ -31,7 +31,11 @@ def observe(step: Step) -> Values:
 
 def feature_distribution(z: Tensor) -> dict[str, float]:
     """Return mean and spread of the means of features in rows z (N, H), and the mean variance."""
-    variance, mean = torch.var_mean(z, 0, correction=0)
+    variance, mean = torch.var_mean(
+        z,
+        0,
+        correction=0,
+    )
     return {
         "mean": mean.mean().item(),
         "mean_spread": mean.std(correction=0).item(),

@@ -34,11 +34,22 @@ def observe(step: Step, *, back: int) -> Values:
         sizes.setdefault(site, []).append(size)  # of the last step first
 
     memory = [] if batch.first else step.trainer.carried
-    with step.preserved_state(), record_norm_calls(step.sites, on_call, gradients=True):
+    with (
+        step.preserved_state(),
+        record_norm_calls(
+            step.sites,
+            on_call,
+            gradients=True,
+        ),
+    ):
         with step.trainer.context.autocast():
             logits, _ = step.model(batch.segment, memory)
         last = logits[:, -1].float()
-        loss = F.cross_entropy(last, batch.target[:, -1], reduction="sum")
+        loss = F.cross_entropy(
+            last,
+            batch.target[:, -1],
+            reduction="sum",
+        )
         torch.autograd.backward(loss)
     step.update()
     values: Values = {}

@@ -116,8 +116,20 @@ def read_corpus(
     for split, parts in recipe.items():
         texts = []
         for part in parts:
-            source = _text(part, data.languages, 0, paths, checksums)
-            target = _text(part, data.languages, 1, paths, checksums)
+            source = _text(
+                part,
+                data.languages,
+                0,
+                paths,
+                checksums,
+            )
+            target = _text(
+                part,
+                data.languages,
+                1,
+                paths,
+                checksums,
+            )
             texts.append((source, target))
         splits[split] = ParallelText(texts)
     return splits
@@ -147,8 +159,21 @@ def _text(
     if part.member is not None:
         role = "src" if side == 0 else "ref"
         deen = "src" if language == "de" else "ref"
-        member = part.member.format(language, role=role, deen=deen)
-    return Text(member or path.name, lambda: part.filter(_lines(path, member, checksum)))
+        member = part.member.format(
+            language,
+            role=role,
+            deen=deen,
+        )
+    return Text(
+        member or path.name,
+        lambda: part.filter(
+            _lines(
+                path,
+                member,
+                checksum,
+            )
+        ),
+    )
 
 
 def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str]:
@@ -157,7 +182,14 @@ def _lines(path: Path, member: str | None, checksum: str | None) -> Iterator[str
     Raises ValueError where they are not UTF-8 lines.
     """
     name = path.name if member is None else f"{path.name}: {member}"
-    rest, before = packed.lines(path, member, checksum=checksum), 0
+    rest, before = (
+        packed.lines(
+            path,
+            member,
+            checksum=checksum,
+        ),
+        0,
+    )
     while block := b"".join(islice(rest, TOGETHER)):
         if not before and b"\r" in block.rstrip(b"\r") and b"\n" not in block:
             raise ValueError(
@@ -198,7 +230,14 @@ def _wmt_train(europarl: str, news: str) -> list[Part]:
 
 def _by_split(*parts: Part) -> dict[str, list[Part]]:
     """Return a recipe with one part each for training, validation and test."""
-    return {split: [part] for split, part in zip(SPLITS, parts, strict=True)}
+    return {
+        split: [part]
+        for split, part in zip(
+            SPLITS,
+            parts,
+            strict=True,
+        )
+    }
 
 
 RECIPES: dict[str, dict[str, list[Part]]] = {
@@ -212,7 +251,11 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
     },
     # The output of fairseq's recipe before subwords, as stored in harvardnlp/var-attn.
     "iwslt14-de-en-tokenized": {split: [Part(f"{split}.{{}}")] for split in SPLITS},
-    "iwslt15-en-vi": _by_split(Part("train.{}"), Part("tst2012.{}"), Part("tst2013.{}")),
+    "iwslt15-en-vi": _by_split(
+        Part("train.{}"),
+        Part("tst2012.{}"),
+        Part("tst2013.{}"),
+    ),
     "iwslt15-en-vi-30k": _by_split(
         Part("train-first30k.{}.gz"),
         Part("dev-2012-en-vi.tgz", "tst2012.{}"),

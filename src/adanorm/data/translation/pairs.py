@@ -95,7 +95,12 @@ class Pairs:
         if random is not None:
             indices = indices[self.sizes[indices] <= batch_tokens]
         # Not fairseq's batch_by_size: it drops a last batch whose size is not a multiple.
-        batches = batches_within(indices, self.sizes, batch_tokens, multiple=BATCH_MULTIPLE)
+        batches = batches_within(
+            indices,
+            self.sizes,
+            batch_tokens,
+            multiple=BATCH_MULTIPLE,
+        )
         if random is not None:
             random.shuffle(batches)
         return batches
@@ -107,10 +112,22 @@ class Pairs:
         # The order of fairseq's collater, which sorts with this very call; it is not stable.
         lengths = torch.from_numpy(sources.sizes[chosen])
         chosen = chosen[lengths.sort(descending=True).indices.numpy()]
-        source, is_source = sources.padded(chosen, self._padding, at="left")
-        target, is_target = targets.padded(chosen, self._padding, at="right")
+        source, is_source = sources.padded(
+            chosen,
+            self._padding,
+            at="left",
+        )
+        target, is_target = targets.padded(
+            chosen,
+            self._padding,
+            at="right",
+        )
         previous = np.full_like(target, self._padding)
-        previous[:, 1:] = np.where(is_target[:, 1:], target[:, :-1], self._padding)
+        previous[:, 1:] = np.where(
+            is_target[:, 1:],
+            target[:, :-1],
+            self._padding,
+        )
         previous[:, 0] = self.dataset.tgt_dict.eos()
         counted = np.stack(is_target.nonzero())
         if not len(indices):
@@ -160,7 +177,11 @@ class _FlatSide:
             columns = columns - (width - sizes)
         is_id = (columns >= 0) & (columns < sizes)
         numbers = self._starts[indices][:, None] + columns
-        rows = np.full(is_id.shape, padding, dtype=np.int64)
+        rows = np.full(
+            is_id.shape,
+            padding,
+            dtype=np.int64,
+        )
         rows[is_id] = self._ids[numbers[is_id]]
         return rows, is_id
 
@@ -192,7 +213,11 @@ class Corpus:
         counts["too_long"] = {"train": too_long}
         warnings = [
             *overlap_warnings(counts, self.splits),
-            *batch_warnings(int(sizes.sum()), "data.batch_tokens", batch_tokens),
+            *batch_warnings(
+                int(sizes.sum()),
+                "data.batch_tokens",
+                batch_tokens,
+            ),
         ]
         if too_long:
             warnings.append(
@@ -252,7 +277,14 @@ def load_pairs(data: ParallelConfig) -> Corpus:
         name = f"dict.{language}.txt"
         texts[name] = files[name].read_bytes()
     first, second = (_dictionary(text, name) for name, text in texts.items())
-    splits = {split: _split(split, files, (first, second)) for split in SPLITS}
+    splits = {
+        split: _split(
+            split,
+            files,
+            (first, second),
+        )
+        for split in SPLITS
+    }
     if data.path is not None:  # hashed after they are mapped: the bytes in use are the bytes hashed
         checksums = {name: sha256(path) for name, path in files.items()}
         for name, text in texts.items():
@@ -326,9 +358,23 @@ def _side(path: Path, dictionary: Any) -> Any:
     try:
         if index.startswith(b"MMIDIDX"):  # fairseq's older formats are not checked
             kind, count = struct.unpack_from("<BQ", index, 17)
-            ids = np.memmap(path, library.indexed_dataset._code_to_dtype[kind], "r")
-            sizes = np.frombuffer(index, np.int32, count, 26)
-            starts = np.frombuffer(index, np.int64, count, 26 + 4 * count)
+            ids = np.memmap(
+                path,
+                library.indexed_dataset._code_to_dtype[kind],
+                "r",
+            )
+            sizes = np.frombuffer(
+                index,
+                np.int32,
+                count,
+                26,
+            )
+            starts = np.frombuffer(
+                index,
+                np.int64,
+                count,
+                26 + 4 * count,
+            )
             expected = (np.cumsum(sizes) - sizes) * ids.itemsize
             is_whole = np.array_equal(starts, expected) and sizes.sum() == len(ids)
             if sizes.min() < 1 or not is_whole:

@@ -81,7 +81,12 @@ def prepared_corpus(
             shutil.rmtree(folder)
         if not folder.exists():
             _remove_old_parts(folder.parent)
-            _prepare(data, read_corpus(data, files, checksums), folder, processes or cores())
+            _prepare(
+                data,
+                read_corpus(data, files, checksums),
+                folder,
+                processes or cores(),
+            )
     return folder, checksums
 
 
@@ -125,7 +130,13 @@ def _checksums(folder: Path) -> dict[str, str]:
 def _sha256(files: dict[str, Path]) -> dict[str, str]:
     """Return the SHA-256 of files by name; a gigabyte takes one core a second."""
     with ThreadPoolExecutor(cores()) as threads:  # hashlib releases the interpreter lock
-        return dict(zip(files, threads.map(sha256, files.values()), strict=True))
+        return dict(
+            zip(
+                files,
+                threads.map(sha256, files.values()),
+                strict=True,
+            )
+        )
 
 
 def _broken_file(folder: Path) -> str | None:
@@ -183,7 +194,14 @@ class Steps:
             self._write_subwords(self._codes())
             self._write_ids(self._indices())
         self._write_references()
-        report = json.dumps(self._report, indent=1, ensure_ascii=False) + "\n"
+        report = (
+            json.dumps(
+                self._report,
+                indent=1,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
         (self._out / "report.json").write_text(report, "utf-8")
 
     def _write_raw(self, split: str) -> int:
@@ -193,7 +211,11 @@ class Steps:
         """
         texts = self._raw[split]
         limit = self._data.train_pairs if split == "train" else None
-        info = self._step("raw", split, _raw_parts(texts.parts(PAIRS, limit)))
+        info = self._step(
+            "raw",
+            split,
+            _raw_parts(texts.parts(PAIRS, limit)),
+        )
         if "empty" in info["remarks"] and split != "train":
             empty, first = info["remarks"]["empty"]
             if empty == info["pairs"]:
@@ -227,7 +249,12 @@ class Steps:
             numbers = range(start + 1, start + 1 + len(sides[0]))
             is_chosen = [(number % every == 0) == (split == "valid") for number in numbers]
             chosen = [list(compress(side, is_chosen)) for side in sides]
-            yield Part(_texts(chosen), len(numbers), len(chosen[0]), {})
+            yield Part(
+                _texts(chosen),
+                len(numbers),
+                len(chosen[0]),
+                {},
+            )
 
     def _split(
         self, step: str, split: str, source: str, *, codes: str | None = None, name: str = ""
@@ -237,7 +264,13 @@ class Steps:
         Return the numbers.
         """
         cleans = split == "train" and step == self._data.clean
-        function = partial(split_lines, self._data, step, cleans, codes)
+        function = partial(
+            split_lines,
+            self._data,
+            step,
+            cleans,
+            codes,
+        )
         parts = self._mapped(f"{split}: {step}", function, source, split)
         info = self._step(step, name or split, parts)
         if cleans:
@@ -261,8 +294,17 @@ class Steps:
     def _counted(self, name: str, step: str, *, separator: str | None) -> list[Counter[str]]:
         """Return how often each training word of a step occurs, for each language."""
         counts: list[Counter[str]] = [Counter(), Counter()]
-        for counters in self._mapped(name, partial(count_words, separator), step, "train"):
-            for total, counter in zip(counts, counters, strict=True):
+        for counters in self._mapped(
+            name,
+            partial(count_words, separator),
+            step,
+            "train",
+        ):
+            for total, counter in zip(
+                counts,
+                counters,
+                strict=True,
+            ):
                 total.update(counter)
         return counts
 
@@ -273,7 +315,12 @@ class Steps:
         """
         keys, pairs = {}, {}
         for split in SPLITS:
-            info = self._split("subwords", split, "words", codes=codes)
+            info = self._split(
+                "subwords",
+                split,
+                "words",
+                codes=codes,
+            )
             pairs[split] = info["pairs"]
             digests = self._mapped(f"{split}: overlaps", keys_of_pairs, "subwords", split)
             keys[split] = np.concatenate([*digests])
@@ -288,7 +335,11 @@ class Steps:
         if self._data.joined_dictionary:
             counts = [counts[0] + counts[1]] * 2
         indices = []
-        for language, counter in zip(self._data.languages, counts, strict=True):
+        for language, counter in zip(
+            self._data.languages,
+            counts,
+            strict=True,
+        ):
             dictionary = fairseq().data.Dictionary()
             for word, number in counter.items():
                 dictionary.add_symbol(word, n=number)
@@ -308,7 +359,12 @@ class Steps:
             with ExitStack() as stack:
                 files = [stack.enter_context(Path(f"{stem}.bin").open("wb")) for stem in stems]
                 function = partial(ids, indices)
-                for sides in self._mapped(f"{split}: ids", function, "subwords", split):
+                for sides in self._mapped(
+                    f"{split}: ids",
+                    function,
+                    "subwords",
+                    split,
+                ):
                     for side, (values, lengths, unknowns) in enumerate(sides):
                         files[side].write(values)
                         sizes[side] += lengths
@@ -379,7 +435,11 @@ class Steps:
             with ExitStack() as stack:
                 files = [stack.enter_context(writing(file)) for file in self._files(step, split)]
                 for part in parts:
-                    for file, text in zip(files, part.texts, strict=True):
+                    for file, text in zip(
+                        files,
+                        part.texts,
+                        strict=True,
+                    ):
                         file.write(text)
                     read += part.read
                     pairs += part.pairs
@@ -418,7 +478,12 @@ def _raw_parts(chunks: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterato
                 empty.append(line)
         size = len(sides[0])
         start += size
-        yield Part(_texts(sides), size, size, {"empty": (len(empty), empty[0])} if empty else {})
+        yield Part(
+            _texts(sides),
+            size,
+            size,
+            {"empty": (len(empty), empty[0])} if empty else {},
+        )
 
 
 _encoding = lru_cache(1)(Bpe)
@@ -430,14 +495,28 @@ def split_lines(
     """Return raw lines as words, or words as subwords, separated by spaces, perhaps cleaned."""
     start, texts = chunk
     sides = []
-    for language, lines in zip(data.languages, _lines(texts), strict=True):
+    for language, lines in zip(
+        data.languages,
+        _lines(texts),
+        strict=True,
+    ):
         splitter = Tokenizer(language, data) if step == "words" else _encoding(codes)
         sides.append([splitter.split(line) for line in lines])
     read, dropped = len(sides[0]), Remarks()
     if cleans:
-        kept, dropped = clean(*sides, longest=data.longest, ratio=data.ratio, start=start)
+        kept, dropped = clean(
+            *sides,
+            longest=data.longest,
+            ratio=data.ratio,
+            start=start,
+        )
         sides = [[*map(side.__getitem__, kept)] for side in sides]
-    return Part(_texts(sides), read, len(sides[0]), dropped)
+    return Part(
+        _texts(sides),
+        read,
+        len(sides[0]),
+        dropped,
+    )
 
 
 def count_words(separator: str | None, chunk: Chunk) -> list[Counter[str]]:
@@ -456,13 +535,26 @@ def count_words(separator: str | None, chunk: Chunk) -> list[Counter[str]]:
 def keys_of_pairs(chunk: Chunk) -> Any:
     """Return a digest per pair, (N,)."""
     sources, targets = (text.split(b"\n")[:-1] for text in chunk[1])
-    return keys_of(map(b"\n".join, zip(sources, targets, strict=True)))
+    return keys_of(
+        map(
+            b"\n".join,
+            zip(
+                sources,
+                targets,
+                strict=True,
+            ),
+        )
+    )
 
 
 def ids(indices: Sequence[Mapping[str, int]], chunk: Chunk) -> list[tuple[bytes, list[int], int]]:
     """Return by side the ids in fairseq's bytes, the lengths of lines, and the number of unknowns."""
     sides = []
-    for index, lines in zip(indices, _lines(chunk[1]), strict=True):
+    for index, lines in zip(
+        indices,
+        _lines(chunk[1]),
+        strict=True,
+    ):
         end, unknown = index["</s>"], index["<unk>"]
         rows = []
         for line in lines:
@@ -483,7 +575,13 @@ def clean(
     """
     indices: list[int] = []
     dropped: dict[str, tuple[int, str]] = {}
-    for index, pair in enumerate(zip(source, target, strict=True)):
+    for index, pair in enumerate(
+        zip(
+            source,
+            target,
+            strict=True,
+        )
+    ):
         left, right = (len(side.split()) for side in pair)
         if not left or not right:
             reason = "a side is empty"
@@ -514,7 +612,13 @@ def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[
     source = SOURCES.get(data.source)
     if source is None or source.counts is None or data.own_files() or data.train_pairs is not None:
         return {}, []
-    published = dict(zip(SPLITS, source.counts, strict=True))
+    published = dict(
+        zip(
+            SPLITS,
+            source.counts,
+            strict=True,
+        )
+    )
     if (
         max(abs(pairs[split] - count) / count for split, count in published.items())
         > source.tolerance

@@ -57,11 +57,21 @@ def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
     """
     contents, checksum = packed.contents(paths)
     trees: list[Tree] = []
-    for content, path in zip(contents, paths, strict=True):
+    for content, path in zip(
+        contents,
+        paths,
+        strict=True,
+    ):
         trees += read_treebank(content, path.name, tags)
     (other_column,) = {*TAG_COLUMNS} - {tags}
     name = paths[0].name
-    if not _have_tags(trees) and _have_tags(read_treebank(contents[0], name, other_column)):
+    if not _have_tags(trees) and _have_tags(
+        read_treebank(
+            contents[0],
+            name,
+            other_column,
+        )
+    ):
         raise ValueError(
             f"{name}: has no tags in the column {tags}:"
             f" data.tags={other_column} reads those that it has"
@@ -127,7 +137,15 @@ def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
             raise ValueError(reason)
         return tree
 
-    trees = [tree for tree in each_sentence(packed.text_lines(content, name), name, parsed) if tree]
+    trees = [
+        tree
+        for tree in each_sentence(
+            packed.text_lines(content, name),
+            name,
+            parsed,
+        )
+        if tree
+    ]
     if not trees:
         raise ValueError(f"{name}: holds no sentence")
     return trees
@@ -205,7 +223,12 @@ class Sentence(NamedTuple):
         """
         for row in self.rows.values():
             row[DEPS] = "_"
-        for row, head, label in zip(words_of(self.rows.values()), heads, labels, strict=True):
+        for row, head, label in zip(
+            words_of(self.rows.values()),
+            heads,
+            labels,
+            strict=True,
+        ):
             row[HEAD], row[LABEL] = str(head), label
         lines = list(self.lines)
         for index, row in self.rows.items():
@@ -227,7 +250,11 @@ def sentence_of(lines: list[str], *, tags: str) -> Sentence:
     if set(word_tags) == {"_"}:
         raise ValueError(f"no tags in the column {tags}, which the parser was trained on")
     forms, count = tuple(row[FORM] for row in words), len(words)
-    return Sentence(lines, rows, Tree(forms, word_tags, (0,) * count, None, (False,) * count))
+    return Sentence(
+        lines,
+        rows,
+        Tree(forms, word_tags, (0,) * count, None, (False,) * count),
+    )
 
 
 def _tree(lines: Sequence[str], tags: str) -> Tree:
@@ -255,7 +282,13 @@ def _tree_of_columns(rows: Sequence[tuple[str | int, ...]]) -> Tree:
     )
     punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
     arc_labels = tuple(labels[0]) if labels else None
-    return Tree(tuple(words), tuple(tags), _whole_numbers(heads), arc_labels, punctuation)
+    return Tree(
+        tuple(words),
+        tuple(tags),
+        _whole_numbers(heads),
+        arc_labels,
+        punctuation,
+    )
 
 
 def _whole_numbers(heads: Sequence[str]) -> tuple[int, ...]:
@@ -281,7 +314,11 @@ def read_sample(path: Path, fold: int | None = None) -> tuple[Trees, str]:
     train, held_out = [], {*valid, *test}
     trees = {}
     for number, name in enumerate(names, 1):
-        trees[number] = read_treebank(contents[name], Path(name).name, "xpos")
+        trees[number] = read_treebank(
+            contents[name],
+            Path(name).name,
+            "xpos",
+        )
         if number not in held_out:
             train.append(number)
     splits: Trees = {}

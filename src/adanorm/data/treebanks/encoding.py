@@ -58,7 +58,12 @@ class Vocabulary:
             words += _forms(tree, lowercase=lowercase)
             tags += tree.tags
             labels += tree.labels or ()
-        return cls(frequent(words, min_count), frequent(tags, 1), frequent(labels, 1), lowercase)
+        return cls(
+            frequent(words, min_count),
+            frequent(tags, 1),
+            frequent(labels, 1),
+            lowercase,
+        )
 
     def __len__(self) -> int:
         """Return the number of ids: those of words, then tags, then labels if there are any."""
@@ -101,7 +106,11 @@ class Vocabulary:
             for tag in tree.tags:
                 tags.append(tag_ids.get(tag, unknown_tag))
             starts.append(len(words))
-        return Sentences(np.array(words), np.array(tags), np.array(starts))
+        return Sentences(
+            np.array(words),
+            np.array(tags),
+            np.array(starts),
+        )
 
     def gold(self, trees: Sequence[Tree]) -> tuple[Numbers, Numbers]:
         """Return heads as positions and labels numbered from 1, both (P,).

@@ -104,15 +104,29 @@ def attachment(
     right_arcs: list[bool] = []
     scored: list[bool] = []
     gives_labels = False
-    for tree, (heads, labels) in zip(gold, parsed, strict=True):
+    for tree, (heads, labels) in zip(
+        gold,
+        parsed,
+        strict=True,
+    ):
         are_right = [
-            head == parsed_head for head, parsed_head in zip(tree.heads, heads, strict=True)
+            head == parsed_head
+            for head, parsed_head in zip(
+                tree.heads,
+                heads,
+                strict=True,
+            )
         ]
         right_heads += are_right
         scored += [not is_out for is_out in left_out(tree, scoring)]
         gives_labels |= bool({*labels} - {"_"})
         if tree.labels is not None:
-            for is_right, label, parsed_label in zip(are_right, tree.labels, labels, strict=True):
+            for is_right, label, parsed_label in zip(
+                are_right,
+                tree.labels,
+                labels,
+                strict=True,
+            ):
                 right_arcs.append(is_right and _is_same(label, parsed_label, scoring))
     kinds = {"uas": right_heads}
     if gives_labels and len(right_arcs) == len(right_heads):

@@ -61,7 +61,12 @@ def _next_block(_: Any, job: Any) -> Any:
     def code(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         integer = ir.IntType(64)
         taken = builder.bitcast(arguments[0], integer.as_pointer())  # the first field of a job
-        return builder.atomic_rmw("add", taken, integer(1), "monotonic")
+        return builder.atomic_rmw(
+            "add",
+            taken,
+            integer(1),
+            "monotonic",
+        )
 
     return types.int64(job), code
 
@@ -122,14 +127,25 @@ def _forward_rows(
 ) -> None:
     features = x.shape[1]
     for r in range(first, last):
-        row = x[_row_index(r, x.shape[0], across)]
+        row = x[
+            _row_index(
+                r,
+                x.shape[0],
+                across,
+            )
+        ]
         out = z[r]
         mean = _mean(row)
         total = x.dtype.type(0)
         for i in range(features):
             total += (row[i] - mean) * (row[i] - mean)
         variance[r] = total / x.dtype.type(features)
-        inverse_std, _ = _scales(variance[r], features, eps, released)
+        inverse_std, _ = _scales(
+            variance[r],
+            features,
+            eps,
+            released,
+        )
         for i in range(features):
             y = (row[i] - mean) * inverse_std
             out[i] = (C - C * k * y) * y
@@ -153,11 +169,22 @@ def _backward_rows(
 ) -> None:
     features = x.shape[1]
     for r in range(first, last):
-        row = x[_row_index(r, x.shape[0], across)]
+        row = x[
+            _row_index(
+                r,
+                x.shape[0],
+                across,
+            )
+        ]
         grad = dz[r]
         out = dx[r]
         mean = _mean(row)  # computing it again is cheaper than saving a second statistic
-        inverse_std, variance_factor = _scales(variance[r], features, eps, released)
+        inverse_std, variance_factor = _scales(
+            variance[r],
+            features,
+            eps,
+            released,
+        )
         sum_g = x.dtype.type(0)
         sum_gy = x.dtype.type(0)
         for i in range(features):
@@ -183,7 +210,12 @@ def _scale_rows(
 ) -> None:
     """Write dl/dx = C/std * dl/dz, for constant mean, variance and factor; x is not needed."""
     for r in range(first, last):
-        inverse_std, _ = _scales(variance[r], dz.shape[1], eps, released)
+        inverse_std, _ = _scales(
+            variance[r],
+            dz.shape[1],
+            eps,
+            released,
+        )
         for i in range(dz.shape[1]):
             dx[r, i] = C * inverse_std * dz[r, i]
 
@@ -193,11 +225,27 @@ def _work(address: Address) -> None:
     job = carray(address, 1, JOB)[0]
     rows, shape, across = job.rows, (job.rows, job.features), job.across
     x, dz = (
-        carray(_pointer(job.x), shape, np.float32),
-        carray(_pointer(job.grad), shape, np.float32),
+        carray(
+            _pointer(job.x),
+            shape,
+            np.float32,
+        ),
+        carray(
+            _pointer(job.grad),
+            shape,
+            np.float32,
+        ),
     )
-    out = carray(_pointer(job.out), shape, np.float32)
-    variance = carray(_pointer(job.variance), rows, np.float32)
+    out = carray(
+        _pointer(job.out),
+        shape,
+        np.float32,
+    )
+    variance = carray(
+        _pointer(job.variance),
+        rows,
+        np.float32,
+    )
     block = _next_block(address)
     while block < job.blocks:
         first = block * rows // job.blocks
@@ -207,7 +255,16 @@ def _work(address: Address) -> None:
                 first, last, x, across, out, variance, job.k, job.C, job.eps, job.released
             )
         elif job.x == 0:
-            _scale_rows(first, last, dz, variance, out, job.C, job.eps, job.released)
+            _scale_rows(
+                first,
+                last,
+                dz,
+                variance,
+                out,
+                job.C,
+                job.eps,
+                job.released,
+            )
         else:
             _backward_rows(
                 first,
@@ -295,7 +352,13 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
 def _team() -> Callable[..., None] | None:
     """Return OpenMP's function that calls another on every thread, as torch uses it, or None."""
     function = (
-        getattr(ctypes.CDLL(None), "GOMP_parallel", None) if sys.platform == "linux" else None
+        getattr(
+            ctypes.CDLL(None),
+            "GOMP_parallel",
+            None,
+        )
+        if sys.platform == "linux"
+        else None
     )
     if function is not None:
         function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)

@@ -35,21 +35,41 @@ def _shifted(x, offsets, inside, features):
         mask=inside,
         other=0.0,
     ).to(tl.float32)
-    return tl.where(inside, row - (tl.sum(row, 1) / features)[:, None], 0.0)
+    return tl.where(
+        inside,
+        row - (tl.sum(row, 1) / features)[:, None],
+        0.0,
+    )
 
 
 @triton.jit
 def _scales(variance, eps: tl.constexpr, unbiased: tl.constexpr):
     """Return 1/std and the factor of the variance's term in the gradient, as in numba_rows."""
-    variance = tl.where(variance == float("inf"), float("nan"), variance)  # as in numba_rows
-    variance_factor = tl.full(variance.shape, 1.0, variance.dtype)
+    variance = tl.where(
+        variance == float("inf"),
+        float("nan"),
+        variance,
+    )  # as in numba_rows
+    variance_factor = tl.full(
+        variance.shape,
+        1.0,
+        variance.dtype,
+    )
     std = tl.sqrt(variance + eps)
     if unbiased > 0:
         spread = tl.sqrt(variance * unbiased)
         std = spread + eps
         # A constant row has y = 0 and no variance term; its 0/0 must not reach the gradient.
         variance_factor = tl.where(
-            spread == 0.0, 0.0, unbiased * std / tl.where(spread == 0.0, 1.0, spread)
+            spread == 0.0,
+            0.0,
+            unbiased
+            * std
+            / tl.where(
+                spread == 0.0,
+                1.0,
+                spread,
+            ),
         )
     return 1.0 / std, variance_factor
 
@@ -68,13 +88,26 @@ def _forward(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    r, inside, offsets = _offsets(rows, features, ROWS, BLOCK)
+    r, inside, offsets = _offsets(
+        rows,
+        features,
+        ROWS,
+        BLOCK,
+    )
     shifted = _shifted(x, offsets, inside, features)
     row_variance = tl.sum(shifted * shifted, 1) / features
-    tl.store(variance + r, row_variance, mask=r < rows)
+    tl.store(
+        variance + r,
+        row_variance,
+        mask=r < rows,
+    )
     inverse_std, _ = _scales(row_variance, eps, unbiased)
     y = shifted * inverse_std[:, None]
-    tl.store(z + offsets, (C - C * k * y) * y, mask=inside)
+    tl.store(
+        z + offsets,
+        (C - C * k * y) * y,
+        mask=inside,
+    )
 
 
 @triton.jit
@@ -95,7 +128,12 @@ def _backward(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    r, inside, offsets = _offsets(rows, features, ROWS, BLOCK)
+    r, inside, offsets = _offsets(
+        rows,
+        features,
+        ROWS,
+        BLOCK,
+    )
     g = C * tl.load(
         dz + offsets,
         mask=inside,
@@ -108,7 +146,15 @@ def _backward(
     )
     inverse_std, variance_factor = _scales(row_variance, eps, unbiased)
     if needs_x:
-        y = _shifted(x, offsets, inside, features) * inverse_std[:, None]
+        y = (
+            _shifted(
+                x,
+                offsets,
+                inside,
+                features,
+            )
+            * inverse_std[:, None]
+        )
         g = g - k * y * g
         mean_gy = variance_factor * tl.sum(g * y, 1) / features
     result = g
@@ -116,7 +162,11 @@ def _backward(
         result = result - (tl.sum(g, 1) / features)[:, None]
     if not detach_variance:
         result = result - y * mean_gy[:, None]
-    tl.store(dx + offsets, inverse_std[:, None] * result, mask=inside)
+    tl.store(
+        dx + offsets,
+        inverse_std[:, None] * result,
+        mask=inside,
+    )
 
 
 def forward(x: Tensor, member: Member) -> tuple[Tensor, Tensor]:

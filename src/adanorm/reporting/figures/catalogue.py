@@ -99,4 +99,8 @@ def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure
 
 
 def _analysis(analysis: Analysis, task: str, runs: str | None) -> NamedFigure | None:
-    return over_updates(analysis, analysis_grid(analysis, runs=runs), task)
+    return over_updates(
+        analysis,
+        analysis_grid(analysis, runs=runs),
+        task,
+    )

@@ -111,10 +111,18 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
             PUBLISHED_UNITS.get(task, unit),
         )
     styles = style.norm_styles(cells)
-    figure, grid = style.panels(2 * len(sources), 1.9, _message(task, ours))
+    figure, grid = style.panels(
+        2 * len(sources),
+        1.9,
+        _message(task, ours),
+    )
     handles: dict[str, style.Handle] = {}
     is_cut = False
-    for (source, part), axes in zip(product(sources, PARTS), grid, strict=True):
+    for (source, part), axes in zip(
+        product(sources, PARTS),
+        grid,
+        strict=True,
+    ):
         drawn, label = sources[source]
         for norm in cells:
             curves_of_norm = drawn.by_norm.get((norm, part))
@@ -123,7 +131,11 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
                     drawn.done(norm, part),
                     styles[norm].color,
                 )
-                handles[title(norm)] = style.seeds_line(axes, done, styles[norm])
+                handles[title(norm)] = style.seeds_line(
+                    axes,
+                    done,
+                    styles[norm],
+                )
                 _draw_diverged(axes, curves_of_norm, color)
         heading = f"{PARTS[part]}, {source}" if papers else PARTS[part]
         axes.set(
@@ -168,8 +180,18 @@ def _draw_diverged(axes: Axes, curves: Iterable[Curve], color: str) -> None:
                 list(curve.points),
                 list(curve.points.values()),
             )
-            axes.plot(x, y, color=color, linewidth=0.6)
-            axes.plot(x[-1:], y[-1:], color=color, **CROSS)
+            axes.plot(
+                x,
+                y,
+                color=color,
+                linewidth=0.6,
+            )
+            axes.plot(
+                x[-1:],
+                y[-1:],
+                color=color,
+                **CROSS,
+            )
 
 
 def _message(task: str, ours: Curves) -> str:

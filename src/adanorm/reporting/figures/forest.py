@@ -16,16 +16,34 @@ def forest(name: str, summary: Summary | None) -> style.NamedFigure | None:
     if summary is None:
         return None
     leads, mean = summary.leads, summary.effects
-    figure, (axes,) = style.panels(1, 0.28 * (len(leads) + 2), summary_sentence(summary), across=1)
-    axes.axvspan(-1, 1, zorder=0, **MARGIN)
+    figure, (axes,) = style.panels(
+        1,
+        0.28 * (len(leads) + 2),
+        summary_sentence(summary),
+        across=1,
+    )
+    axes.axvspan(
+        -1,
+        1,
+        zorder=0,
+        **MARGIN,
+    )
     axes.axvline(0, **ZERO)
     for row, lead in enumerate(leads):
-        axes.plot(lead.interval, [row, row], color=LEAD["color"])
+        axes.plot(
+            lead.interval,
+            [row, row],
+            color=LEAD["color"],
+        )
         axes.plot(lead.value, row, **LEAD)
         if lead.paper is not None:
             axes.plot(lead.paper, row, **style.PAPER)
     row = len(leads)
-    axes.plot(mean.interval(), [row, row], color=MEAN["color"])
+    axes.plot(
+        mean.interval(),
+        [row, row],
+        color=MEAN["color"],
+    )
     axes.plot(mean.mean, row, **MEAN)
     style.name_rows(axes, [*(title(lead.task) for lead in leads), "mean"])
     axes.set_xlim(-4, 4)

@@ -69,8 +69,17 @@ def answer_figure(
     if not compared:
         return None
     message = headline(answers).partition(";")[0]
-    figure, grid = style.panels(len(compared), 0.55, message, across=1)
-    for axes, answer in zip(grid, compared, strict=True):
+    figure, grid = style.panels(
+        len(compared),
+        0.55,
+        message,
+        across=1,
+    )
+    for axes, answer in zip(
+        grid,
+        compared,
+        strict=True,
+    ):
         _draw_answer(axes, answer)
     grid[0].set_title("◄ LayerNorm better", loc="left")
     grid[0].set_title("AdaNorm better ►", loc="right")
@@ -86,9 +95,18 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     comparison = answer.comparison
     assert comparison is not None, "only answers with a comparison are drawn"
     margin, color = comparison.margin, SIGNS[comparison.sign]
-    axes.axvspan(-margin, margin, zorder=0, **MARGIN)
+    axes.axvspan(
+        -margin,
+        margin,
+        zorder=0,
+        **MARGIN,
+    )
     axes.axvline(0, **ZERO)
-    axes.plot(comparison.interval, [0, 0], color=color)
+    axes.plot(
+        comparison.interval,
+        [0, 0],
+        color=color,
+    )
     axes.plot(
         comparison.margin_interval,
         [0, 0],
@@ -104,7 +122,11 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     )
     drawn = [*comparison.interval, margin]
     if comparison.paper is not None:
-        axes.plot(comparison.paper.value, 0, **style.PAPER)
+        axes.plot(
+            comparison.paper.value,
+            0,
+            **style.PAPER,
+        )
         drawn.append(comparison.paper.value)
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
@@ -166,9 +188,17 @@ def evidence_accrual(
         if tasks:
             parts.append(f"{answer} on {listed(tasks)}")
     message = f"{better} beside {worse}: {'; '.join(parts)}"
-    figure, grid = style.panels(len(by_task), 1.75, message)
+    figure, grid = style.panels(
+        len(by_task),
+        1.75,
+        message,
+    )
     answers, papers = set(), []
-    for (task, pairs), axes in zip(by_task.items(), grid, strict=True):
+    for (task, pairs), axes in zip(
+        by_task.items(),
+        grid,
+        strict=True,
+    ):
         last = pairs[-1]
         metric = METRICS[last.sides[0].metric]
         _draw_looks(axes, pairs)
@@ -207,7 +237,12 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
         color = ANSWERS.get(both.answer, "0.35")
         x = [comparison.seeds] * 2
         axes.plot(x, comparison.interval, color=color)
-        axes.plot(x, comparison.margin_interval, color=color, **SIZE)
+        axes.plot(
+            x,
+            comparison.margin_interval,
+            color=color,
+            **SIZE,
+        )
         axes.plot(
             comparison.seeds,
             comparison.gap,
@@ -220,9 +255,18 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
             reach = max(reach, abs(comparison.paper.value))
     last = comparisons[-1]
     # The first looks beyond the plan have intervals ten times as long as the last, which counts.
-    limit = 1.1 * max(reach, 2 * last.margin, *map(abs, last.interval))
+    limit = 1.1 * max(
+        reach,
+        2 * last.margin,
+        *map(abs, last.interval),
+    )
     most = max(4, *(comparison.seeds for comparison in comparisons))
-    axes.axhspan(-last.margin, last.margin, zorder=0, **MARGIN)
+    axes.axhspan(
+        -last.margin,
+        last.margin,
+        zorder=0,
+        **MARGIN,
+    )
     axes.axhline(0, **ZERO)
     axes.set(
         xlim=(1.5, most + 0.5),

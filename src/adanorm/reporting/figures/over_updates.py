@@ -51,12 +51,25 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
     if not quantities:
         return None
     message = _message(analysis, task, rows, quantities[0])
-    figure, panels = style.panels(len(quantities), 2.0, message)
+    figure, panels = style.panels(
+        len(quantities),
+        2.0,
+        message,
+    )
     styles = style.norm_styles(analysis.norms)
     handles: dict[str, style.Handle] = {}
-    for quantity, axes in zip(quantities, panels, strict=True):
+    for quantity, axes in zip(
+        quantities,
+        panels,
+        strict=True,
+    ):
         for norm in analysis.norms:
-            line = _draw(axes, rows[norm], quantity, styles[norm])
+            line = _draw(
+                axes,
+                rows[norm],
+                quantity,
+                styles[norm],
+            )
             if line:
                 handles.setdefault(title(norm), line)
         axes.set(ylabel=quantity.label, xlabel="update")
@@ -98,7 +111,11 @@ def _message(
     """Return in words the norms under which the first quantity ends largest and smallest."""
     last = {}
     for norm, observations in rows.items():
-        means = _means(observations, quantity) or _means(observations, quantity, "_high")
+        means = _means(observations, quantity) or _means(
+            observations,
+            quantity,
+            "_high",
+        )
         if means:
             last[norm] = means[max(means)]
     most, least = (
@@ -121,14 +138,23 @@ def _draw(
     if quantity.beside:
         beside = _means(rows, quantity, name=quantity.beside)
         if beside:
-            axes.plot(list(beside), list(beside.values()), **BESIDE)
+            axes.plot(
+                list(beside),
+                list(beside.values()),
+                **BESIDE,
+            )
     low, high = (
         _means(rows, quantity, "_low"),
         _means(rows, quantity, "_high"),
     )
     if low and high:
         ends = list(low.values()), list(high.values())
-        axes.fill_between(list(low), *ends, color=drawn.color, **style.BAND)
+        axes.fill_between(
+            list(low),
+            *ends,
+            color=drawn.color,
+            **style.BAND,
+        )
     means = high or _means(rows, quantity)
     return style.norm_line(axes, means, drawn) if means else None
 

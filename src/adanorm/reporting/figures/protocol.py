@@ -19,12 +19,26 @@ def protocol_figure(results: Sequence[TaskProtocols]) -> style.NamedFigure | Non
         "With one run of each norm AdaNorm would be ahead on few data sets; the best of several"
     )
     message += " by test score makes it many"
-    figure, (axes,) = style.panels(1, 2.2, message, across=1)
+    figure, (axes,) = style.panels(
+        1,
+        2.2,
+        message,
+        across=1,
+    )
     handles: dict[str, style.Handle] = {}
     distributions = numbers_ahead(results).items()
-    for (label, shares), color, marker in zip(distributions, COLORS, MARKERS, strict=True):
+    for (label, shares), color, marker in zip(
+        distributions,
+        COLORS,
+        MARKERS,
+        strict=True,
+    ):
         drawn: style.Drawn = {"color": color, "marker": marker}
-        axes.plot(range(len(shares)), shares, **drawn)
+        axes.plot(
+            range(len(shares)),
+            shares,
+            **drawn,
+        )
         handles[label] = drawn
     paper: style.Drawn = {"color": "black", "linestyle": ":", "linewidth": 0.8}
     axes.axvline(PAPERS_LEADS, **paper)

@@ -37,7 +37,11 @@ def drawn_scores(cell: Cell | None, quantity: Quantity = "test") -> dict[int, fl
     if cell is None or cell.count("diverged"):
         return {}
     scores = {}
-    for run, result in zip(cell.runs, cell.results, strict=True):
+    for run, result in zip(
+        cell.runs,
+        cell.results,
+        strict=True,
+    ):
         if result.status == "done":
             value = value_of(run, result, quantity, cell.metric)
             if value is not None:
@@ -62,13 +66,23 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
         sharey=True,
     )
     has_papers = False
-    for column, axes in zip(columns, grid, strict=True):
+    for column, axes in zip(
+        columns,
+        grid,
+        strict=True,
+    ):
         spread = column.variance.within
         for row, y in heights.items():
             cell = column.cells.get(row)
             if cell is None or not cell.results:
                 continue
-            _draw(axes, y, cell, styles[rows[row].norm], spread)
+            _draw(
+                axes,
+                y,
+                cell,
+                styles[rows[row].norm],
+                spread,
+            )
             if cell.paper and table.is_compared(row, column.task):
                 has_papers = True
                 if cell.paper.value is not None:  # above the row: it hides no mean
@@ -94,7 +108,11 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
         handles["the paper's number"] = style.PAPER
     style.legend_below(figure, handles)
     cells = [(task, cell) for (_, task), cell in table.cells.items() if cell and cell.results]
-    return style.NamedFigure(name, _caption(table, cells), figure)
+    return style.NamedFigure(
+        name,
+        _caption(table, cells),
+        figure,
+    )
 
 
 def _row_heights(
@@ -224,8 +242,17 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
         counts.append(f"{len(league.told_apart)} of {pairs} on {title(task_league.task)}")
         most = max(most, len(league.scores))
     message = f"Norms that are told apart: {', '.join(counts)}"
-    figure, grid = style.panels(len(leagues), 0.75 + 0.17 * most, message, across=3)
-    for task_league, axes in zip(leagues, grid, strict=True):
+    figure, grid = style.panels(
+        len(leagues),
+        0.75 + 0.17 * most,
+        message,
+        across=3,
+    )
+    for task_league, axes in zip(
+        leagues,
+        grid,
+        strict=True,
+    ):
         _draw_league(axes, task_league)
     handles: dict[str, style.Handle] = {
         "mean": {"marker": "D", "linestyle": ""},
@@ -248,7 +275,11 @@ def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
     norms = list(league.scores)
     for y, (norm, drawn) in enumerate(style.norm_styles(norms).items()):
         scores = [metric.sign * score for score in league.scores[norm].values()]
-        axes.plot(scores, [y + 0.2] * len(scores), **style.SEED)
+        axes.plot(
+            scores,
+            [y + 0.2] * len(scores),
+            **style.SEED,
+        )
         axes.plot(
             fmean(scores),
             y,
@@ -325,12 +356,21 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
         return None
     styles = style.norm_styles([norm for panel in panels for norm in panel.lines])
     message = _course(table, panels) if "test" in study.draws else study.title
-    figure, grid = style.panels(len(panels), 2.0, message, across=2)
+    figure, grid = style.panels(
+        len(panels),
+        2.0,
+        message,
+        across=2,
+    )
     handles: dict[str, style.Handle] = {}
     alike: dict[
         tuple[str, Quantity], Axes
     ] = {}  # panels of one quantity on a task share their y axis
-    for panel, axes in zip(panels, grid, strict=True):
+    for panel, axes in zip(
+        panels,
+        grid,
+        strict=True,
+    ):
         first = alike.setdefault((panel.column.task, panel.quantity), axes)
         if first is not axes:
             axes.sharey(first)
@@ -340,7 +380,11 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
                 for at, point in points.items()
             }
             present = {at: values for at, values in scores.items() if values}
-            handles[title(norm)] = style.seeds_line(axes, present, styles[norm])
+            handles[title(norm)] = style.seeds_line(
+                axes,
+                present,
+                styles[norm],
+            )
         for index, (norm, points) in enumerate(panel.lines.items()):
             for at, point in points.items():
                 if setback := point.setback:
@@ -368,7 +412,11 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     style.legend_below(figure, handles)
     undefined = [row for row in study.rows.values() if row.undefined]
     reasons = dict.fromkeys(f"{title(row.norm)}: {row.undefined}." for row in undefined)
-    return style.NamedFigure(name, _caption(table, drawn, reasons), figure)
+    return style.NamedFigure(
+        name,
+        _caption(table, drawn, reasons),
+        figure,
+    )
 
 
 def _panels(table: Table) -> list[Panel]:
@@ -382,7 +430,11 @@ def _panels(table: Table) -> list[Panel]:
         study.rows.items(),
         key=lambda entry: entry[1].at or 0.0,
     )
-    for quantity, column, label in product(study.draws, table.columns.values(), labels or [None]):
+    for quantity, column, label in product(
+        study.draws,
+        table.columns.values(),
+        labels or [None],
+    ):
         lines: dict[str, Points] = {row.line or row.norm: {} for row in study.rows.values()}
         for name, row in rows:
             if row.panel in (label, None):
@@ -446,7 +498,11 @@ def _label_setting(axes: Axes, study: Study, panel: Panel) -> None:
         name = f"{name}: {panel.label}"
     if panel.quantity in METRICS:
         label = f"{METRICS[panel.quantity].label} (%)"
-    axes.set(title=name, ylabel=label, xlabel=study.over or "")
+    axes.set(
+        title=name,
+        ylabel=label,
+        xlabel=study.over or "",
+    )
     values = sorted({row.at for row in study.rows.values() if row.at is not None})
     steps = {after - before for before, after in pairwise(values)}
     if values[0] > 0 and len(steps) > 1:

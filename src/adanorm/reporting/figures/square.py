@@ -54,8 +54,17 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
             drawn += scores.values()
     if not maps:
         return None
-    figure, panels = style.panels(len(maps) + 1, 1.7, table.study.title, across=2)
-    for (task, scores), axes in zip(maps.items(), panels, strict=False):
+    figure, panels = style.panels(
+        len(maps) + 1,
+        1.7,
+        table.study.title,
+        across=2,
+    )
+    for (task, scores), axes in zip(
+        maps.items(),
+        panels,
+        strict=False,
+    ):
         _map(axes, scores, table.columns[task])
     style.legend_below(figure, _through_layers(panels[-1], table))
     caption = (
@@ -90,7 +99,13 @@ def _map(
         if leads:
             text += f"\n{fmean(leads):+.2f}"
         y, x = divmod(index, width)
-        axes.text(x, y, text, ha="center", va="center")
+        axes.text(
+            x,
+            y,
+            text,
+            ha="center",
+            va="center",
+        )
     heading = f"{column.title}, {column.metric.axis}"
     if "none" in means:
         heading += f", no norm {means['none']:.2f}"
@@ -118,7 +133,11 @@ def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
         for number, site in enumerate(sites, 1):
             variances = [result.places[site]["variance_before"] for result in results]
             sizes[number] = fmean(map(math.sqrt, variances))
-        handles[title(arm)] = style.norm_line(axes, sizes, drawn)
+        handles[title(arm)] = style.norm_line(
+            axes,
+            sizes,
+            drawn,
+        )
     heading = f"{title('rt')}, {analysis.scale} scale"
     axes.set(
         title=heading,

@@ -82,19 +82,47 @@ NORM_STYLES = {
     "none": NormStyle("#000000", "X", (1, 1.2)),
     "layernorm": NormStyle("#0072B2", "o", ()),
     "layernorm-simple": NormStyle("#56B4E9", "s", (3, 1.2)),
-    "detachnorm": NormStyle("#009E73", "^", (3, 1, 1, 1)),
-    "detach-mean": NormStyle("#E69F00", "<", (3, 1, 1, 1, 1, 1)),
+    "detachnorm": NormStyle(
+        "#009E73",
+        "^",
+        (3, 1, 1, 1),
+    ),
+    "detach-mean": NormStyle(
+        "#E69F00",
+        "<",
+        (3, 1, 1, 1, 1, 1),
+    ),
     "detach-var": NormStyle("#CC79A7", ">", (1, 2.5)),
     "adanorm": NormStyle("#D55E00", "D", (6, 1.5)),
-    "batchnorm": NormStyle("#7B3294", "P", (4, 1, 1, 1)),
-    "rmsnorm": NormStyle("#8C6D31", "p", (5, 1, 2, 1)),
+    "batchnorm": NormStyle(
+        "#7B3294",
+        "P",
+        (4, 1, 1, 1),
+    ),
+    "rmsnorm": NormStyle(
+        "#8C6D31",
+        "p",
+        (5, 1, 2, 1),
+    ),
     "dynamic-tanh": NormStyle("#637939", "8", (8, 2)),
     "derf": NormStyle("#17888F", "d", (2, 2)),
-    "seednorm": NormStyle("#AD494A", "H", (2, 1, 1, 1)),
-    "gatednorm": NormStyle("#7B4173", "*", (6, 1, 3, 1)),
+    "seednorm": NormStyle(
+        "#AD494A",
+        "H",
+        (2, 1, 1, 1),
+    ),
+    "gatednorm": NormStyle(
+        "#7B4173",
+        "*",
+        (6, 1, 3, 1),
+    ),
 }
 GREYS = (
-    NormStyle("#555555", "h", (6, 2, 2, 2)),
+    NormStyle(
+        "#555555",
+        "h",
+        (6, 2, 2, 2),
+    ),
     NormStyle("#999999", "1", (2, 1)),
     NormStyle("#777777", "v", (4, 4)),
     NormStyle("#333333", "+", (1, 1)),
@@ -150,8 +178,19 @@ def panels(
             0.5 + 0.14 * len(title) + height * rows,
         )
     )
-    figure.suptitle("\n".join(title), fontsize=8.5, fontweight="bold")
-    grid = list(figure.subplots(rows, across, squeeze=False, **options).flat)
+    figure.suptitle(
+        "\n".join(title),
+        fontsize=8.5,
+        fontweight="bold",
+    )
+    grid = list(
+        figure.subplots(
+            rows,
+            across,
+            squeeze=False,
+            **options,
+        ).flat
+    )
     for axes in grid[count:]:
         axes.set_axis_off()
     return figure, grid[:count]
@@ -249,7 +288,11 @@ def _artist(handle: Handle) -> Artist:
         return handle
     if "alpha" in handle:
         return Patch(**handle)
-    return Line2D([], [], **{"color": "0.35", **handle})
+    return Line2D(
+        [],
+        [],
+        **{"color": "0.35", **handle},
+    )
 
 
 # No dates and no versions: a file changes only when the figure does.

@@ -58,7 +58,14 @@ def findings_markdown(runs: str | None = None) -> str:
             rows = _entries(finding, analysis, grid)
         else:
             header = [*FINDING_COLUMNS]
-            rows = [_row(finding, row) for row in findings.finding_rows(finding, analysis, grid)]
+            rows = [
+                _row(finding, row)
+                for row in findings.finding_rows(
+                    finding,
+                    analysis,
+                    grid,
+                )
+            ]
         lines += markdown_table(header, rows) if rows else ["Not run."]
     return "\n".join([*lines, ""])
 
@@ -70,7 +77,11 @@ def _row(finding: Finding, row: FindingRow) -> list[str]:
         difference = f"x {math.exp(gap):.3f}"
     else:
         difference = ("-" if gap < 0 else "+") + spec.number(abs(gap))
-    sides = zip(finding.norms or (), row.means, strict=True)
+    sides = zip(
+        finding.norms or (),
+        row.means,
+        strict=True,
+    )
     return [
         title(row.task),
         markdown(row.quantity.label),

@@ -80,7 +80,14 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
             if any(fields):
                 add(label, fields)
     for before, after in study.improvements:
-        leads = [table.improvement(before, after, task) for task in columns]
+        leads = [
+            table.improvement(
+                before,
+                after,
+                task,
+            )
+            for task in columns
+        ]
         add(
             f"{title(after)} over {title(before)}",
             [ours for ours, _ in leads],
@@ -126,7 +133,11 @@ def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[st
             if means:
                 selection = cell.runs[0].task.selection_metric
                 fields = []
-                for quantity, mean in zip(pair, means, strict=True):
+                for quantity, mean in zip(
+                    pair,
+                    means,
+                    strict=True,
+                ):
                     metric = METRICS[selection if pair == VALIDATION else quantity]
                     fields.append(metric.text(mean))
                 texts[row] = ", ".join(fields)
@@ -154,7 +165,11 @@ def _tries(table: Table) -> list[str]:
         for column in table.begun:
             tried = by_task.get(column.task)
             text = tried.text if tried else "-"
-            is_shown = tried and table.is_shown(row, column.task, tried)
+            is_shown = tried and table.is_shown(
+                row,
+                column.task,
+                tried,
+            )
             fields.append(f"**{text}**" if is_shown else text)
         rows.append(fields)
     if not rows:
@@ -214,7 +229,11 @@ def table_csv(table: Table) -> str:
     )
     if table.study.tries:
         header.append("chosen")
-        for address, fields in zip(table.cells, rows, strict=True):
+        for address, fields in zip(
+            table.cells,
+            rows,
+            strict=True,
+        ):
             fields.append(table.chosen.get(address, ""))
     return csv_text(header, rows)
 

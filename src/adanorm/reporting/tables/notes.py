@@ -180,7 +180,13 @@ def _chrf(table: Table) -> list[str]:
         for norm in ("adanorm", "layernorm"):
             cell = column.cells.get(norm)
             by_norm.append(
-                cell_of(cell.runs[0], cell.runs, "chrf").by_seed if cell and cell.runs else {}
+                cell_of(
+                    cell.runs[0],
+                    cell.runs,
+                    "chrf",
+                ).by_seed
+                if cell and cell.runs
+                else {}
             )
         shared = sorted(by_norm[0].keys() & by_norm[1].keys())
         gaps = [by_norm[0][seed] - by_norm[1][seed] for seed in shared]
@@ -228,10 +234,23 @@ def rule_notes(table: Table) -> list[str]:
         return [f"{text} There are too few runs yet to apply it to."]
     lines = [
         text,
-        *(_family(name, family, rule) for name, family in families.items()),
+        *(
+            _family(
+                name,
+                family,
+                rule,
+            )
+            for name, family in families.items()
+        ),
     ]
     for first, second in rule.not_worse:
-        lines.append(_replicated(first, second, columns["test"]))
+        lines.append(
+            _replicated(
+                first,
+                second,
+                columns["test"],
+            )
+        )
     return lines + [_concluded(conclusion, decisions) for conclusion in rule.conclusions]
 
 
@@ -310,7 +329,11 @@ def _family(name: str, decisions: Sequence[Decision], rule: Rule) -> str:
 
 def leads(rows: Sequence[str]) -> str:
     """Return what two or four rows compare: `a over b`, or `a over b, less c over d`."""
-    pairs = zip(rows[::2], rows[1::2], strict=True)
+    pairs = zip(
+        rows[::2],
+        rows[1::2],
+        strict=True,
+    )
     return ", less ".join(f"{first} over {second}" for first, second in pairs)
 
 

@@ -84,7 +84,11 @@ def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> 
     lines += [f"**{summary_sentence(summary)}** {paper_sentence(summary, answers)}", ""]
     lines += [EXPLORATORY, "", how_to_read("Summary"), ""]
     rows = []
-    for lead, shares in zip(summary.leads, belief.each, strict=True):
+    for lead, shares in zip(
+        summary.leads,
+        belief.each,
+        strict=True,
+    ):
         rows.append([*_lead_fields(lead), *_share_fields(shares)])
     mean = f"{effects.mean:+.2f} ({effects.interval().text(2)})"
     rows.append(["**mean**", "", "", "", mean, "", *_share_fields(belief.mean)])

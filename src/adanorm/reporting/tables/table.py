@@ -213,9 +213,20 @@ class Table:
         """Return the means of quantities over the runs of a cell that have them all, or []."""
         cell = self.cells[row, task] or Cell("")
         rows = []
-        for run, result in zip(cell.runs, cell.results, strict=True):
+        for run, result in zip(
+            cell.runs,
+            cell.results,
+            strict=True,
+        ):
             if result.status == "done":
-                values = [value_of(run, result, quantity) for quantity in quantities]
+                values = [
+                    value_of(
+                        run,
+                        result,
+                        quantity,
+                    )
+                    for quantity in quantities
+                ]
                 present = [value for value in values if value is not None]
                 if len(present) == len(quantities):
                     rows.append(present)
@@ -262,7 +273,14 @@ class TaskColumn:
     def axes(self) -> dict[str, str]:
         """Over which axes each row's norm is, where its model leaves a choice; otherwise ''."""
         models = {row: run.model for row, run in self.first_runs.items()}
-        return {row: getattr(model, "norm_axes", "") for row, model in models.items()}
+        return {
+            row: getattr(
+                model,
+                "norm_axes",
+                "",
+            )
+            for row, model in models.items()
+        }
 
     @cached_property
     def metric(self) -> Metric:
@@ -360,7 +378,11 @@ def table_of(
     """Return the table of a study, or of the study of this name; `runs` is the records' folder."""
     if isinstance(study, str):
         study = load_study(study)
-    return Table(study, study_grid(study, runs=runs), spreads=spreads)
+    return Table(
+        study,
+        study_grid(study, runs=runs),
+        spreads=spreads,
+    )
 
 
 def origins(record: reader.Record) -> list[str]:
