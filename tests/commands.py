@@ -143,13 +143,13 @@ def become(arguments: list[str], cwd: str, environment: dict[str, str], files: l
     os.environ.update(environment)
     # The server's streams may be files, which can seek; these may be pipes, which cannot.
     lines = 1 if environment.get("PYTHONUNBUFFERED") else -1
-    sys.stdout = open(
+    sys.stdout = open(  # noqa: SIM115
         1,
         "w",
         lines,
         encoding=sys.stdout.encoding,
         closefd=False,
-    )  # noqa: SIM115
+    )
     sys.stderr = open(  # noqa: SIM115
         2, "w", 1, encoding=sys.stderr.encoding, errors="backslashreplace", closefd=False
     )

@@ -46,19 +46,19 @@ def _open_streams() -> None:
         number = os.open(os.devnull, os.O_RDWR)
     os.close(number)
     if sys.stdout is None:
-        sys.stdout = open(
+        sys.stdout = open(  # noqa: SIM115
             1,
             "w",
             closefd=False,
             encoding="utf-8",
-        )  # noqa: SIM115
+        )
     if sys.stderr is None:
-        sys.stderr = open(
+        sys.stderr = open(  # noqa: SIM115
             2,
             "w",
             closefd=False,
             encoding="utf-8",
-        )  # noqa: SIM115
+        )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -36,7 +36,7 @@ def test_the_whole_model_trains_two_updates_and_is_counted_nowhere(
     assert reader.result(run.folder()) is None
     assert cell([run]).text == "-"
     renamed = run.folder().rename(run.folder().with_name(run.folder().name.removeprefix("dry-")))
-    with pytest.warns(UserWarning, match="does not say whether it is of a dry run"):
+    with pytest.warns(UserWarning, match="is not of this run"):
         assert reader.result(renamed, dry_run=True) is None
 
 
