@@ -207,7 +207,7 @@ METRICS = '    "denoising": KindMetrics(("loss",), ("loss",), "mean squared erro
 SECTIONS, TASKS = "src/adanorm/config/model_sections.py", "src/adanorm/tasks/__init__.py"
 MODEL_CLASS = '    Denoiser: "adanorm.models.denoiser:Denoiser",\n'
 IMPORT_DATA = "from adanorm.config.data_sections import Waves\n"
-IMPORT_TASK = "from adanorm.tasks.denoising import Denoising\n"
+KIND = '    "denoising": "adanorm.tasks.denoising:Denoising",\n'
 
 # The places of CONTRIBUTING's list "A kind of task", in its order.
 PLACES: tuple[tuple[Edit, ...], ...] = (
@@ -222,8 +222,7 @@ PLACES: tuple[tuple[Edit, ...], ...] = (
     (Edit("src/adanorm/models/denoiser.py", MODEL),),
     (
         Edit("src/adanorm/tasks/denoising.py", TASK),
-        Edit(TASKS, IMPORT_TASK, before="^from adanorm.tasks.parsing"),
-        Edit(TASKS, '    "denoising": Denoising,\n', before='^    "parsing": '),
+        Edit(TASKS, KIND, before='^    "parsing": '),
     ),
     (Edit("conf/task/waves.yaml", CONFIGURATION), Edit("conf/task_scale/waves_smoke.yaml", SMOKE)),
 )

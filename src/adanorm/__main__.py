@@ -84,7 +84,7 @@ def _run() -> NoReturn:
     except FileNotFoundError:
         _leave("the current folder has been removed: change to another")
     os.environ["PYTHONSAFEPATH"] = "1"
-    from adanorm.cli.command import dispatch
+    from adanorm.cli.command import dispatch, mistake_line
 
     # One line without the position in the code, which does not help the user.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
@@ -97,17 +97,8 @@ def _run() -> NoReturn:
     except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):
-            raise
-        from adanorm.config.paths import install_command
-
-        command = install_command("suite")
-        _leave(f"{error.name} is not installed; what the suite needs comes with: {command}")
     except Exception as error:
-        from adanorm.config.errors import mistake
-
-        line = mistake(error)
+        line = mistake_line(error)
         if line is None:
             raise
         _leave(line)

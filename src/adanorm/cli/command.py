@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adanorm.config.paths import RUNS, choices
+from adanorm.config.paths import RUNS, choices, install_command
 
 # Named here, so that the overview imports no command.
 COMMANDS = {
@@ -296,6 +296,18 @@ def dispatch(arguments: Sequence[str]) -> int:
             )
             or 0
         )
+
+
+def mistake_line(error: Exception) -> str | None:
+    """Return one line on what the user can mend, such as a missing package; None for a bug."""
+    from adanorm.config.errors import mistake
+
+    if not isinstance(error, ModuleNotFoundError):
+        return mistake(error)
+    if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):
+        return None
+    command = install_command("suite")
+    return f"{error.name} is not installed; what the suite needs comes with: {command}"
 
 
 @contextmanager

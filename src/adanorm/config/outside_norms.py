@@ -17,8 +17,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, ClassVar
 
-from adanorm.config.paths import choices
-
 GROUP = "adanorm.norms"
 MOST_FILES = 500  # a module that imports more is a library, which its version identifies
 
@@ -31,8 +29,7 @@ def outside_norms() -> list[str]:
 def find_outside(name: str, path: str | None) -> Any:
     """Return the class at `path` (package.module:Class), or of the entry point `name`, or None.
 
-    A norm of the suite goes before an entry point of its name. ValueError if the class cannot be
-    imported.
+    Raises ValueError if the class cannot be imported.
     """
     location = _module_and_class(name, path)
     if location is None:
@@ -104,11 +101,10 @@ def outside_code(name: str, path: str | None) -> dict[str, bytes]:
 
 
 def _module_and_class(name: str, path: str | None) -> tuple[str, str] | None:
-    """Return module and class of a norm from outside, None for any other name."""
+    """Return module and class of a norm that the suite does not have, None for an unknown one."""
     if path is None:
-        if name not in choices("norm"):
-            for point in entry_points(group=GROUP, name=name):
-                return point.module, point.attr
+        for point in entry_points(group=GROUP, name=name):
+            return point.module, point.attr
         return None
     if "" not in sys.path:
         # The norm may be a file of the current folder; last, it shadows no package.

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from adanorm.config.data_sections import FULL_SIZE, DataConfig, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import RecurrentConfig, ResidualConfig
-from adanorm.config.paths import choices
 
 # Norms that have released numerics too.
 NUMERICS = (
@@ -44,10 +43,6 @@ OF_MODELS = {
 
 
 OWN_TREES = "data.path and data.train, your own trees"
-
-
-def _is_outside(run: Experiment) -> bool:
-    return run.norm.path is not None or run.norm.name not in choices("norm")
 
 
 def _is_plain_layernorm(run: Experiment) -> bool:
@@ -124,7 +119,7 @@ READINGS = (
     Reading(
         "norm.numerics",
         f"norm={', '.join(NUMERICS)}",
-        lambda run: _is_outside(run) or run.norm.name in NUMERICS,
+        lambda run: not run.norm.is_ours or run.norm.name in NUMERICS,
     ),
     Reading(
         "norm.placement",
@@ -134,12 +129,12 @@ READINGS = (
     Reading(
         "norm.params.positions",
         "norm.params.over=examples",
-        lambda run: _is_outside(run) or run.norm.params.get("over") == "examples",
+        lambda run: not run.norm.is_ours or run.norm.params.get("over") == "examples",
     ),
     Reading(
         "norm.params.zero_centered",
         "norm.params.gain=true",
-        lambda run: _is_outside(run) or run.norm.params.get("gain") is not False,
+        lambda run: not run.norm.is_ours or run.norm.params.get("gain") is not False,
     ),
     Reading(
         "model.pre_norm",

@@ -9,6 +9,7 @@ from pydantic_core import ValidationError
 
 from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
+from adanorm.config.paths import choices
 
 if TYPE_CHECKING:
     from adanorm.norms import NormChoice
@@ -144,6 +145,11 @@ class NormConfig(Config):
     backend: Literal["auto", "eager", "fused"] = "auto"
 
     @property
+    def is_ours(self) -> bool:
+        """Whether the suite has the norm."""
+        return self.path is None and self.name in choices("norm")
+
+    @property
     def choice(self) -> "NormChoice":
         """What `norm_factory` makes the norm from.
 
@@ -151,7 +157,7 @@ class NormConfig(Config):
         """
         from adanorm.norms import NormChoice  # imports torch
 
-        outside = find_outside(self.name, self.path)
+        outside = None if self.is_ours else find_outside(self.name, self.path)
         return NormChoice(
             self.name,
             self.params,
@@ -166,7 +172,7 @@ class NormConfig(Config):
 
         Raises ValueError if there are none.
         """
-        return outside_code(self.name, self.path)
+        return {} if self.is_ours else outside_code(self.name, self.path)
 
     @model_validator(mode="after")
     def _placement_is_known(self) -> Self:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from adanorm import tasks
 from adanorm.config.experiment import Experiment
 from adanorm.models.norm_sites import PlacedNorms, build_with_norms, why_unsupported
 from adanorm.norms import NormFactory, backends, norm_factory
@@ -16,6 +15,7 @@ from adanorm.norms.check import check_before_training
 from adanorm.records.environment import describe, numerics_version
 from adanorm.records.folder import RunFolder, path_text
 from adanorm.runs.devices import check_devices
+from adanorm.tasks import build as build_task
 from adanorm.tasks.base import TrainingTask
 from adanorm.training.checkpoint import load_weights
 from adanorm.training.distributed import ALONE, World
@@ -60,7 +60,7 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
         experiment.norm.backend,
         device.type,
     )
-    task = task or tasks.build(experiment)
+    task = task or build_task(experiment)
     torch.manual_seed(experiment.seed)
     model, sites = build_with_norms(
         lambda place_norm: task.build_model(place_norm).to(device),
