@@ -288,9 +288,9 @@ def test_a_command_refuses_what_it_cannot_do_in_one_line_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = [f"runs={tmp_path}"] if line.startswith(("compare", "analyze")) else []
+    folder = [f"runs={tmp_path}"] if line.startswith(("compare", "analyze")) else []
     with pytest.raises(ValueError, match=re.escape(message)) as refused:
-        dispatch([*line.replace("TMP", str(tmp_path)).split(), *own])
+        dispatch([*line.replace("TMP", str(tmp_path)).split(), *folder])
     error_line = mistake(refused.value)
     assert error_line is not None
     assert message in error_line

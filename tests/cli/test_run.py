@@ -273,11 +273,11 @@ def two(*arguments: str, errors: Path, **settings: Any) -> list[commands.Process
         return [
             commands.start(
                 *arguments,
-                environment=one,
+                environment=environment,
                 errors=file,
                 **settings,
             )
-            for one in environments
+            for environment in environments
         ]
 
 
@@ -298,8 +298,8 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
         "mnist": ["data.batch_size=30"],
         "de-en": ["training.accumulate=2", "data.batch_tokens=64"],
     }.get(task, [])
-    one = command("run", *arguments, f"runs={tmp_path / 'one'}")
-    assert one.returncode == 0, one.stderr
+    done = command("run", *arguments, f"runs={tmp_path / 'one'}")
+    assert done.returncode == 0, done.stderr
     arguments.append(f"runs={tmp_path / 'two'}")
     if task == "mnist":
         torchrun = (
@@ -322,8 +322,8 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
         assert [process.wait(200) for process in both] == [0, 0], (tmp_path / "errors").read_text()
     first, second = (rows(only_folder(tmp_path / name)) for name in ("one", "two"))
     assert len(first) == (4 if task.startswith("enwik8") else 3)
-    for row, other in zip(first, second, strict=True):
-        assert other == pytest.approx(row, rel=5e-4)
+    for row, row_of_two in zip(first, second, strict=True):
+        assert row_of_two == pytest.approx(row, rel=5e-4)
     assert reader.record(only_folder(tmp_path / "two")).environment["processes"] == 2
 
 
@@ -352,9 +352,9 @@ def test_a_lost_process_ends_the_others_with_one_line_and_the_next_start_resumes
     settings = ("task=gaussian", "norm=adanorm", "scale=smoke", "training.max_epochs=2000")
     arguments = ("adanorm", "run", *settings, f"runs={tmp_path}")
     folder, errors = compose_experiment(arguments[2:]).folder(), tmp_path / "errors"
-    main, other = two(*arguments, errors=errors)
+    main, second = two(*arguments, errors=errors)
     wait_until(lambda: main.poll() is not None or (folder / "checkpoint.pt").exists())
-    other.kill()
+    second.kill()
     assert main.wait(60) == 2
     assert errors.read_text() == f"error: {LOST}\n"
     assert not (folder / RECORD).exists()
@@ -389,10 +389,10 @@ def test_a_process_that_waits_without_communication_ends_after_another_was_lost(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
-    main, other = two("waits", cwd=tmp_path, errors=tmp_path / "errors")
+    main, second = two("waits", cwd=tmp_path, errors=tmp_path / "errors")
     wait_until(lambda: len([*tmp_path.glob("*.joined")]) == 2)
     main.kill()
-    assert other.wait(60) == 2
+    assert second.wait(60) == 2
     assert (tmp_path / "errors").read_text() == f"error: {LOST}\n"
 
 

@@ -38,12 +38,12 @@ def test_other_seeds_scales_or_files_make_other_tables(tmp_path: Path) -> None:
     many = [table_of("table1", f"seeds={','.join(map(str, range(start, 41)))}") for start in (1, 2)]
     assert len({"table1", *many}) == 3
     assert max(map(len, many)) < 100
-    own = tmp_path / "table1.yaml"
-    own.write_text((CONF / "study" / "table1.yaml").read_text())
-    assert table_of(str(own)) == "table1-own"
-    own = own.rename(tmp_path / "claims.yaml")
-    assert table_of(str(own)) == "claims-own", "results/tables/claims.md is no study's"
-    assert table_of(str(own.rename(tmp_path / "mine.yaml")), "scale=mini") == "mine-own-mini"
+    study_file = tmp_path / "table1.yaml"
+    study_file.write_text((CONF / "study" / "table1.yaml").read_text())
+    assert table_of(str(study_file)) == "table1-own"
+    study_file = study_file.rename(tmp_path / "claims.yaml")
+    assert table_of(str(study_file)) == "claims-own", "results/tables/claims.md is no study's"
+    assert table_of(str(study_file.rename(tmp_path / "mine.yaml")), "scale=mini") == "mine-own-mini"
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_seeds_of_two_plans_or_series_are_in_no_study_together(
     message = f"seeds {named}: of several series"
     with pytest.raises(ValueError, match=message):
         chosen("table1", f"seeds={seeds}")
-    own = tmp_path / "own.yaml"
-    own.write_text(f"title: t\nrows: [none]\ncolumns: [rt]\nscale: mini\nseeds: [{seeds}]\n")
+    study_file = tmp_path / "own.yaml"
+    study_file.write_text(f"title: t\nrows: [none]\ncolumns: [rt]\nscale: mini\nseeds: [{seeds}]\n")
     with pytest.raises(ValueError, match=message):
-        load_study(str(own))
+        load_study(str(study_file))
 
 
 def test_some_of_a_studys_tasks_make_another_table_without_the_rule() -> None:
@@ -124,7 +124,7 @@ LONG = "AdaNorm behind the last layer of the encoder and nowhere else, with a la
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def study_file(tmp_path: Path) -> Path:
     path = tmp_path / "own.yaml"
     path.write_text(
         f"title: t\nrows: {{{LONG!r}: {{norm: adanorm}}, LayerNorm: {{norm: layernorm}}}}\n"
@@ -134,15 +134,15 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_status_cuts_labels_and_names_the_runs_that_need_a_gpu_with_their_hours(
-    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    study_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status.main(parse_arguments("status", status.USAGE, [str(own), f"runs={tmp_path}"]))
+    status.main(parse_arguments("status", status.USAGE, [str(study_file), f"runs={tmp_path}"]))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "AdaNorm behind the last..." in [line[: status.LABEL].strip() for line in lines]
     runs = [
         plan.runs[0]
-        for (_, task), plan in study_grid(load_study(str(own))).items()
+        for (_, task), plan in study_grid(load_study(str(study_file))).items()
         if task == "de-en"
     ]
     assert [run.cost.cpu_hours > 8 for run in runs] == [True, True]
@@ -176,8 +176,8 @@ def test_status_of_all_studies_has_one_line_per_study_and_counts_shared_runs_onc
     assert sum(int(line.split()[5].replace("-", "0")) for line in lines) > len(runs)
 
 
-def test_a_long_label_has_lines_of_its_own(own: Path, tmp_path: Path) -> None:
-    study = load_study(str(own)).model_copy(update={"columns": ["rt"]})
+def test_a_long_label_has_lines_of_its_own(study_file: Path, tmp_path: Path) -> None:
+    study = load_study(str(study_file)).model_copy(update={"columns": ["rt"]})
     grid = study_grid(study, runs=str(tmp_path))
     for plan in grid.values():
         record(plan.runs[0], **score(75.0))

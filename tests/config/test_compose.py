@@ -139,11 +139,13 @@ def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> N
 @pytest.mark.parametrize("preset", [name for name in choices("preset") if name != "none"])
 def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
     task = f"task={OF_TASK[preset]}"
-    plain, other = compose_experiment([task]), compose_experiment([task, f"preset={preset}"])
-    assert plain.digest != other.digest
+    plain = compose_experiment([task])
+    changed = compose_experiment([task, f"preset={preset}"])
+    assert plain.digest != changed.digest
     tokens = {"large-batch": 458_752, "small-rate": 28_672}
     if preset in tokens:
-        assert other.data.model_dump()["batch_tokens"] * other.training.accumulate == tokens[preset]
+        batch_tokens = changed.data.model_dump()["batch_tokens"]
+        assert batch_tokens * changed.training.accumulate == tokens[preset]
 
 
 @pytest.mark.parametrize(

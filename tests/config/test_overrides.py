@@ -161,9 +161,9 @@ def test_a_mistake_says_how_to_mend_it_in_one_line(line: str, message: str) -> N
 
 def test_the_first_of_several_mistakes_is_reported() -> None:
     messages = set()
-    for others in ([], ["training.lr=x", "data.batch_tokens=x"]):
+    for further in ([], ["training.lr=x", "data.batch_tokens=x"]):
         with pytest.raises(ValueError, match=r"^norm\.params\.eps=nan") as refused:
-            compose_experiment(["task=rt", "norm.params.eps=nan", *others])
+            compose_experiment(["task=rt", "norm.params.eps=nan", *further])
         messages.add(str(refused.value))
     assert len(messages) == 1
 

@@ -75,12 +75,12 @@ UNREAD = [
 
 @pytest.mark.parametrize(("line", "readers"), UNREAD)
 def test_a_setting_that_nothing_reads_is_refused_with_its_readers(line: str, readers: str) -> None:
-    *others, last = line.split()
+    *first, last = line.split()
     key = last.lstrip("+").partition("=")[0]
     with pytest.raises(
         ValueError, match=rf"^{key}[^\n]*: nothing reads it in this run; "
     ) as refused:
-        compose_experiment(["scale=smoke", *others, last])
+        compose_experiment(["scale=smoke", *first, last])
     assert readers in str(refused.value)
 
 
@@ -152,8 +152,9 @@ def test_defaults_in_the_configuration_of_a_norm_are_those_of_its_class() -> Non
         assert {*(listed or ())} <= {*parameters}, name
         assert (name in NUMERICS) == ("numerics" in parameters)
         for key in {*parameters} - {"dim", "numerics", "backend"}:
-            own = listed.get(key)
-            assert parameters[key].default == (DEFAULTS.get(key) if own is None else own), (
+            value = listed.get(key)
+            default = DEFAULTS.get(key) if value is None else value
+            assert parameters[key].default == default, (
                 name,
                 key,
             )

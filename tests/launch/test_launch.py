@@ -148,13 +148,13 @@ def test_a_stopped_study_leaves_checkpoints_and_no_process(
 ) -> None:
     runs = tmp_path / "its ü, runs"
     long = "{norm: NORM, overrides: [training.max_epochs=400]}"
-    own, _ = own_study(
+    study, _ = own_study(
         tmp_path, f"a: {long.replace('NORM', 'layernorm')}, b: {long.replace('NORM', 'none')}"
     )
     settings = (f"runs={runs}", "workers=2", f"launcher={launcher}", "checkpoint_minutes=1e-9")
     # Background jobs of a shell, perhaps these tests too, ignore SIGINT.
     process = started(
-        own, *settings, preexec_fn=partial(signal.signal, SIGINT, signal.default_int_handler)
+        study, *settings, preexec_fn=partial(signal.signal, SIGINT, signal.default_int_handler)
     )
     wait_until(lambda: len(list(runs.glob("mnist/*/*/checkpoint.pt"))) == 2)
     assert len(processes(str(runs))) >= 3, "the study and its runs"
@@ -185,9 +185,9 @@ def test_no_two_jobs_have_a_device_at_once(tmp_path: Path) -> None:
         with reserved_devices(devices, 2) as reserved:
             return list(reserved)
 
-    with ThreadPoolExecutor() as pool, reserved_devices(devices, 1) as one:
-        with reserved_devices(devices, 1) as other:
-            assert [*one, *other] == devices[:2]
+    with ThreadPoolExecutor() as pool, reserved_devices(devices, 1) as first:
+        with reserved_devices(devices, 1) as second:
+            assert [*first, *second] == devices[:2]
             third = pool.submit(wait_for_two)
             time.sleep(0.3)
             assert not third.done()
@@ -286,8 +286,8 @@ def test_a_job_composes_under_every_launcher_with_its_own_overrides(name: str) -
 
 def test_ray_runs_ask_for_gpus_if_there_are_any_and_a_new_cluster_has_a_core_per_worker() -> None:
     facts = load_facts("ray")
-    own = launch("ray", facts, devices=("0", "1")).overrides()
-    assert own[3:] == [
+    overrides = launch("ray", facts, devices=("0", "1")).overrides()
+    assert overrides[3:] == [
         "hydra.launcher.ray.remote.num_gpus=2",
         "+hydra.launcher.ray.init.num_cpus=3",
     ]
