@@ -141,7 +141,7 @@ def _evaluations(model: str, runs: Runs, urls: Sequence[str]) -> dict[str, Any]:
         },
         "eval_library": {
             "name": "adanorm",
-            "version": packages.get("adanorm", "unknown"),
+            "version": packages.get("adanorm") or "unknown",
         },
         "model_info": {
             "name": f"{title(first.norm)} on {title(first.task)}, scale {first.scale}",
