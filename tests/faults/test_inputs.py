@@ -31,7 +31,6 @@ GOOD: dict[str, tuple[str, ...]] = {
     "merge": ("mine.jsonl.gz", "runs={runs}"),
     "trace": ("table4/AdaNorm/RT",),
     "keep": ("{runs}/rt/adanorm/smoke-seed1-00000000",),
-    "open": ("rt/adanorm/smoke-seed1-00000000", "{runs}"),
     "export": ("rt/adanorm/smoke-seed1-00000000", "output={runs}"),
     "log": ("rt/adanorm/smoke-seed1-00000000", "logger=tensorboard", "output={runs}"),
     "list": (),
