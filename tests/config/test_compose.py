@@ -209,10 +209,10 @@ def test_every_mode_of_the_released_code_has_its_own_numerics(mode: str, numeric
     x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
     spread = x.std(unbiased=numerics == "released")
     y = (x - x.mean()) / spread
-    expected = {
+    expected: dict[str, torch.Tensor] = {
         "none": x,
         "gradnorm": x + y,
-        "adanorm": run.norm.params.get("C", 1.0) * (1 - 0.1 * y) * y,
+        "adanorm": float(run.norm.params.get("C", 1.0)) * (1 - 0.1 * y) * y,
     }
     assert torch.allclose(norm(x), expected.get(mode, y), atol=1e-4)
 

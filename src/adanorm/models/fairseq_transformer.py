@@ -229,11 +229,8 @@ def replace_modules(model: nn.Module) -> None:
             continue  # attention applies its dropout itself
         for name, child in module.named_children():
             if type(child) is modules.FairseqDropout:
-                setattr(
-                    module,
-                    name,
-                    Dropout(float(child.p)),
-                )  # type: ignore[arg-type]
+                share = float(child.p)  # type: ignore[arg-type]
+                setattr(module, name, Dropout(share))
 
 
 @cache

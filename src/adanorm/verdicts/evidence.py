@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.sections import seed_series
 from adanorm.records import reader
 from adanorm.stats.variance import TaskVariance
 from adanorm.verdicts.cell import Cell, cell_of, cell_on_record
@@ -87,9 +88,7 @@ def fresh_cell(run: Experiment) -> Cell | None:
     """
     first_seeds = []
     for plan in preregistration().plans_of(run.task.name):
-        if plan.scale == run.scale and reader.seed_series(plan.first) > reader.seed_series(
-            run.seed
-        ):
+        if plan.scale == run.scale and seed_series(plan.first) > seed_series(run.seed):
             first_seeds.append(plan.first)
     if not first_seeds:
         return None
