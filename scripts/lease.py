@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -347,7 +348,7 @@ def main(arguments: Sequence[str]) -> None:
             "minutes": "9",
             "device": "cuda",
             "processes": "0",
-            "work": "/tmp/lease",
+            "work": str(Path(tempfile.gettempdir(), "lease")),
             "measures": "on",
         }
         keys = {**defaults, "output": os.environ.get("OUT", "outputs/lease"), **given}

@@ -106,10 +106,15 @@ class CharLm(TrainingTask):
 
     def anchors(self) -> dict[str, dict[str, float]]:
         """Return bits per byte by which xz codes the test text, given the text before it."""
-        parts = [self.corpus.splits[split].numpy().astype(np.uint8).tobytes() for split in SPLITS]
-        before, whole = b"".join(parts[:2]), b"".join(parts)
-        sizes = [len(lzma.compress(text, preset=XZ_PRESET)) for text in (before, whole)]
-        bits = 8 * (sizes[1] - sizes[0]) / len(parts[2])
+        parts = []
+        for split in SPLITS:
+            values = self.corpus.splits[split].numpy()
+            parts.append(values.astype(np.uint8).tobytes())
+        test = parts[-1]
+        before = b"".join(parts[:-1])
+        coded_before = lzma.compress(before, preset=XZ_PRESET)
+        coded_all = lzma.compress(before + test, preset=XZ_PRESET)
+        bits = 8 * (len(coded_all) - len(coded_before)) / len(test)
         return {"xz": {"bpc": bits, "loss": bits * math.log(2)}}
 
     def predict(
