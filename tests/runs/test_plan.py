@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,13 @@ from adanorm.cli import plan as command
 from adanorm.cli.command import parse_arguments
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.data.catalogue import SOURCES
 from adanorm.records.environment import processor
+from adanorm.runs import plan
 from adanorm.runs.duration import seconds_left
-from adanorm.runs.plan import Probe, plan
+from adanorm.runs.plan import Probe, costs, needs
+from adanorm.tasks.base import AnyBatch, Loss
+from adanorm.training.loop import Trainer
 from tests.data.sections import write_splits
 from tests.reporting.records import record, score
 
@@ -26,7 +31,7 @@ def test_the_hours_are_those_of_the_measured_updates(tmp_path: Path) -> None:
         "data.mirror=nowhere",
     ]
     run = compose_experiment(settings)
-    lines = plan(run, Probe(0.9, 5_000_000_000, 210_000_000))
+    lines = [*needs(run), *costs(run, Probe(0.9, 5_000_000_000, 210_000_000))]
     line_of = {line.split()[0]: line for line in lines}
     assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in line_of["downloads"]
     assert "4,506,969 pairs" in line_of["preparation"]
@@ -53,6 +58,42 @@ def test_a_plan_times_an_update_and_prints_lines_of_80_columns(
     )
     assert re.search(r"for checkpoints of \d,\d+ parameters", text)
     assert all(len(line) <= 80 for line in printed.splitlines())
+
+
+def test_a_plan_names_files_and_device_before_it_trains_one_batch_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[int] = []
+    printed = ""
+    update = Trainer.update
+
+    def spy(trainer: Trainer, micro_batches: list[AnyBatch]) -> Loss:
+        nonlocal printed
+        if not trained:
+            printed = capsys.readouterr().out
+        trained.append(len(micro_batches))
+        return update(trainer, micro_batches)
+
+    monkeypatch.setattr(Trainer, "update", spy)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0})
+    settings = ["task=rt", "device=cpu", "data.mirror=nowhere", f"data.cache={tmp_path}"]
+    settings += ["model.layers=1", "model.dim=8", "model.ffn_dim=8", "training.accumulate=4"]
+    command.main(parse_arguments("plan", command.USAGE, settings))
+    text = " ".join(printed.split())
+    assert "rt: 3 of 3 files, " in text
+    assert all(file.name in text for file in SOURCES["rt"].files)
+    assert "no GPU: 1 CPU core update 4 batches of" in text
+    assert trained == [1, 1], "the first warms up"
+
+
+def test_a_plan_says_while_it_times_a_batch_how_long_that_has_taken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "TICK", 0.01)
+    with plan.ticking("timing"):
+        time.sleep(0.1)
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert (first, second.strip()) == ("timing", "0 s so far")
 
 
 def test_a_plan_times_updates_of_made_up_data_before_any_are_here(
@@ -83,7 +124,7 @@ def test_the_updates_of_epochs_are_counted_in_the_runs_own_data_and_take_the_tim
         ),
     ):
         run = compose_experiment(["task=rt", "scale=paper", "device=cpu", *settings])
-        assert line in plan(run, Probe(90.0, 1, 1))[-1]
+        assert line in costs(run, Probe(90.0, 1, 1))[-1]
 
 
 def run_of(runs: Path, epochs: int, seed: int, norm: str = "layernorm") -> Experiment:

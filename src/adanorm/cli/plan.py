@@ -1,7 +1,8 @@
 """Print what a run would need: downloads, preparation, disk, memory and hours.
 
-It times one update of the whole model on this machine's device, with synthetic data of the same
-shape. It counts the updates per epoch in the run's own data, if they are here.
+Files, preparation and devices come first. Then it times one batch of the whole model on this
+machine's device, with synthetic data of the same shape; probe=false leaves that out, with disk,
+memory and hours. It counts the updates per epoch in the run's own data, if they are here.
 """
 
 import textwrap
@@ -21,18 +22,20 @@ def main(arguments: Arguments) -> None:
     is_timed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
-    from adanorm.runs.plan import measure, plan
+    from adanorm.runs.plan import costs, measure, needs, ticking
 
     name = (
         f"{experiment.task.name} {experiment.norm.name} {experiment.scale}, seed {experiment.seed}"
     )
     print(f"{name}: {experiment.folder().name}", flush=True)
-    probe = measure(compose_experiment([*settings, "updates=1"])) if is_timed else None
-    for line in plan(experiment, probe):
-        print(
-            textwrap.fill(
-                line,
-                WIDTH,
-                subsequent_indent=" " * 13,
-            )
-        )
+    for line in needs(experiment):
+        _print(line)
+    if is_timed:
+        with ticking("timing       one batch through the whole model; probe=false leaves this out"):
+            probe = measure(compose_experiment([*settings, "updates=1"]))
+        for line in costs(experiment, probe):
+            _print(line)
+
+
+def _print(line: str) -> None:
+    print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)

@@ -291,9 +291,9 @@ def _announce(experiment: Experiment) -> None:
         if commit() is None:
             print("git knows no commit of this code: the record names its digest", flush=True)
     if experiment.updates is None and experiment.cost.needs_gpu:
-        from adanorm.runs.plan import plan
+        from adanorm.runs.plan import needs
 
-        for line in plan(experiment, None):
+        for line in needs(experiment):
             print(
                 textwrap.fill(
                     line,

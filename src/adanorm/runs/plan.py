@@ -1,9 +1,11 @@
 """What a run will need: downloads, disk, memory, hours."""
 
 import os
+import sys
+import threading
 import time
-from contextlib import closing
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 import torch
@@ -11,14 +13,18 @@ import torch
 from adanorm import tasks
 from adanorm.config.data_sections import DataConfig, ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.titles import in_words
+from adanorm.config.titles import counted, in_words
 from adanorm.data.catalogue import SOURCES, Source
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.records.environment import peak_memory
 from adanorm.runs.setup import choose_device, free_bytes, prepare, start_trainer
+from adanorm.tasks.base import AnyBatch
+from adanorm.training.loop import Trainer
 from adanorm.training.progress import planned_updates
 
 PAIR_BYTES = 1200  # on disk in preparation, per pair of 27 words: text, words, subwords, ids
+LONG = 10.0  # seconds of a batch that needs no warming up to be timed
+TICK = 10.0  # seconds between two lines of `ticking`
 
 
 class Probe(NamedTuple):
@@ -30,21 +36,47 @@ class Probe(NamedTuple):
 
 
 def measure(dry_run: Experiment) -> Probe:
-    """Return what a batch of a dry run costs here.
+    """Return what one micro-batch of a dry run costs here.
 
-    The second update is timed; the first warms up.
+    Where it takes less than `LONG` seconds, it warms up, and a second one is timed.
     """
     prepared = prepare(dry_run)
     trainer = start_trainer(dry_run, prepared)
     trainer.model.train()
-    seconds = 0.0
     with closing(trainer.batches()) as updates:
-        for batches in islice(updates, 2):
-            started = now(prepared.device)
-            trainer.update(batches)
-            seconds = (now(prepared.device) - started) / len(batches)
+        seconds = _seconds(trainer, next(updates)[:1])
+        if seconds < LONG:
+            seconds = _seconds(trainer, next(updates)[:1])
     parameters = sum(parameter.numel() for parameter in prepared.model.parameters())
     return Probe(seconds, peak_memory(prepared.device), parameters)
+
+
+def _seconds(trainer: Trainer, micro_batch: list[AnyBatch]) -> float:
+    """Return the seconds of an update on one micro-batch."""
+    started = now(trainer.context.device)
+    trainer.update(micro_batch)
+    return now(trainer.context.device) - started
+
+
+@contextmanager
+def ticking(words: str) -> Iterator[None]:
+    """Print `words` to stderr, and while a block runs the seconds that it has taken so far."""
+    is_done = threading.Event()
+    print(words, file=sys.stderr, flush=True)
+
+    def tick() -> None:
+        started = time.monotonic()
+        while not is_done.wait(TICK):
+            elapsed = round(time.monotonic() - started)
+            print(f"             {elapsed} s so far", file=sys.stderr, flush=True)
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        ticker.join()
 
 
 def now(device: torch.device) -> float:
@@ -54,24 +86,20 @@ def now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
-    """Return what a run needs, one line per thing.
+def needs(experiment: Experiment) -> Iterator[str]:
+    """Yield what a run needs that no work is needed to know, one line per thing."""
+    device = choose_device(experiment)  # which may be a mistake: before any line
+    yield _downloads(experiment.data)
+    yield from _preparation(experiment.data)
+    yield _device(device)
+    yield _update(experiment)
 
-    Without a probe no hours, memory and checkpoints.
-    """
-    device = choose_device(experiment)
-    lines = [
-        _downloads(experiment.data),
-        *_preparation(experiment.data),
-        _device(device),
-        _update(experiment),
-    ]
-    if probe is None:
-        return lines
-    average = experiment.training.average
-    copies = (
-        2 * 4 + 1 + (average.count if average else 0)
-    )  # two checkpoints, the best, those averaged
+
+def costs(experiment: Experiment, probe: Probe) -> list[str]:
+    """Return what a run costs by what a probe has measured: disk, memory and hours."""
+    device, average = choose_device(experiment), experiment.training.average
+    averaged = average.count if average else 0
+    copies = 2 * 4 + 1 + averaged  # two checkpoints, the best, those averaged
     size, free = _bytes(4 * probe.parameters * copies), _bytes(free_bytes(experiment.folder()))
     disk = f"disk         {size} for checkpoints of {probe.parameters:,} parameters, of {free} free"
     memory = f"memory       {_bytes(probe.peak_memory)} at the peak of a batch"
@@ -79,16 +107,7 @@ def plan(experiment: Experiment, probe: Probe | None) -> list[str]:
         total = torch.cuda.get_device_properties(device).total_memory
         fits = "fits" if probe.peak_memory < 0.9 * total else "does not fit"
         memory += f": {fits} into {_bytes(total)}"
-    return [
-        *lines,
-        disk,
-        memory,
-        _hours(
-            experiment,
-            probe,
-            device,
-        ),
-    ]
+    return [disk, memory, _hours(experiment, probe, device)]
 
 
 def _source(data: DataConfig) -> Source | None:
@@ -104,15 +123,19 @@ def _downloads(data: DataConfig) -> str:
     if source is None:
         return "data         nothing to download"
     missing = missing_files(source, data)
+    here = [file.name for file in source.files if file not in missing]
     if not missing:
-        return f"data         {source.folder}: all {len(source.files)} files are here"
+        return f"data         {source.folder}: all {len(here)} files are here: {', '.join(here)}"
     known = [file.size for file in missing if file.size is not None]
     sizes = []
     if sum(known):
         sizes.append(_bytes(sum(known)))
     if len(known) < len(missing):
         sizes.append(f"{len(missing) - len(known)} of unpublished size")
-    files = f"{len(missing)} of {len(source.files)} files, {' and '.join(sizes)}"
+    names = ", ".join(file.name for file in missing)
+    files = f"{len(missing)} of {len(source.files)} files, {' and '.join(sizes)}: {names}"
+    if here:
+        files += f"; here: {', '.join(here)}"
     hint = "`adanorm data check=true` asks their addresses"
     return f"downloads    {source.folder}: {files}; {hint}"
 
@@ -128,7 +151,7 @@ def _preparation(data: DataConfig) -> list[str]:
 
 def _device(device: torch.device) -> str:
     if device.type == "cpu":
-        return f"devices      no GPU: {os.cpu_count()} CPU cores"
+        return f"devices      no GPU: {counted(len(os.sched_getaffinity(0)), 'CPU core')}"
     gpu = torch.cuda.get_device_properties(device)
     return f"devices      {torch.cuda.device_count()} x {gpu.name}, {_bytes(gpu.total_memory)} each"
 
