@@ -17,7 +17,7 @@ from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, PROJECT, RUNS
-from adanorm.files import write_whole
+from adanorm.files import with_checksum, write_whole
 from adanorm.records import lines, reader
 from adanorm.records.integrity import check_record
 from adanorm.records.keep import keep
@@ -113,25 +113,27 @@ def test_a_record_of_an_older_version_is_the_same_line(run: Experiment, tmp_path
 def test_lines_that_an_older_version_kept_are_read_and_made_smaller(
     run: Experiment, tmp_path: Path
 ) -> None:
-    """Older versions kept outputs and counts as texts in two files."""
+    """Older versions kept rows in the line, and outputs and counts as texts in two files."""
     record(run, counted=COUNTED)
-    keep_run(run, tmp_path / "new")
-    line = Record(run.folder()).line
-    assert line is not None
-    *texts, own = line.as_text().splitlines(keepends=True)
+    *texts, last = map(json.loads, (run.folder() / lines.RECORD).read_text().splitlines())
     older = tmp_path / "older" / "rt" / "adanorm.jsonl"
     older.parent.mkdir(parents=True)
-    older.write_bytes(own)
     for text in texts:
-        (key,) = json.loads(text).keys() - {"run"}
-        older.with_suffix(f".{key}.jsonl").write_bytes(text)
+        (key,) = text.keys() - {"run"}
+        if key == "metrics":
+            last["files"]["metrics.jsonl"] = text[key]
+            del last[key]
+        else:
+            older.with_suffix(f".{key}.jsonl").write_text(json.dumps(text) + "\n")
+    del last["checksum"]
+    older.write_text(json.dumps(with_checksum(last)) + "\n")
     (there,) = reader.records(tmp_path / "older")
     assert there.contents() == Record(run.folder()).contents()
     assert there.counts["accuracy"].tolist() == COUNTED["accuracy"]
     dispatch(["keep", str(tmp_path / "older"), f"into={tmp_path / 'copy'}"])
     dispatch(["keep", str(tmp_path / "older"), f"into={tmp_path / 'older'}"])
-    expected = files_in(tmp_path / "new")
-    assert files_in(tmp_path / "copy") == files_in(tmp_path / "older") == expected
+    assert files_in(tmp_path / "copy") == files_in(tmp_path / "older")
+    assert not keep_run(run, tmp_path / "older"), "the same record in another form"
 
 
 def test_git_joins_what_two_branches_keep(run: Experiment, tmp_path: Path) -> None:
@@ -247,6 +249,13 @@ def test_lost_or_spoiled_outputs_are_an_error_that_names_them(
     file_of(kept).with_suffix(lines.EXAMPLES).write_bytes(content)
     with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):
         reader.record(kept.folder()).outputs()
+
+
+@pytest.mark.filterwarnings("ignore:.* is not counted. it is no record")
+def test_a_record_whose_rows_are_lost_is_named_and_does_not_count(kept: Experiment) -> None:
+    file_of(kept).with_suffix(lines.EXAMPLES).write_bytes(b"")
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl is missing or has been changed"):
+        assert reader.result(kept.folder()) is None
 
 
 def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:

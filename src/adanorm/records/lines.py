@@ -1,10 +1,10 @@
 """Lines: a run or an analysis that has ended is a line of JSON with its files' texts, verbatim.
 
-Where it ends, it is `record.jsonl` in its folder: two lines with its outputs and counts, then its
-own. Where it is kept, <norm>.jsonl beside the folder <norm> has the lines of all runs, and
-<norm>.examples their outputs and counts: per text a line `RUN KEY CONTENT`, its content a gzip file
-in which line feeds, zero bytes and backslashes are escaped. Both files only grow, so git joins the
-lines of two branches.
+Its long texts (outputs, counts, rows) have lines of their own, and the record's line has their
+SHA-256. Where it ends, all this is `record.jsonl` in its folder, the record's line last. Where it
+is kept, <norm>.jsonl beside the folder <norm> has the lines of all runs, and <norm>.examples their
+long texts: per text a line `RUN KEY CONTENT`, its content a gzip file in which line feeds, zero
+bytes and backslashes are escaped. Both files only grow, so git joins the lines of two branches.
 """
 
 import json
@@ -22,25 +22,39 @@ from typing import Any, TypeAlias, TypeVar
 from filelock import FileLock
 
 from adanorm.files import with_checksum, without_checksum, write_whole
-from adanorm.records.integrity import COUNTS, FILES, LARGEST, OUTPUTS, packed, text_digest, unpacked
+from adanorm.records.integrity import (
+    COUNTS,
+    FILES,
+    LARGEST,
+    OUTPUTS,
+    TEST_ROWS,
+    packed,
+    text_digest,
+    unpacked,
+)
 
 RECORD = "record.jsonl"  # the file of a run's folder with its line
 SUFFIX, EXAMPLES = ".jsonl", ".examples"
 # The texts that have a line of their own, by their key in a record's line.
-TEXTS = {"outputs": OUTPUTS, "counts": COUNTS}
+TEXTS = {
+    "outputs": OUTPUTS,
+    "counts": COUNTS,
+    "test_metrics": TEST_ROWS,
+    "metrics": "metrics.jsonl",
+    "rows": "rows.jsonl",
+}
+OLDER_TEXTS = ("outputs", "counts")  # those that older versions kept in files of their own
 NO_RECORD = (ValueError, RecursionError, KeyError, TypeError, AttributeError)
 # Of a file: its times of change and its size; None if it is not there.
 State: TypeAlias = tuple[int, int, int] | None
 Value = TypeVar("Value")
-Example: TypeAlias = tuple[
-    str, str, bytes
-]  # a run, `outputs` or `counts`, and their text or gzip file
+Example: TypeAlias = tuple[str, str, bytes]  # a run, a key of TEXTS, and the text or gzip file
 
 
 class Line:
     """The line of a run that has ended.
 
-    A line that is not kept has its outputs and counts in `texts`.
+    A line that is not kept has its long texts in `texts`.
     """
 
     def __init__(
@@ -56,7 +70,7 @@ class Line:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a file keeps it, with its outputs and counts beside it."""
+        """Whether a file keeps it, with its long texts beside it."""
         return self._texts is None
 
     @cached_property
@@ -74,11 +88,17 @@ class Line:
             return None
         if name in self.files:
             return _bytes(self.files[name])
-        text = self.text("outputs" if name == OUTPUTS else "counts")
+        (key,) = (key for key, file in TEXTS.items() if file == name)
+        text = self.text(key)
         return packed(text) if text is not None and name == OUTPUTS else text
 
+    def contents(self) -> dict[str, bytes]:
+        """Return the bytes of the record's files that can be read, by name."""
+        contents = {name: self.content(name) for name in self.names}
+        return {name: content for name, content in contents.items() if content is not None}
+
     def text(self, key: str) -> bytes | None:
-        """Return the outputs or the counts; None if no text has the digest in the line."""
+        """Return the text of a key of TEXTS; None if no text has the digest in the line."""
         if self._texts is not None:
             return self._texts.get(key)
         digest = self.values.get(key)
@@ -93,25 +113,18 @@ class Line:
         return None
 
     def texts(self) -> dict[str, bytes]:
-        """Return the outputs and counts that there are, by key."""
+        """Return the long texts that there are, by key."""
         texts = {key: self.text(key) for key in TEXTS}
         return {key: text for key, text in texts.items() if text is not None}
 
     def as_text(self) -> bytes:
-        """Return the lines that a folder or a contribution has of it: outputs, counts, its own."""
+        """Return the lines that a folder or a contribution has of it: long texts, then its own."""
         objects = [{"run": self.run, key: _text(text)} for key, text in self.texts().items()]
         return b"".join(map(_json, [*objects, self.values]))
 
     def kept_as(self, file: Path) -> dict[Path, bytes]:
         """Return what is added to keep it: to the examples beside `file`, then to `file`."""
-        examples = [
-            _example(
-                self.run,
-                key,
-                text,
-            )
-            for key, text in self.texts().items()
-        ]
+        examples = [_example(self.run, key, text) for key, text in self.texts().items()]
         contents = {file.with_suffix(EXAMPLES): b"".join(examples), file: _json(self.values)}
         return {path: content for path, content in contents.items() if content}
 
@@ -133,7 +146,7 @@ def line_of(run: str, contents: Mapping[str, bytes], file: Path) -> Line:
 
 
 def parse(file: Path, content: bytes) -> Iterator[Line]:
-    """Yield the lines of a text in which each follows its outputs and counts (`Line.as_text`).
+    """Yield the lines of a text in which each follows its long texts (`Line.as_text`).
 
     Raises ValueError naming a line that is no record.
     """
@@ -190,7 +203,7 @@ def file_of(parent: Path) -> Path:
 def parents(root: Path) -> Iterator[Path]:
     """Yield the folders below a root of whose runs lines are kept."""
     for file in root.rglob(f"*{SUFFIX}"):
-        has_older_texts = file.with_suffix("").suffix[1:] in TEXTS
+        has_older_texts = file.with_suffix("").suffix[1:] in OLDER_TEXTS
         if file.name not in (*FILES, RECORD) and not has_older_texts:
             yield file.with_name(file.name.removesuffix(SUFFIX))
 
@@ -211,12 +224,12 @@ def _lines_in(file: Path, state: State) -> dict[str, Line]:
 
 
 def _examples_beside(file: Path) -> Mapping[tuple[str, str], list[bytes]]:
-    """Return the outputs and counts kept beside a file of lines, by run and key."""
+    """Return the long texts kept beside a file of lines, by run and key."""
     files = (file.with_suffix(EXAMPLES), *_older_files(file).values())
     return _examples_in(file, tuple(map(state_of, files)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def _examples_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, str], list[bytes]]:
     contents = defaultdict(list)  # several of a run if two branches have kept it
     examples = _parsed(file.with_suffix(EXAMPLES), _example_of)
@@ -227,7 +240,7 @@ def _examples_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, st
 
 def _older_files(file: Path) -> dict[str, Path]:
     """Return by key the files in which older versions kept outputs and counts, as texts."""
-    return {key: file.with_suffix(f".{key}{SUFFIX}") for key in TEXTS}
+    return {key: file.with_suffix(f".{key}{SUFFIX}") for key in OLDER_TEXTS}
 
 
 def _older_examples(file: Path) -> Iterator[Example]:
@@ -252,7 +265,7 @@ def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]
 
 
 def _example(run: str, key: str, text: bytes) -> bytes:
-    """Return the line of a file of examples with the outputs or counts of a run."""
+    """Return the line of a file of examples with a long text of a run."""
     content = packed(text).replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
     return f"{run} {key} ".encode() + content + b"\n"
 
@@ -260,16 +273,12 @@ def _example(run: str, key: str, text: bytes) -> bytes:
 def _example_of(line: bytes) -> Example:
     run, key, content = line.split(b" ", 2)
     escaped = {b"\\\\": b"\\", b"\\n": b"\n", b"\\0": b"\0"}
-    content = re.sub(
-        rb"\\.",
-        lambda match: escaped[match[0]],
-        content,
-    )
+    content = re.sub(rb"\\.", lambda match: escaped[match[0]], content)
     return run.decode(), key.decode(), content
 
 
 def append(file: Path, line: Line) -> bool:
-    """Add a line, with its outputs and counts, to the lines that a file keeps.
+    """Add a line, with its long texts, to the lines that a file keeps.
 
     Return whether it is new. Raises ValueError if another record of its name is kept. Texts that an
     older version kept are packed.
@@ -282,7 +291,7 @@ def append(file: Path, line: Line) -> bool:
             path.unlink(missing_ok=True)
         kept_line = kept_lines(file).get(line.run)
         if kept_line is not None and kept_line.is_whole:
-            if kept_line.values != line.values:
+            if kept_line.contents() != line.contents():
                 raise ValueError(f"{file.name} has another record of {line.run}")
             return False
         for path, content in line.kept_as(file).items():

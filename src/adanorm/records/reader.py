@@ -74,12 +74,7 @@ class Record:
 
     def contents(self) -> dict[str, bytes]:
         """Return the bytes of an ended record's files by name."""
-        contents = {}
-        for name in self.line.names if self.line else ():
-            content = self.content(name)
-            if content is not None:
-                contents[name] = content
-        return contents
+        return self.line.contents() if self.line else {}
 
     @property
     def contribution(self) -> str | None:
@@ -117,6 +112,9 @@ class Record:
             raise ValueError("it has not ended, or is no record")
         if not line.is_whole:
             raise ValueError(f"its line in {line.file.name} has been changed")
+        for name in (integrity.TEST_ROWS, *integrity.ROWS.values()):
+            if name in line.names and line.content(name) is None:
+                raise ValueError(f"{name} is missing or has been changed")
         values = self.values
         if values is None:
             raise ValueError("result.json: it is not a JSON object")
