@@ -134,3 +134,26 @@ def test_every_task_and_every_norm_composes_after_fairseq_was_imported() -> None
     for task, norm in corners():
         run = compose_experiment([f"task={task}", f"norm={norm}", "scale=mini"])
         assert (run.task.name, run.norm.name) == (task, norm)
+
+
+def test_attention_rounds_what_its_layers_read_once() -> None:
+    _, model = smoke_run(Translation, "task=de-en", "norm=layernorm")
+    inputs: dict[str, list[torch.Tensor]] = {"encoder": [], "cross": []}
+
+    def keep(kind: str, _: nn.Module, arguments: tuple[torch.Tensor]) -> None:
+        inputs[kind].append(arguments[0])
+
+    for name, module in model.named_modules():
+        if name.startswith("encoder") and name.endswith(("q_proj", "k_proj", "v_proj")):
+            module.register_forward_pre_hook(partial(keep, "encoder"))
+        elif "encoder_attn" in name and name.endswith(("k_proj", "v_proj")):
+            module.register_forward_pre_hook(partial(keep, "cross"))
+    source = torch.tensor([[5, 6, 7, 2]])
+    counted = torch.tensor([[0, 0], [0, 1]])
+    with torch.autocast("cpu", torch.bfloat16):
+        model(source, source, counted, has_padding=False)
+    assert all(x.dtype == torch.bfloat16 for kind in inputs.values() for x in kind)
+    layers = len(inputs["encoder"]) // 3
+    assert layers > 0
+    assert len({id(x) for x in inputs["encoder"]}) == layers, "one rounding per layer"
+    assert len({id(x) for x in inputs["cross"]}) == 1, "one rounding for all layers"

@@ -9,8 +9,10 @@ from scipy import stats
 
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
+from adanorm.reporting.tables.plans import plans_markdown
 from adanorm.stats.example_noise import example_error, example_noise
 from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.later_answers import later_answers
 from adanorm.verdicts.later_plans import LaterPlan, later_plans
 from adanorm.verdicts.pair import pair
 from adanorm.verdicts.plan import Plan
@@ -49,6 +51,7 @@ def test_the_third_look_reads_forty_seeds_and_has_no_more_error_than_was_left(
     pair_with_top3(tmp_path, 80, 70.0, 70.0)
     third = answer(tmp_path, "rt")
     assert (third.plan.name, third.seeds) == ("fresh-third-look", "40")
+    assert [before.plan.name for before in third.before] == ["fresh"], "its answer stays in view"
 
 
 def test_a_decision_at_a_look_stands_and_keeps_its_look(tmp_path: Path) -> None:
@@ -166,3 +169,42 @@ def test_a_plan_reads_its_own_looks_only() -> None:
     values = later_plans().plans["fresh-third-look"].model_dump()
     with pytest.raises(ValueError, match="must be some of the looks"):
         LaterPlan.model_validate(values | {"reads": (30,)})
+
+
+@pytest.mark.parametrize(
+    ("without_norm", "is_open"),
+    [
+        ([30.0, 30.2, 30.1, 30.3, 30.0, 30.2], True),
+        ([39.9, 40.1, 40.3, 39.8, 40.2, 40.0], False),
+        ([None] * 6, True),
+    ],
+)
+def test_only_where_a_norm_is_worth_something_are_the_others_compared(
+    tmp_path: Path, without_norm: list[float | None], is_open: bool
+) -> None:
+    plan = later_plans().plan("positive-control", "de-en")
+    scores = {"none": without_norm, "layernorm": [40.0, 40.2, 40.1, 40.3, 40.0, 40.2]}
+    scores["adanorm"] = [41.0, 41.1, 41.2, 41.0, 41.1, 41.2]
+    for norm, by_seed in scores.items():
+        for seed, score in enumerate(by_seed, plan.first):
+            run = run_in(tmp_path, *SMALL, f"norm={norm}", *plan.overrides, seed=seed)
+            if score is None:
+                record(run, status="diverged")
+            else:
+                record(run, test={"bleu": score})
+    gate, adanorm, *_ = [
+        answer for answer in later_answers(str(tmp_path)) if answer.plan.name == "positive-control"
+    ]
+    assert not_none(gate.pair).answer == ("better" if is_open else "equivalent")
+    page = plans_markdown([gate, adanorm], [])
+    if is_open:
+        assert not_none(not_none(adanorm.pair).comparison).gap == pytest.approx(0.967, abs=1e-3)
+        assert "+0.97" in page
+    else:
+        assert adanorm.pair is None
+        assert "no positive control" in page
+
+
+def test_a_plans_settings_are_those_of_its_study() -> None:
+    plan = later_plans().plan("positive-control", "de-en")
+    assert {"model.layers=6", "model.dropout=0.3"} <= {*plan.overrides}

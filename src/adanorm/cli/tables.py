@@ -23,11 +23,13 @@ from adanorm.reporting.tables.formats import (
     write_table,
 )
 from adanorm.reporting.tables.league import league_csv, league_markdown
+from adanorm.reporting.tables.plans import plans_markdown
 from adanorm.reporting.tables.protocol import protocol_markdown
 from adanorm.reporting.tables.summary import summary_markdown
 from adanorm.reporting.tables.table import Spreads, Table
 from adanorm.studies.study import load_study, study_grid
 from adanorm.verdicts.claims import claim_results, task_answers
+from adanorm.verdicts.later_answers import later_answers, without_runs
 from adanorm.verdicts.protocol import papers_own_count, same_orders, task_protocols
 from adanorm.verdicts.summary import summary
 from adanorm.verdicts.task_league import task_leagues
@@ -92,6 +94,7 @@ def _write_tables_of_no_single_study() -> None:
         "findings.md": findings_markdown(),
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),
+        "plans.md": plans_markdown(later_answers(), without_runs()),
         "predictions.md": predictions_markdown(),
         "protocol.md": protocol_markdown(
             task_protocols(),

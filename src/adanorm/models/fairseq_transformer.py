@@ -59,6 +59,7 @@ def _transformer() -> Any:
             padding = source.eq(self.encoder.padding_idx) if has_padding else None
             hidden = _hidden(padding, decoder.embed_tokens.weight)
             encoded = self.encode(source, padding, hidden)
+            encoded = encoded.to(_type_of_scores(encoded))  # once for all layers that read it
             x = decoder.embed_scale * decoder.embed_tokens(previous) + decoder.embed_positions(
                 previous
             )
@@ -259,10 +260,15 @@ def _attention() -> Any:
                 return super().forward(
                     query, key, value, key_padding_mask, attn_mask=attn_mask, **options
                 )
-            q = self._by_head(self.q_proj(query))
-            k = self._by_head(self.k_proj(key))
-            v = self._by_head(self.v_proj(value))
             mask = _mask(key_padding_mask, attn_mask, query)
+            # Rounded once here, not by each of the three layers under autocast.
+            rounded = _type_of_scores(query)
+            inputs = query.to(rounded)
+            memory = inputs if key is query else key.to(rounded)
+            values = memory if value is key else value.to(rounded)
+            q = self._by_head(self.q_proj(inputs))
+            k = self._by_head(self.k_proj(memory))
+            v = self._by_head(self.v_proj(values))
             p = self.dropout_module.p if self.training else 0.0
             mixed = F.scaled_dot_product_attention(
                 q,

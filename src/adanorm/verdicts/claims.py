@@ -234,7 +234,8 @@ class TaskAnswer:
     comparison: Comparison | None
     pairs: int  # number of seeds that both norms have under the plan
     family_p: float = 1.0  # corrected over the claim's tasks (Holm 1979); 1 without a comparison
-    before: "TaskAnswer | None" = None  # what the first plan decided, if a later one has looked
+    # What plans before this one decided, each by its own rule, the newest first.
+    before: tuple["TaskAnswer", ...] = ()
     setback: str = ""  # norms with runs that diverged or did not learn: there is no comparison
     # With the pair's own noise of test examples; of folds, whose gaps have it, the comparison.
     by_own_noise: Comparison | None = None
@@ -316,19 +317,34 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
             if setback := records.norms[norm].setback:
                 setbacks[f"{title(norm)} {setback}"] = None
     pairs = min(len(records.variance.shared(*norms)) for records in folds)
-    before = None
-    if plan.name != "first" and plan.scale == "paper":
-        first_records, first = _by_first_plan(claim, task, runs)
-        if first.answer != "open":
-            before = TaskAnswer(
-                first_records.plan,
-                first.comparison,
-                len(first.seeds),
-            )
     text = ", ".join(setbacks)
+    before = _answers_before(plan, claim, runs)
     return TaskAnswer(
         plan, comparison, pairs, before=before, setback=text, by_own_noise=with_own_noise
     )
+
+
+def _answers_before(plan: Plan, claim: Claim, runs: str | None) -> tuple[TaskAnswer, ...]:
+    """Return the answers of a data set's plans before `plan` at the paper's size.
+
+    A later plan's stands with every look that it has had, the first plan's if it decided.
+    """
+    if plan.name == "first" or plan.scale != "paper":
+        return ()
+    before = []
+    for earlier in reversed(preregistration().plans_of(plan.task, claim.quantity)):
+        if earlier.name == plan.name:
+            continue
+        _, read = _read(
+            earlier,
+            claim,
+            claim.overrides("paper", plan.task),
+            runs,
+        )
+        is_shown = read.answer != "open" if earlier.name == "first" else read.has_looked
+        if is_shown:
+            before.append(TaskAnswer(earlier, read.comparison, len(read.seeds)))
+    return tuple(before)
 
 
 def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:

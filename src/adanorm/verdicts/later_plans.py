@@ -89,10 +89,11 @@ class LaterPlans(Config):
         level = self.level / 2 if entry.also else self.level
         margins = entry.chrf_margins if quantity else entry.margins
         groups = entry.groups if isinstance(entry.groups, str) else entry.groups[task]
-        scale = entry.scale
-        if scale is None:
-            assert entry.study is not None, "a plan without a scale has a study"
-            scale = load_study(entry.study).scale
+        scale, overrides = entry.scale, entry.overrides
+        if entry.study is not None:
+            study = load_study(entry.study)
+            scale, overrides = scale or study.scale, (*overrides, *study.overrides)
+        assert scale is not None, "a plan without a scale has a study"
         return Plan(
             name=name,
             task=task,
@@ -106,7 +107,7 @@ class LaterPlans(Config):
             decision="stands",
             groups=groups,
             reads=entry.reads,
-            overrides=entry.overrides,
+            overrides=overrides,
         )
 
     def newest_first(self, task: str) -> list[Plan]:

@@ -42,6 +42,7 @@ SIZES = {
     "paper": "the paper's size",
     "small": "small model and data",
 }
+PLAN_NAMES = {"first": "first plan", "fresh": "plan of fresh seeds"}
 SUMMARY_COLUMNS = (
     "claim",
     "scale",
@@ -258,7 +259,7 @@ def headline(answers: Sequence[TaskAnswer]) -> str:
     if behind:
         sentences.append(f"It is behind on {listed(behind)}.")
     excluded = _excluded(answers)
-    earlier = _excluded([answer.before for answer in answers if answer.before])
+    earlier = _excluded([before for answer in answers for before in answer.before[-1:]])
     earlier = [task for task in earlier if task not in excluded]
     papers = {"on": excluded, "by the first plan on": earlier}
     parts = [f"{how} {listed(tasks)}" for how, tasks in papers.items() if tasks]
@@ -288,13 +289,13 @@ def answer_rows(
 
     Without an answer, last.
 
-    Below an answer by a later plan is a second row with the first plan's answer by its own rule.
+    Below an answer by a later plan are the answers of plans before it, by their own rules.
     """
     rows = []
     for answer in sorted(answers, key=lambda answer: answer.comparison is None):
         rows.append(_answer_row(answer))
-        if answer.before:
-            rows.append(_answer_row(answer.before, ", first plan"))
+        for before in answer.before:
+            rows.append(_answer_row(before, f", {PLAN_NAMES[before.plan.name]}"))
     return rows
 
 

@@ -1,0 +1,41 @@
+"""The answers of plans that were written after the first runs, as a page."""
+
+from collections.abc import Sequence
+
+from adanorm.config.titles import task_metric, title
+from adanorm.metrics.table import METRICS
+from adanorm.reporting.text import how_to_read, markdown_table
+from adanorm.verdicts.later_answers import LaterAnswer
+from adanorm.verdicts.sentences import listed
+
+COLUMNS = (
+    "plan", "data set", "score", "compared", "seeds", "lead (95 %)", "size (90 %)", "answer",
+)  # fmt: skip
+
+
+def plans_markdown(answers: Sequence[LaterAnswer], void: Sequence[str]) -> str:
+    """Return the answers of later plans in Markdown; `void` are the plans that can have no runs."""
+    lines = ["# What later plans answer", "", how_to_read("Later plans"), ""]
+    if void:
+        lines += [f"Void, as their study or scale was never written: {listed(list(void))}.", ""]
+    lines += markdown_table(COLUMNS, map(_row, answers))
+    return "\n".join([*lines, ""])
+
+
+def _row(answer: LaterAnswer) -> list[str]:
+    plan = answer.plan
+    metric = METRICS["chrf"] if plan.quantity == "chrf" else task_metric(plan.task)
+    worse, better = map(title, answer.norms)
+    about = [plan.name, title(plan.task), metric.label, f"{better} with {worse}"]
+    if answer.pair is None:
+        return [*about, "", "", "", "not read: the bed is no positive control yet"]
+    comparison = answer.pair.comparison
+    if comparison is None:
+        seeds = f"{len(answer.pair.seeds)} of {min(plan.reads or plan.looks.after)}"
+        remark = answer.pair.remark if answer.pair.has_looked else "before its first look"
+        word = answer.pair.answer if answer.pair.has_looked else "not run"
+        return [*about, seeds, "", "", f"{word}: {remark}"]
+    digits = comparison.digits
+    lead = f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})"
+    size = f"{comparison.size}, ±{plan.margin:g} ({comparison.margin_interval.text(digits)})"
+    return [*about, str(comparison.seeds), lead, size, f"**{answer.pair.answer}**"]

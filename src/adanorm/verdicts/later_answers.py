@@ -1,0 +1,77 @@
+"""What the plans of conf/plans/later.yaml answer, each comparison in the order of its reading."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adanorm.config.paths import choices
+from adanorm.studies.study import load_study
+from adanorm.verdicts.evidence import Evidence, evidence
+from adanorm.verdicts.later_plans import LaterPlan, later_plans
+from adanorm.verdicts.pair import Pair, pair
+from adanorm.verdicts.plan import Plan
+
+
+class LaterAnswer(NamedTuple):
+    """Two norms on a data set by a later plan; `pair` is None behind a gate that has not opened."""
+
+    plan: Plan
+    norms: tuple[str, str]  # worse, better
+    pair: Pair | None
+
+
+def later_answers(runs: str | None = None) -> list[LaterAnswer]:
+    """Return the answers of all later plans whose scale and study exist."""
+    answers: list[LaterAnswer] = []
+    for name, entry in later_plans().plans.items():
+        if not _can_run(entry):
+            continue
+        for task in _tasks(entry):
+            for quantity in (None, entry.also) if entry.also else (None,):
+                plan = later_plans().plan(name, task, quantity)
+                answers += _answers_by(plan, entry, runs)
+    return answers
+
+
+def without_runs() -> list[str]:
+    """Return the names of the plans that can have no runs, as their study or scale does not exist."""
+    return [name for name, entry in later_plans().plans.items() if not _can_run(entry)]
+
+
+def _can_run(entry: LaterPlan) -> bool:
+    has_study = entry.study is None or entry.study in choices("study")
+    has_scale = entry.scale is None or entry.scale in choices("scale")
+    return has_study and has_scale
+
+
+def _tasks(entry: LaterPlan) -> list[str]:
+    """Return the tasks of a plan, of which a study may have chosen some."""
+    if entry.study is None:
+        return entry.data_sets
+    columns = load_study(entry.study).columns
+    return [task for task in entry.data_sets if task in columns]
+
+
+def _answers_by(plan: Plan, entry: LaterPlan, runs: str | None) -> Iterator[LaterAnswer]:
+    comparisons = entry.comparisons or (later_plans().norms_of_summary,)
+    norms = [norm for compared in comparisons for norm in compared]
+    records = evidence(plan, runs=runs, norms=norms)
+    is_open = True
+    for position, (worse, better) in enumerate(comparisons):
+        read = pair(records, better, worse) if is_open else None
+        yield LaterAnswer(plan, (worse, better), read)
+        if entry.comparisons and position == 0:
+            is_open = _opens(records, read)
+
+
+def _opens(records: Evidence, first: Pair | None) -> bool:
+    """Return whether the first comparison makes a bed a positive control, so that the rest is read.
+
+    The norm must be better by more than the margin, by the lower end of the 95 % interval. Where
+    the other diverges, which has no interval, Fisher's exact test decides.
+    """
+    if first is None:
+        return False
+    if first.divergence_p is not None:
+        return first.answer == "better"
+    comparison = first.comparison
+    return comparison is not None and comparison.interval.low > records.plan.margin
