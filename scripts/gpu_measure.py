@@ -170,14 +170,15 @@ def _evaluated(trainer: Trainer) -> Facts:
     }
 
 
-def equality(case: str) -> Facts:
-    """Return the largest relative difference of a case's first losses on CUDA from the CPU's."""
+def equality(case: str, setting: str = "device=cuda") -> Facts:
+    """Return the largest relative difference of a case's first losses on a device from the CPU's."""
+    tried = setting.removeprefix("device=")
     by_device = {}
-    for device in ("cpu", "cuda"):
+    for device in {"cpu": None, tried: None}:
         experiment = experiment_of(case, device)
         prepared = prepare(experiment)
         by_device[device] = losses(start_trainer(experiment, prepared), 4)
-    difference = largest_difference(by_device["cuda"], by_device["cpu"])
+    difference = largest_difference(by_device[tried], by_device["cpu"])
     return {"ok": difference < SAME, "difference": difference, "norms": prepared.norm_backend}
 
 

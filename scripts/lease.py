@@ -63,10 +63,10 @@ graphs mnist device={device}
 graphs de-en device={device}
 graphs ptb device={device}
 graphs enwik8 device={device}
-equality images
-equality sentences
-equality translation
-equality bytes
+equality images device={device}
+equality sentences device={device}
+equality translation device={device}
+equality bytes device={device}
 speed de-en scale=small
 speed en-de precision=bf16
 speed de-en precision=bf16
