@@ -179,7 +179,7 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str, message:
         ),
         ("column_overrides: {mnist: [seed=1]}", "seed=1: may not change the seed of a run"),
         ("columns: [mnits]", "unknown task 'mnits': choose from cifar10, de-en"),
-        ("scale: big", "scale='big': input should be 'paper', 'small', 'mini' or 'smoke'"),
+        ("scale: big", "scale='big': input should be 'paper', 'open', 'small', 'mini' or 'smoke'"),
         ("seed: [1]", "seed=.*extra inputs are not permitted"),
         (
             "improvements: [[none, adanorm]]",

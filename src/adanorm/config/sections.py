@@ -20,7 +20,7 @@ Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes a folder's n
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 LONGEST_CPU_HOURS = 8.0  # a longer run needs a GPU
-Scale = Literal["paper", "small", "mini", "smoke"]
+Scale = Literal["paper", "open", "small", "mini", "smoke"]
 
 
 def each_once(entries: list[Any]) -> list[Any]:

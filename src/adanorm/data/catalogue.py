@@ -28,6 +28,7 @@ class Source(NamedTuple):
         None  # published numbers of prepared train, valid and test examples
     )
     tolerance: float = 0.005  # a larger relative difference from `counts` means another corpus
+    attribution: str | None = None  # whom the licence asks to name
     instead: str | None = None  # another source with the same content
     edition_of: str | None = None  # the default source of the same corpus
     preset: str | None = None  # has the settings for this edition

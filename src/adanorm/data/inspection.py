@@ -1,15 +1,17 @@
 """What data alone reveal about a score: examples in two splits, copies, splits with one label."""
 
 import hashlib
+import re
 import unicodedata
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 Counts = dict[str, dict[str, int]]
 Labels = Mapping[str, Sequence[Hashable]]  # by split, one per example
+Example = TypeVar("Example")
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 MANY_COPIES = 0.1  # share of a split: more copies give a warning
 LONGEST = 5000  # words of a sentence: attention and trees take quadratic time and memory
@@ -103,6 +105,32 @@ def _plain(name: str) -> str:
     normal = unicodedata.normalize("NFKC", name)
     visible = [c for c in normal if unicodedata.category(c) != "Cf"]
     return "".join("".join(visible).casefold().split())
+
+
+def folded(sentence: str) -> str:
+    """Return a sentence without case, punctuation and white space: what a copy has in common."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFC", sentence).casefold())
+
+
+def without_sentences_of(
+    splits: Mapping[str, Sequence[Example]], sentences: Callable[[Example], Sequence[str]]
+) -> dict[str, list[Example]]:
+    """Return the splits without examples of which a later split has a folded sentence."""
+    kept: dict[str, list[Example]] = {}
+    later: set[str] = set()
+    for split in reversed(splits):
+        folds = [{*map(folded, sentences(example))} for example in splits[split]]
+        kept[split] = [
+            example
+            for example, fold in zip(
+                splits[split],
+                folds,
+                strict=True,
+            )
+            if fold.isdisjoint(later)
+        ]
+        later.update(*folds)
+    return {split: kept[split] for split in splits}
 
 
 def keys_of(examples: Iterable[bytes]) -> Keys:

@@ -1,21 +1,30 @@
 """Treebanks in CoNLL-X, CoNLL-U, or columns `word tag head` (as the Penn Treebank's sample)."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
-from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
+from adanorm.data.inspection import (
+    Inspection,
+    count_overlaps,
+    overlap_warnings,
+    without_sentences_of,
+)
 from adanorm.data.treebanks.trees import Tree, problem
+from adanorm.process import is_first_process
 
 # Chen and Manning 2014, section 4.1: words with these Penn tags count in no score.
 PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
 ID, FORM, UPOS, XPOS, HEAD, LABEL, DEPS = 0, 1, 3, 4, 6, 7, 8  # of CoNLL's ten columns
 TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
+# CRAFT's own split by articles (articles/ids/craft-ids-*.txt): its name, and the number of articles.
+CRAFT_SPLITS = {"train": ("train", 60), "valid": ("dev", 7), "test": ("test", 30)}
 
 Trees = dict[str, list[Tree]]
 Result = TypeVar("Result")
@@ -43,11 +52,15 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         path = fetch("ptb-sample", data)["dependency_treebank.zip"]
         trees, checksum = read_sample(path, data.fold)
         return trees, {path.name: checksum}
+    if data.source == "craft":
+        return _craft(data)
     if data.source == "synthetic":
         return _trees_of(synthetic.trees()), {}
     if data.source == FULL_SIZE:
         return _trees_of(synthetic.full_size_trees()), {}
-    raise ValueError(f"data.source={data.source!r}: trees come from penn, ptb-sample or synthetic")
+    raise ValueError(
+        f"data.source={data.source!r}: trees come from penn, ptb-sample, craft or synthetic"
+    )
 
 
 def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
@@ -77,6 +90,49 @@ def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
             f" data.tags={other_column} reads those that it has"
         )
     return trees, checksum
+
+
+def _craft(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
+    """Return CRAFT's trees, and the checksums of their text.
+
+    Headings such as "Results" repeat: a sentence that stands in the test set too is left out of
+    training and validation, one that stands in validation is left out of training.
+    """
+    paths = _craft_files(data)
+    trees: Trees = {}
+    checksums = {}
+    for split, of_split in paths.items():
+        contents, _ = packed.contents(of_split)
+        text = b"".join(contents)
+        name = f"craft-{CRAFT_SPLITS[split][0]}.conllu"
+        checksums[name] = hashlib.sha256(text).hexdigest()
+        trees[split] = read_treebank(text, name, data.tags)
+    whole = {split: len(part) for split, part in trees.items()}
+    trees = without_sentences_of(trees, lambda tree: [" ".join(tree.words)])
+    dropped = {split: size - len(trees[split]) for split, size in whole.items()}
+    if is_first_process():
+        print(
+            f"craft: left out, because they stand in a later split too: {dropped['train']:,} of"
+            f" {whole['train']:,} sentences of train, {dropped['valid']:,} of {whole['valid']:,} of"
+            " valid (headings, most of them)",
+            flush=True,
+        )
+    return trees, checksums
+
+
+def _craft_files(data: TreebankConfig) -> dict[str, list[Path]]:
+    """Return CRAFT's files by split: a mirror's three files, or else the corpus's own 97 articles."""
+    try:
+        files = fetch("craft", data)
+        return {
+            split: [files[f"craft-{name}.conllu.gz"]] for split, (name, _) in CRAFT_SPLITS.items()
+        }
+    except ValueError as missing:
+        try:
+            articles = iter(fetch("craft-articles", data).values())
+        except ValueError as error:
+            raise ValueError(f"{error}; nor {missing}") from None
+    return {split: [*islice(articles, count)] for split, (_, count) in CRAFT_SPLITS.items()}
 
 
 def _trees_of(rows_by_split: dict[str, list[synthetic.Rows]]) -> Trees:
