@@ -173,8 +173,49 @@ def added(name: str) -> Callable[[Contents], Contents]:
     return lambda contents: {**contents, name: b"x = 1\n"}
 
 
+def with_row(column: str, value: str) -> Callable[[Contents], Contents]:
+    """Return an edit of a run's last row: another value, as text of JSON, in a column."""
+
+    def edit(contents: Contents) -> Contents:
+        row = json.loads(contents["metrics.jsonl"])
+        row[column] = "VALUE"
+        text = json.dumps(row).replace('"VALUE"', value)
+        return resealed({**contents, "metrics.jsonl": f"{text}\n".encode()})
+
+    return edit
+
+
+IMPOSSIBLE = ("NaN", "Infinity", "1e400", '"low"', "[1.0]", "{}", "null", "-5", "true", "9" * 400)
+NO_CURVES: Mapping[str, Callable[[Contents], Contents]] = {
+    **{f"a training loss {value:.9}": with_row("train_loss", value) for value in IMPOSSIBLE},
+    "a validation score above all": with_row("valid_accuracy", "100.1"),
+    "an epoch below zero": with_row("epoch", "-1"),
+    "a column that moves a cursor": with_row("\x1b[2J", "1"),
+    "an update that is none": with_row("update", "1.5"),
+    "rows that go back": lambda of: resealed(
+        {**of, "metrics.jsonl": b'{"update": 99}\n' + of["metrics.jsonl"]}
+    ),
+    "test rows that are not JSON": lambda of: resealed({**of, "test_metrics.jsonl": b"garbage"}),
+    "a test row without an update": lambda of: resealed(
+        {**of, "test_metrics.jsonl": b'{"test_accuracy": 1.0}'}
+    ),
+    "a test score above all": lambda of: resealed(
+        {**of, "test_metrics.jsonl": b'{"update": 1, "test_accuracy": 101}'}
+    ),
+    "seconds below zero": lambda of: resealed(of, seconds=-1.0),
+    "processor time below zero": lambda of: resealed(of, cpu_seconds=-1.0),
+    "parameters below zero": lambda of: resealed(of, parameters=-1),
+    "a diverged run with test scores": lambda of: resealed(of, status="diverged", diverged="so"),
+    "what moves a cursor in a list": lambda of: resealed(of, norm_sites=["norm\x1b[2J"]),
+    "what moves a cursor in a list of objects": lambda of: resealed(
+        of, computed_by=[{"device": ["\x1b[2J"]}]
+    ),
+    "a setting that moves a cursor": replaced("config.yaml", b"seed: 1", b'x: ["\\e[2J"]\nseed: 1'),
+}
+
 # Edits of the files of a run, under checksums that are true.
 RUNS: Mapping[str, Callable[[Contents], Contents]] = {
+    **NO_CURVES,
     "an edited score": lambda of: resealed(of, test={"accuracy": 90.0}),
     "a score that is no number": lambda of: resealed(of, test={"accuracy": float("nan")}),
     "an edited score, not counted": lambda of: resealed(
@@ -258,6 +299,24 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
     "golden losses that are none": headed(golden={"rt/adanorm": [float("nan"), "1"]}),
     "a head of a machine that is none": headed(environment=[]),
 }
+
+
+@pytest.mark.parametrize("how", NO_CURVES)
+def test_what_is_no_curve_is_not_kept_either(tmp_path: Path, how: str) -> None:
+    (run,) = records_of(make_run(tmp_path / "there"))
+    contents = NO_CURVES[how](run.contents())
+    edited = reader.Record(
+        run.folder,
+        lines.line_of(
+            run.folder.name,
+            contents,
+            run.folder,
+        ),
+    )
+    with pytest.raises(ValueError, match=re.escape(run.folder.name)) as refused:
+        keep(edited, into=tmp_path / "kept")
+    assert re.fullmatch(".{,400}", str(refused.value))
+    assert not (tmp_path / "kept").exists()
 
 
 def test_contribute_does_not_overwrite_a_file_that_is_no_contribution(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from filelock import FileLock
 
 from adanorm.config.errors import one_line
 from adanorm.config.paths import choices, contributed_folder, runs_folder
-from adanorm.config.yaml_file import dotted
 from adanorm.files import as_json, with_checksum, without_checksum, write_files
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import integrity, lines
@@ -138,7 +137,7 @@ def check_contributable(run: Record) -> Record:
     if not isinstance(result, Result):
         raise ValueError("it is an analysis")
     _check_files(run)
-    _check_shown(run.environment, run.values)
+    _check_shown(run.environment)
     for sibling in siblings(run):
         if isinstance(sibling.ended, Result) and sibling.ended.data != result.data:
             raise ValueError("its data differ from those of the runs here with the same settings")
@@ -164,13 +163,11 @@ def _check_files(run: Record) -> None:
             raise ValueError("config.yaml has aliases or tags")
 
 
-def _check_shown(environment: Mapping[str, Any], result: Mapping[str, Any] | None = None) -> None:
-    """Raise ValueError if an environment lacks one of SHOWN_KEYS, or a text cannot be shown."""
+def _check_shown(environment: Mapping[str, Any]) -> None:
+    """Raise ValueError if an environment lacks one of SHOWN_KEYS, or has a text of no use."""
     if not environment.keys() >= SHOWN_KEYS:
         raise ValueError(f"its environment lacks {', '.join(sorted(SHOWN_KEYS))}")
-    texts = dotted({"environment": environment, "result": result or {}})
-    if not all(f"{key} {value}".isprintable() for key, value in texts):
-        raise ValueError("a text of its environment or result cannot be shown")
+    integrity.check_printable(environment=environment)
     if len(str(environment["device"])) > 200:
         raise ValueError("the name of its device is too long")
 

@@ -14,7 +14,16 @@ from adanorm.config.paths import PROJECT
 from adanorm.files import as_json, naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.environment import LARGEST_PATCH, changes
-from adanorm.records.integrity import COUNTS, FILES, OUTPUTS, PATCH, TEST_ROWS, packed, text_digest
+from adanorm.records.integrity import (
+    COUNTS,
+    FILES,
+    OUTPUTS,
+    PATCH,
+    TEST_ROWS,
+    check_rows,
+    packed,
+    text_digest,
+)
 from adanorm.records.lines import RECORD, line_of
 from adanorm.records.result import Ended
 
@@ -140,11 +149,14 @@ class RunFolder:
 
     def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
         """Write all rows so far to `rows`, or to the file `to`; a resumed run appends to them."""
-        write_whole(to or self.rows, b"".join(map(_line, rows)))
+        path = to or self.rows
+        check_rows(path.name, rows)
+        write_whole(path, b"".join(map(_line, rows)))
 
     def add_row(self, row: Mapping[str, Any], *, to: Path | None = None) -> None:
         """Append a row to `rows`, or to the file `to`; a full disk leaves no half row."""
         rest, path = _line(row), to or self.rows
+        check_rows(path.name, [row])
         with naming(path), path.open("ab", buffering=0) as file:
             before = file.tell()
             try:

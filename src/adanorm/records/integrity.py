@@ -6,12 +6,13 @@ import io
 import json
 import math
 import re
+import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from adanorm.config.yaml_file import read_foreign_yaml
 from adanorm.files import digest_of
@@ -28,6 +29,7 @@ COUNTS = "test_counts.json"  # what the metrics count in each test example
 TEST_ROWS = "test_metrics.jsonl"  # test scores at each evaluation; they choose nothing
 # The files of a record beside result.json and its code, in their order.
 FILES = ("config.yaml", "environment.json", PATCH, OUTPUTS, COUNTS, TEST_ROWS, *ROWS.values())
+COLUMN = re.compile(r"[a-z][a-z0-9_]{0,60}")  # of a row
 SEED = re.compile(r"^seed: (\d{1,10})$", re.MULTILINE)  # a line of config.yaml
 LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of an unpacked file, and of one JSON object
 # A run's name: scale, seed, digest.
@@ -68,6 +70,8 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
             )
         _check_scores(identity, result)
         _check_rows(rows, result)
+    check_rows(rows_name, rows)
+    check_rows(TEST_ROWS, json_rows(TEST_ROWS, content(TEST_ROWS) or b""))
 
 
 def settings_of(text: str) -> dict[str, Any]:
@@ -108,6 +112,76 @@ def json_rows(name: str, content: bytes) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
     rows = enumerate(content.splitlines(), 1)
     return [json_object(f"{name}, line {number}", row) for number, row in rows]
+
+
+def check_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError if rows are no curve: `name` is that of the file that has them.
+
+    A row has the number of its update, larger than the last one's, and columns of numbers that are
+    finite and not negative. Only an analysis has `values`, numbers of any sign by place.
+    """
+    last_update = 0
+    for number, row in enumerate(rows, 1):
+        where = f"{name}, line {number}"
+        for column, value in row.items():
+            if name == ROWS[AnalysisResult] and column == "values":
+                _check_values(where, value)
+            else:
+                _check_number(where, column, value)
+        update = row.get("update")
+        if not isinstance(update, int) or update <= last_update:
+            raise ValueError(f"{where}: update is {update!r:.40}, after {last_update}")
+        last_update = update
+
+
+def _check_number(where: str, column: str, value: object) -> None:
+    """Raise ValueError if a column of a row cannot have a value."""
+    if not COLUMN.fullmatch(column):
+        raise ValueError(f"{where}: {column!a:.40} is no column")
+    split, _, metric = column.partition("_")
+    largest = sys.float_info.max
+    if split in ("valid", "test") and metric in METRICS:
+        largest = min(largest, _largest(metric))
+    if not (is_number(value) and 0 <= value <= largest):
+        raise ValueError(f"{where}: {column} is {value!a:.40}, which is impossible")
+
+
+def _check_values(where: str, values: object) -> None:
+    """Raise ValueError unless these are numbers of an analysis by place and quantity.
+
+    Null stands for a number that was not finite.
+    """
+    places = values.values() if isinstance(values, dict) else [None]
+    for quantities in places:
+        numbers = quantities.values() if isinstance(quantities, dict) else [""]
+        for number in numbers:
+            is_finite = is_number(number) and abs(number) <= sys.float_info.max
+            if number is not None and not is_finite:
+                raise ValueError(f"{where}: values are no numbers by place")
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _largest(metric: str) -> float:
+    """Return the largest score of a metric; sacrebleu's perfect one is 100.00000000000004."""
+    return METRICS[metric].largest * (1 + 1e-9)
+
+
+def check_printable(**parts: object) -> None:
+    """Raise ValueError, naming the part, if a text at any depth of it has control characters."""
+    for part, values in parts.items():
+        unchecked = [values]
+        while unchecked:
+            value = unchecked.pop()
+            if isinstance(value, Mapping):
+                unchecked += [*value, *value.values()]
+            elif isinstance(value, list):
+                unchecked += value
+            elif not str(value).isprintable():
+                raise ValueError(f"a text of its {part} cannot be shown")
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
@@ -224,8 +298,7 @@ def _check_split(split: str, scores: Mapping[str, float], metric: object) -> Non
     if metric not in scores:
         raise ValueError(f"{split} lacks {metric}")
     for name, score in scores.items():
-        # sacrebleu's perfect score is 100.00000000000004
-        largest = METRICS[name].largest * (1 + 1e-9) if name in METRICS else math.inf
+        largest = _largest(name) if name in METRICS else math.inf
         if not 0 <= score <= largest:
             raise ValueError(f"{split}.{name} is {score}, which is impossible")
 

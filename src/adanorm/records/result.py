@@ -3,15 +3,17 @@
 It is written last: a record that has it has ended.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from adanorm.config.sections import TaskConfig
 from adanorm.files import as_json, with_checksum
 from adanorm.metrics.table import METRICS
 
 Status = Literal["done", "diverged", "failed"]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
 
 
 class Ended(BaseModel):
@@ -65,17 +67,17 @@ class Result(Ended):
     own_data: bool
     norm_sites: list[str]
     layernorm_sites: list[str]
-    parameters: int
-    norm_parameters: int
+    parameters: Count
+    norm_parameters: Count
     data: dict[str, str]  # SHA-256 by file
     prepared: dict[str, dict[str, int]] | None = None  # counts of the data, such as overlaps
     warnings: list[str] | None = None  # of the data, printed before training
     valid: dict[str, float] | None = None  # at the best step; null where it diverged or failed
     test: dict[str, float] | None = None
-    best_step: int | None = None
-    steps: int | None = None
-    seconds: float | None = None
-    cpu_seconds: float | None = None  # processor time; older records lack it
+    best_step: Count | None = None
+    steps: Count | None = None
+    seconds: Seconds | None = None
+    cpu_seconds: Seconds | None = None  # processor time; older records lack it
     computed_by: list[dict[str, Any]] | None = (
         None  # what computed each start, if the starts differ
     )
@@ -86,6 +88,12 @@ class Result(Ended):
     dry_run: dict[str, int] | None = (
         None  # of a dry run, which is no result: `peak_memory` in bytes
     )
+
+    @model_validator(mode="after")
+    def _diverged_without_scores(self) -> Self:
+        if self.status == "diverged" and (self.valid or self.test):
+            raise ValueError("a run that diverged has no scores")
+        return self
 
     def test_score(self, metric: str) -> float:
         """Return a test score; the run must be done."""
