@@ -100,6 +100,19 @@ def test_tables_mark_contributed_or_repeated_runs(
     assert [one.identity["seed"] for one in reader.records(here)] == [1, 2, 3]
 
 
+def test_contributions_count_in_their_order_whatever_their_number(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    for seed, number in ((1, 998), (2, 999), (3, 1000)):
+        merge(write(tmp_path / "file", make_run(tmp_path / "there", seed)), f"runs={here}")
+        folders = [*reader.contributions(here).values()]
+        if seed == 1:
+            folders[0].rename(folders[0].with_name("998-00000000"))
+        assert int(folders[-1].name.partition("-")[0]) == (number if seed > 1 else 1)
+    assert [*reader.contributions(here)] == [998, 999, 1000]
+    seeds = [run.identity["seed"] for run in reader.records(here)]
+    assert seeds == [1, 2, 3]
+
+
 def test_merging_a_norm_from_outside_imports_no_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

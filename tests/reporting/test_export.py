@@ -13,6 +13,7 @@ from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import RUNS
 from adanorm.reporting.export import SCHEMA, schema_type
+from tests.faults import command as faults
 from tests.reporting.records import record
 
 
@@ -97,3 +98,19 @@ def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(
         exported(tmp_path / "none", str(tmp_path / "smoke"))
     with pytest.raises(ValueError, match="already exists"):
         exported(tmp_path / "out", str(mini))
+
+
+def test_an_export_that_the_disk_has_no_room_for_leaves_nothing_and_is_made_by_the_next_try(
+    tmp_path: Path,
+) -> None:
+    names = ["table4/LayerNorm/MNIST", "table4/LayerNorm/RT"]
+    command = ["export", *names, "output=whole"]
+    assert faults.run(command, tmp_path).code == 0
+    sizes = [path.stat().st_size for path in (tmp_path / "whole").rglob("*.json")]
+    command[-1] = "output=scores"
+    full = faults.run(command, tmp_path, largest_file=min(sizes) + 1)
+    assert full.is_refusal, full.summary
+    assert "File too large" in full.stderr
+    assert not [path for path in (tmp_path / "scores").rglob("*") if path.is_file()]
+    assert faults.run(command, tmp_path).code == 0
+    assert len([*(tmp_path / "scores").rglob("*.json")]) == 2

@@ -4,6 +4,7 @@ Name a run as for `export`, a table's cell as for `trace`. The logs go to
 OUTPUT/<task>/<norm>/<name>.
 """
 
+import shutil
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage
@@ -49,4 +50,8 @@ def main(arguments: Arguments) -> None:
     if existing := next((folder for folder in runs if folder.exists()), None):
         raise ValueError(f"{existing}: already exists; name another folder with output=")
     for folder, (record, result) in runs.items():
-        loggers.send(record, result, logger, folder.parent)
+        try:
+            loggers.send(record, result, logger, folder.parent)
+        except BaseException:  # the next try finds no part of this one
+            shutil.rmtree(folder, ignore_errors=True)
+            raise

@@ -25,7 +25,7 @@ from adanorm.files import as_json, with_checksum, without_checksum, write_files
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import integrity, lines
 from adanorm.records.keep import evidence_of
-from adanorm.records.reader import MERGED, Record, contributed, record, siblings
+from adanorm.records.reader import Record, contributed, contributions, record, siblings
 from adanorm.records.result import Result
 
 SCHEMA = 1  # of the file's format
@@ -190,8 +190,7 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
         try:
             write_files(staging, files | {"contribution.json": as_json(head)})
             # Until the folder has its final name, nothing in it counts.
-            numbers = [int(path.name.partition("-")[0]) for path in root.glob(MERGED)]
-            number = 1 + max(numbers, default=0)
+            number = 1 + max(contributions(runs_folder(runs)), default=0)
             return staging.rename(root / f"{number:03}-{head['checksum'][:8]}")
         finally:
             shutil.rmtree(staging, ignore_errors=True)

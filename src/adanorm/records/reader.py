@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from adanorm.metrics.by_example import Counts
 
 SCHEMA = 1
-MERGED = "[0-9][0-9][0-9]-*"  # the folders of contributions, in the order they were merged
 
 
 class Record:
@@ -289,8 +288,18 @@ def _records_in(parent: Path, file: Path, state: lines.State) -> dict[str, Recor
 
 def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
     """Yield each contribution's records of a folder, by name, in the order of merging."""
-    for folder in sorted(contributed_folder(parent.parent.parent).glob(MERGED)):
+    for folder in contributions(parent.parent.parent).values():
         yield _kept(parent, lines.file_of(folder / parent.parent.name / parent.name))
+
+
+def contributions(runs: Path) -> dict[int, Path]:
+    """Return the folders of the contributions to a folder of runs by number, in their order."""
+    folders = {}
+    for folder in contributed_folder(runs).glob("[0-9]*-*"):
+        number = folder.name.partition("-")[0]
+        if number.isdecimal():
+            folders[int(number)] = folder
+    return dict(sorted(folders.items()))
 
 
 def contributed(folder: Path) -> list[Record]:
@@ -312,7 +321,7 @@ def records(root: Path) -> Iterator[Record]:
     parents = {*lines.parents(root)}
     for name in (lines.RECORD, "result.json"):
         parents.update(path.parent.parent for path in root.rglob(name))
-    for folder in contributed_folder(root).glob(MERGED):
+    for folder in contributions(root).values():
         parents.update(root / parent.relative_to(folder) for parent in lines.parents(folder))
     for parent in sorted(parents):
         kept = _kept(parent)

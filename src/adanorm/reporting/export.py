@@ -86,9 +86,14 @@ def export(
         raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
     for file in files:
         folder = (into / file).parent
-        if folder.exists():
+        if any(folder.glob("*.json")):
             raise ValueError(f"{folder}: already exists; name another folder with output=")
-    return write_files(into, files)
+    try:
+        return write_files(into, files)
+    except OSError:  # such as a full disk: the next try finds no part of this one
+        for file in files:
+            (into / file).unlink(missing_ok=True)
+        raise
 
 
 def _by_model(runs: Runs) -> dict[str, Runs]:
