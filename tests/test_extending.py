@@ -86,7 +86,7 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     )
     runs = re.findall(r"^(\w+ halfnorm) smoke seed 1: test accuracy", ran, re.MULTILINE)
     assert runs == ["mnist halfnorm", "rt halfnorm"]
-    assert "halfnorm: 10 of 10 checks hold" in in_copy(
+    assert "halfnorm: 11 of 11 checks hold" in in_copy(
         copy, "adanorm", "check-norm", "norm=halfnorm"
     )
     assert "halfnorm" in in_copy(copy, "adanorm", "list")

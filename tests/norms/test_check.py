@@ -1,5 +1,8 @@
 import os
 import random
+import re
+import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -7,11 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, NormChoice, NormFactory, norm_factory
 from adanorm.norms import check as contract
-from adanorm.norms.check import CHECKS, Check, check_before_training, check_outside_contract
+from adanorm.norms.check import CHECKS, Check, check_before_training, check_choice
 from adanorm.norms.registry import has_setting
 from tests.conftest import Smoke
+from tests.norms.odd_norms import ODD_NORMS, standardized
 
 
 @pytest.mark.parametrize("numerics", ["paper", "released"])
@@ -40,14 +45,13 @@ class Declared(Foreign):
         return standardized(x) * (1 - 1e-4 * x) * self.weight
 
 
-def factory(function: Callable[[Any, Tensor], Any], base: type[Foreign] = Foreign) -> NormFactory:
+def choice(function: Callable[[Any, Tensor], Any], base: type[Foreign] = Foreign) -> NormChoice:
     cls = type("Foreign", (base,), {"function": function})
-    return norm_factory(NormChoice("Foreign", outside=cls))
+    return NormChoice("Foreign", outside=cls)
 
 
-def standardized(x: Tensor, axis: int = -1) -> Tensor:
-    centred = x - x.mean(axis, keepdim=True)
-    return centred / (centred.square().mean(axis, keepdim=True) + 1e-5).sqrt()
+def factory(function: Callable[[Any, Tensor], Any], base: type[Foreign] = Foreign) -> NormFactory:
+    return norm_factory(choice(function, base))
 
 
 def by_squares(x: Tensor) -> Tensor:
@@ -63,8 +67,13 @@ BREAKS: list[tuple[Check, Callable[[Any, Tensor], Any]]] = [
     (contract.rows_are_independent, lambda norm, x: x - x.mean(0, keepdim=True)),
     (contract.constant_rows_are_finite, lambda norm, x: x / x.std(-1, keepdim=True)),
     (contract.constant_rows_are_finite, lambda norm, x: x / x.norm(dim=-1, keepdim=True)),
-    (contract.large_rows_are_right, lambda norm, x: x.exp() / x.exp().sum(-1, keepdim=True)),
-    (contract.large_rows_are_right, lambda norm, x: by_squares(x)),
+    (
+        contract.large_and_small_rows_are_right,
+        lambda norm, x: x.exp() / x.exp().sum(-1, keepdim=True),
+    ),
+    (contract.large_and_small_rows_are_right, lambda norm, x: by_squares(x)),
+    (contract.large_and_small_rows_are_right, lambda norm, x: x + (x - x.detach()) * x.exp()),
+    (contract.large_and_small_rows_are_right, lambda norm, x: (1e4 + x) - 1e4),
     (contract.keeps_shape, lambda norm, x: x.squeeze(0)),
     (contract.keeps_dtype, lambda norm, x: x.double()),
     (contract.keeps_dtype, lambda norm, x: x + 0.01 if x.dtype == torch.float32 else x),
@@ -89,24 +98,39 @@ def test_a_stopped_gradient_is_caught_unless_it_is_declared() -> None:
         contract.gradient_is_right(stopped)
 
 
-def shifted(x: Tensor, by: int) -> Tensor:
-    """Return x with the row before (1) or after it (-1) in the place of each."""
-    return torch.zeros_like(x) if x.dim() < 3 else x.roll(by, 1)
-
-
 MIXES: dict[str, Callable[[Any, Tensor], Tensor]] = {
-    "axis 1": lambda norm, x: standardized(x, 1),
-    "the next row": lambda norm, x: x + shifted(x, -1),
-    "the previous row": lambda norm, x: x + shifted(x, 1),
     "later rows": lambda norm, x: standardized(x) + x.flip(-2).cumsum(-2).flip(-2),
-    "examples": lambda norm, x: x - x.mean(0, keepdim=True) if x.dim() > 2 else x,
-    "images": lambda norm, x: x - x.mean((1, 2), keepdim=True) if x.dim() == 4 else x,
     "all": lambda norm, x: x / (1 + x.norm()),
     "the order of rows": lambda norm, x: x.sort(-2).values,
     "in training": lambda norm, x: x - x.mean(1, keepdim=True) * norm.training * (x.dim() > 2),
     "in evaluation": lambda norm, x: x if norm.training else x - x.mean(-2, keepdim=True),
     "with noise": lambda norm, x: x - x.mean(0, keepdim=True) + torch.randn_like(x),
 }
+
+
+ODD = [(check, cls) for check, classes in ODD_NORMS.items() for cls in classes]
+
+
+@pytest.mark.parametrize(("check", "cls"), ODD, ids=[cls.__name__ for _, cls in ODD])
+def test_an_odd_norm_is_caught_by_its_check(check: Check, cls: type[nn.Module]) -> None:
+    make_norm = norm_factory(NormChoice(cls.__name__, outside=cls))
+    (outcome,) = contract.check_contract(make_norm, (check,))
+    assert outcome.problem is not None
+    if check in contract.BEFORE_TRAINING:
+        with pytest.raises(ValueError, match=r"^norm mine: "):
+            check_before_training(make_norm, "mine")
+
+
+def test_the_page_on_your_norm_lists_what_each_check_catches() -> None:
+    page = (PROJECT / "docs/howto/your-norm.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([A-Z][^|]*\.) \| (.*) \|$", page, re.MULTILINE))
+    claims = [" ".join(check.__doc__.split()) for check in CHECKS if check.__doc__]
+    assert [*rows] == claims
+    for check, claim in zip(CHECKS, claims, strict=True):
+        names = [cls.__name__ for cls in ODD_NORMS.get(check, [])]
+        assert re.findall(r"`(\w+)`", rows[claim]) == names
+    assert len(ODD) == 25
+    assert f"all {len(NORMS)} norms of the suite" in page
 
 
 @pytest.mark.parametrize("function", MIXES.values(), ids=list(MIXES))
@@ -143,14 +167,12 @@ def calling(change: Callable[[], object]) -> Callable[[Any, Tensor], Tensor]:
 
 
 CHANGES: dict[str, Callable[[], object]] = {
-    "torch's seed": lambda: torch.manual_seed(0),
     "the seed of noise": lambda: (torch.manual_seed(0), torch.rand(1)),
     "Python's seed": lambda: random.seed(0),
-    "noise in evaluation": lambda: torch.rand(1),
-    "products": lambda: torch.set_float32_matmul_precision("medium"),
     "the default type": lambda: torch.set_default_dtype(torch.float64),
     "gradients": lambda: torch._C._set_grad_enabled(False),
     "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "anomalies": lambda: torch.autograd.set_detect_anomaly(True),
     "determinism": lambda: torch.use_deterministic_algorithms(True),
 }
 
@@ -168,9 +190,41 @@ def test_a_norm_that_changes_the_process_is_caught_and_its_changes_are_undone(
     assert random.getstate() == states[1]
 
 
-def test_a_norm_that_ends_the_process_is_told_in_one_line() -> None:
-    (outcome,) = check_outside_contract(factory(calling(lambda: os._exit(3))))
-    assert outcome.problem == "it ended the process, with exit code 3"
+class Ending(Foreign):
+    def __init__(self, dim: int) -> None:
+        os._exit(4)
+
+
+class EndingBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        os._exit(5)
+
+
+@pytest.mark.parametrize(
+    ("norm", "how"),
+    [
+        (choice(calling(lambda: os._exit(3))), "with exit code 3"),
+        (choice(calling(lambda: os.kill(os.getpid(), signal.SIGKILL))), "by SIGKILL"),
+        (choice(lambda norm, x: EndingBackward.apply(x)), "with exit code 5"),  # type: ignore[no-untyped-call]
+        (NormChoice("Ending", outside=Ending), "with exit code 4"),
+    ],
+)
+def test_a_norm_that_ends_the_process_is_told_in_one_line(norm: NormChoice, how: str) -> None:
+    *_, outcome = check_choice(norm)
+    assert outcome.problem == f"it ended the process, {how}"
+
+
+def test_a_norm_that_exits_is_a_fault_and_one_that_cannot_be_built_an_error() -> None:
+    with pytest.raises(ValueError, match=r"^norm mine: SystemExit"):
+        check_before_training(factory(calling(sys.exit)), "mine")
+    unbuilt = NormChoice("mine", {"eps": 1e-3}, outside=Foreign)
+    with pytest.raises(ValueError, match=r"^norm.params.eps: mine has no such parameter"):
+        list(check_choice(unbuilt))
 
 
 def llama(norm: Any, x: Tensor) -> Tensor:
@@ -188,7 +242,7 @@ def t5(norm: Any, x: Tensor) -> Tensor:
 def test_a_norm_that_computes_in_float32_alone_is_told_so_and_keeps_the_contract(
     function: Callable[[Any, Tensor], Tensor],
 ) -> None:
-    outcomes = [*check_outside_contract(factory(function))]
+    outcomes = [*check_choice(choice(function))]
     assert [outcome.problem for outcome in outcomes] == [None] * len(CHECKS)
     assert [outcome.note for outcome in outcomes if outcome.note] == [contract.SINGLE]
     stopped = factory(lambda norm, x: x * (function(norm, x) / x).detach())

@@ -13,7 +13,7 @@ from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
-from adanorm.norms.check import check_contract, check_outside_contract
+from adanorm.norms.check import CHECKS, check_choice
 
 USAGE = Usage(
     settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7")
@@ -27,20 +27,21 @@ def main(arguments: Arguments) -> int:
         hint = "the norm is checked alone; leave it out"
         raise ValueError(f"norm.placement={norm.placement}: {hint}")
     choice = norm.choice
-    make_norm = norm_factory(choice)
-    check = check_contract if choice.outside is None else check_outside_contract
     problems = []
-    for claim, problem, note in check(make_norm):
+    for claim, problem, note in check_choice(choice):
         problems.append(problem)
         print(f"FAIL {claim}\n     {problem}" if problem else f"ok   {claim}")
         if note:
             print(f"     {note}")
     print(f"{norm.name}: {problems.count(None)} of {len(problems)} checks hold")
+    if len(problems) < len(CHECKS):  # it ended the process, and would end this one
+        return 1
+    trial = norm_factory(choice).trial
     tasks: dict[str, list[str]] = {}  # by the reason why the norm is not defined there
     of_suite = [f"norm={norm.name}"] if norm.name in choices("norm") else []
     for task in choices("task"):
         sites = cached_experiment([f"task={task}", *of_suite]).model.sites()
-        reason = why_unsupported(make_norm.trial, sites)
+        reason = why_unsupported(trial, sites)
         if reason:
             tasks.setdefault(reason, []).append(task)
     for reason, names in tasks.items():

@@ -7,22 +7,31 @@ H features along the last axis, whatever other rows there are. Letters: B exampl
 import copy
 import multiprocessing
 import random
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from adanorm.norms.base import Norm
-from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm
+from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm, NormChoice, norm_factory
 
 H = TRIAL_WIDTH
 SHAPES = ((6, H), (3, 5, H), (2, 3, 4, H))  # rows, examples of positions, images
-TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.1}
+LONG = (2, 130, H)  # long examples: a norm may mix windows of positions
+TOLERANCES = {
+    torch.float64: 1e-12,
+    torch.float32: 1e-4,
+    torch.bfloat16: 0.1,
+    torch.float16: 0.02,
+}
 MIXED = "a row changes with other rows; if it should, set depends_on_batch or depends_on_positions"
 MIXED_EXAMPLES = "an example changes with other examples; if it should, set depends_on_batch"
+REMEMBERED = "a result changes with the rows of an earlier call; if it should, set depends_on_batch"
 SINGLE = "it computes in float32 even what it gets in float64, and is checked at that precision"
 # torch's settings that a norm must leave as they are: how to read and set each.
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -33,6 +42,7 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     ),
     "the mode of gradients": (torch.is_grad_enabled, torch._C._set_grad_enabled),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "the detection of anomalies": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     "deterministic algorithms": (
         torch._C._get_deterministic_algorithms,
         torch._C._set_deterministic_algorithms,
@@ -48,8 +58,8 @@ class Outcome(NamedTuple):
     note: str | None = None
 
 
-def _inputs(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    generator = torch.Generator().manual_seed(0)
+def _inputs(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
     return (
         3
         * torch.randn(
@@ -68,16 +78,22 @@ def _rows(norm: Norm, count: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def _value(norm: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """Return a norm's z by a copy, because a norm with a running state changes in a call."""
+    return _call(copy.deepcopy(norm), *arguments)
+
+
+def _call(norm: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
     """Return a norm's z, drawing the same random numbers at every call.
 
-    A copy computes it, because a norm with a running state changes in a call. Raises AssertionError
-    if the norm gives no tensor.
+    Raises AssertionError if the norm gives no tensor, or changes x, which its caller needs.
     """
-    fresh = copy.deepcopy(norm)
+    x = arguments[0]
+    before = x.detach().clone()
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would record a stack trace for other devices.
         torch.default_generator.manual_seed(0)
-        z = fresh(*arguments)
+        z = norm(*arguments)
+    assert torch.equal(x.detach(), before), "the norm changes its input in place"
     assert isinstance(z, Tensor), f"the norm gives a {type(z).__name__}, not a tensor"
     return z
 
@@ -111,17 +127,22 @@ def _perturbed(norm: Norm) -> Norm:
     return norm
 
 
-def _is_single(norm: Norm) -> bool:
-    """Return whether a norm rounds float64 to float32 on the way, like LlamaRMSNorm.
+def _rounding(norm: Norm) -> float:
+    """Return how far a norm in float64 rounds on the way, relative to its largest number.
 
     Along a short step a norm in float64 is as good as linear; one that rounds jumps.
     """
     x = _rows(norm, 4)
     step = 1e-5 * _waves(x)
-    z = _value(norm, x)
+    z = _value(norm, x).detach()
     after, before = _value(norm, x + step), _value(norm, x - step)
     bend = after - 2 * z + before
-    return bool(bend.abs().max() > 1e-9 * z.abs().max())
+    return (bend.abs().max() / z.abs().max().clamp(min=1e-30)).item()
+
+
+def _is_single(norm: Norm) -> bool:
+    """Return whether a norm rounds float64 to float32 on the way, like LlamaRMSNorm."""
+    return 1e-9 < _rounding(norm) < 1e-5
 
 
 def _waves(x: Tensor) -> Tensor:
@@ -145,12 +166,15 @@ def _assert_equal(z: Tensor, expected: Tensor, tolerance: float, problem: str) -
     ), problem
 
 
-def _gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the function's value and the gradient in x of a fixed weighted sum of that value."""
+def _gradient(
+    function: Callable[[Tensor], Tensor], x: Tensor, dz: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the function's value z and the gradient in x, for a gradient dz or a fixed one."""
     x = x.clone().requires_grad_()
     z = _value(function, x)
-    loss = (_waves(z) * z).sum()
-    (gradient,) = torch.autograd.grad(loss, x)
+    if not z.requires_grad:
+        return z, torch.zeros_like(x)
+    (gradient,) = torch.autograd.grad(z, x, _waves(z.detach()) if dz is None else dz)
     return z.detach(), gradient
 
 
@@ -178,7 +202,7 @@ def keeps_shape(make_norm: MakeNorm) -> None:
 
 
 def keeps_dtype(make_norm: MakeNorm) -> None:
-    """Float64, float32 and bfloat16 are kept, and agree to their precision."""
+    """Float64, float32 and both half precisions are kept, and agree to their precision."""
     norm = _double(make_norm)
     x = _rows(norm, 4)
     exact = _value(norm, x)
@@ -229,6 +253,8 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
                 rtol=1e-10,
             )
         return None
+    rounding = _rounding(norm)
+    assert rounding < 1e-5, "it rounds what it gets in float64 to half precision"
     is_single = _is_single(norm)
     # The rounding of float32 is divided by the step: it takes a longer one, and a wider tolerance.
     steps: dict[str, Any] = {"eps": 1e-2, "atol": 1e-3, "rtol": 1e-3} if is_single else {}
@@ -255,21 +281,22 @@ def constant_rows_are_finite(make_norm: MakeNorm) -> None:
         assert gradient.isfinite().all(), f"rows of {value} give a gradient that is not finite"
 
 
-def large_rows_are_right(make_norm: MakeNorm) -> None:
-    """Large rows, and rows with a large mean, are finite and lose no more than rounding costs."""
+def large_and_small_rows_are_right(make_norm: MakeNorm) -> None:
+    """Large rows, small rows and rows with a large mean lose no more than rounding costs."""
     double = _double(make_norm)
     norm = copy.deepcopy(double).float()
     for shape in SHAPES[norm.needs_positions :]:
-        for mean, deviation in ((0, 1e6), (1e4, 1)):
+        for mean, deviation in ((0, 1e6), (1e4, 1), (0, 1e-3)):
             x = mean + deviation * (_inputs(*shape, dtype=torch.float32) - 1) / 3
-            z = _value(norm, x).double()
-            exact = _value(double, x.double())
             rows = f"rows {shape} of mean {mean:g} and deviation {deviation:g}"
+            z, gradient = _gradient(norm, x)
             assert z.isfinite().all(), f"{rows} give a value that is not finite"
+            assert gradient.isfinite().all(), f"{rows} give a gradient that is not finite"
+            exact = _value(double, x.double())
             # Rounding x - mean, which no float32 norm escapes, grows with max |x| / deviation.
             conditioning = 1 + x.abs().max() / deviation
-            size = 1 + exact.abs().max()
-            assert (z - exact).abs().max() <= 1e-5 * conditioning * size, f"{rows} lose digits"
+            allowed = 1e-5 * conditioning * exact.abs().max()
+            assert (z.double() - exact).abs().max() <= allowed, f"{rows} lose digits"
 
 
 def rows_are_independent(make_norm: MakeNorm) -> None:
@@ -280,7 +307,12 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
         if norm.depends_on_batch or norm.depends_on_positions:
             _ignores_padding(norm)
         if not norm.depends_on_batch:
-            _is_a_function_of_its_row(norm)
+            for shape in (*SHAPES, LONG)[norm.needs_positions :]:
+                _is_a_function_of_its_row(norm, shape)
+            for dtype in (torch.float32, torch.bfloat16):
+                _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=dtype))
+        if not (norm.depends_on_batch and is_training):
+            _forgets_earlier_rows(norm)
 
 
 def _ignores_padding(norm: Norm) -> None:
@@ -309,59 +341,121 @@ def _ignores_padding(norm: Norm) -> None:
         _assert_equal(z, expected, _tolerance(norm), "padding changes the rows that count")
 
 
-def _is_a_function_of_its_row(norm: Norm) -> None:
-    """Compare rows, or of a norm over positions examples, with themselves alone."""
-    problem = MIXED_EXAMPLES if norm.depends_on_positions else MIXED
-    tolerance, is_noisy = _tolerance(norm), _draws_noise(norm)
-    for shape in SHAPES[norm.needs_positions :]:
-        x = _inputs(*shape)
-        parts = x if norm.depends_on_positions else x.view(-1, H)
-        z = _value(norm, x).reshape(parts.shape)
-        for index in () if is_noisy else (0, 1, -1):  # a row alone has other noise
-            alone = _value(norm, parts[index][None])[0]
-            _assert_equal(z[index], alone, tolerance, problem)
-        changed = parts.clone()
-        changed[-1] += 100
-        after = _value(norm, changed.view(shape)).reshape(parts.shape)
-        _assert_equal(
-            after[:-1],
-            z[:-1],
-            tolerance,
-            problem,
-        )
+def _is_a_function_of_its_row(norm: Norm, shape: tuple[int, ...]) -> None:
+    """Compare rows, or of a norm over positions examples, with themselves elsewhere and alone."""
+    x = _inputs(*shape)
+    z = _ignores_other_rows(norm, x)
+    tolerance, problem = _tolerance(norm), _mixed(norm)
+    with torch.no_grad():
+        without = _value(norm, x)
+    _assert_equal(without, z, tolerance, "a call without gradients gives another result")
+    if _draws_noise(norm):  # a row elsewhere or alone has other noise
+        return
+    parts, results = _parts(norm, x), _parts(norm, z)
+    half = len(parts) // 2
+    rolled = _value(norm, parts.roll(half, 0).view(shape))
+    _assert_equal(_parts(norm, rolled).roll(-half, 0), results, tolerance, problem)
+    for index in (0, 1, -1):
+        alone = _value(norm, parts[index][None])[0]
+        _assert_equal(alone, results[index], tolerance, problem)
+
+
+def _ignores_other_rows(norm: Norm, x: Tensor) -> Tensor:
+    """Return z; raises AssertionError if value or gradient at a row changes with other rows.
+
+    All rows are replaced whose number has a certain bit, or lacks it. Any two rows differ in a bit,
+    so every row is compared while every other row is replaced.
+    """
+    norm = copy.deepcopy(norm).to(x.dtype)
+    tolerance = TOLERANCES[x.dtype] if x.dtype != torch.float64 else _tolerance(norm)
+    dz = _waves(x)
+    before = _gradient(norm, x, dz)
+    replacement = _inputs(*x.shape, dtype=x.dtype, seed=1)
+    numbers = torch.arange(len(_parts(norm, x)))
+    for bit in range(len(numbers).bit_length()):
+        has_bit = (numbers >> bit & 1).bool()
+        for stays in (has_bit, ~has_bit):
+            changed, changed_dz = x.clone(), dz.clone()
+            _parts(norm, changed)[~stays] = 1e4 * _parts(norm, replacement)[~stays]
+            _parts(norm, changed_dz)[~stays] = _parts(norm, replacement)[~stays]
+            after = _gradient(norm, changed, changed_dz)
+            for old, new in zip(before, after, strict=True):
+                kept, expected = _parts(norm, new)[stays], _parts(norm, old)[stays]
+                _assert_equal(kept, expected, tolerance, _mixed(norm))
+    return before[0]
+
+
+def _parts(norm: Norm, x: Tensor) -> Tensor:
+    """Return x as its rows (R, H), or of a norm over positions as its examples."""
+    return x if norm.depends_on_positions else x.reshape(-1, H)
+
+
+def _mixed(norm: Norm) -> str:
+    return MIXED_EXAMPLES if norm.depends_on_positions else MIXED
+
+
+def _forgets_earlier_rows(norm: Norm) -> None:
+    """Compare a second call after a first one with these rows, and after one with other rows."""
+    x = _inputs(*SHAPES[1])
+    results = []
+    for seed in (1, 2):
+        used = copy.deepcopy(norm)
+        first = _call(used, _inputs(*SHAPES[1], seed=seed).requires_grad_())
+        if first.requires_grad:
+            first.square().sum().backward()
+        results.append(_call(used, x))
+    _assert_equal(*results, _tolerance(norm), REMEMBERED)
+
+
+def repeats_itself(make_norm: MakeNorm) -> None:
+    """The same seed of torch gives the same result again."""
+    norm = make_norm(H, site="check")
+    x = _rows(norm, 4, torch.float32)
+    for is_training in (True, False):
+        norm.train(is_training)
+        problem = "it draws noise that torch's seed does not fix, so that no run could be repeated"
+        assert torch.equal(_value(norm, x), _value(norm, x)), problem
 
 
 def leaves_the_process_alone(make_norm: MakeNorm) -> None:
     """Random states and torch's settings are as before, but for the noise that a norm draws."""
-    norm = make_norm(H, site="check")
     before = {name: read() for name, (read, _) in SETTINGS.items()}
-    states = []
-    for is_training, seed in ((True, 0), (True, 1), (False, 0)):
-        torch.default_generator.manual_seed(seed)
-        random.seed(seed)
-        started = _random_states()
-        z = norm.train(is_training)(
-            _rows(
-                norm,
-                4,
-                torch.float32,
-            ).requires_grad_()
-        )
-        for name, (read, _) in SETTINGS.items():
-            assert read() == before[name], f"a call changes {name} of the whole process"
+    built, called = [], []
+    for seed in (0, 1):
+        _seed_everything(seed)
+        norm = make_norm(H, site="check")
+        built.append(_random_states())
+        _seed_everything(seed)
+        _call_and_compare(norm, before)
+        called.append(_random_states())
+    problem = "sets the random state: every dropout would repeat"
+    for action, states in (("building a norm", built), ("a call", called)):
+        for first, second in zip(*states, strict=True):
+            assert first != second, f"{action} {problem}"
+    started = _random_states()
+    _call_and_compare(norm.eval(), before)
+    assert _random_states() == started, "a call in evaluation mode moves the random state"
+
+
+def _call_and_compare(norm: Norm, before: dict[str, Any]) -> None:
+    """Call a norm forward and backward; raises AssertionError if torch's settings have changed."""
+    z = norm(_rows(norm, 4, torch.float32).requires_grad_())
+    if z.requires_grad:
         z.sum().backward()
-        states.append(_random_states())
-    assert states[2] == started, "a call in evaluation mode moves the random state"
-    for first, second in zip(
-        states[0],
-        states[1],
-        strict=True,
-    ):
-        assert first != second, "a call sets the random state: every dropout would repeat"
+    for name, (read, _) in SETTINGS.items():
+        assert read() == before[name], f"a call changes {name} of the whole process"
 
 
-def _random_states() -> tuple[object, object]:
-    return bytes(torch.get_rng_state().numpy()), random.getstate()
+def _seed_everything(seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def _random_states() -> tuple[object, ...]:
+    """Return the states of the generators of torch, Python and NumPy, each as a comparable value."""
+    numpys: Any = np.random.get_state()
+    return bytes(torch.get_rng_state().numpy()), random.getstate(), numpys[1].tobytes()
 
 
 def saves_and_loads(make_norm: MakeNorm) -> None:
@@ -393,14 +487,15 @@ CHECKS: tuple[Check, ...] = (
     runs_under_autocast,
     gradient_is_right,
     constant_rows_are_finite,
-    large_rows_are_right,
+    large_and_small_rows_are_right,
     rows_are_independent,
+    repeats_itself,
     leaves_the_process_alone,
     saves_and_loads,
     uses_its_parameters,
 )
 # Those without which a score says nothing about the norm.
-BEFORE_TRAINING = (rows_are_independent, leaves_the_process_alone)
+BEFORE_TRAINING = (rows_are_independent, repeats_itself, leaves_the_process_alone)
 
 
 def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> Iterator[Outcome]:
@@ -413,7 +508,7 @@ def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> I
         try:
             with _settings_restored():
                 yield Outcome(claim, None, check(make_norm))
-        except Exception as error:  # whatever somebody's norm raises
+        except (Exception, SystemExit) as error:  # whatever somebody's norm raises
             problem = " ".join(f"{type(error).__name__}: {error}".split())
             yield Outcome(claim, problem[:400])
 
@@ -422,39 +517,58 @@ def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> I
 def _settings_restored() -> Iterator[None]:
     """Restore torch's settings and the random states, whatever a norm does to them."""
     before = {name: read() for name, (read, _) in SETTINGS.items()}
-    state = random.getstate()
+    state, numpys = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:
             random.setstate(state)
+            np.random.set_state(numpys)
             for name, (_, write) in SETTINGS.items():
                 write(before[name])
 
 
-def check_outside_contract(make_norm: MakeNorm) -> Iterator[Outcome]:
-    """Do as `check_contract` in a child process, and say so if the norm ends that process."""
+def check_choice(norm: NormChoice) -> Iterator[Outcome]:
+    """Run the checks for a norm of the suite or from outside, and yield the outcome of each.
+
+    A child process checks a norm from outside: the outcome says so if the norm ends the process.
+    Raises ValueError if the norm cannot be built.
+    """
+    if norm.outside is None:
+        yield from check_contract(norm_factory(norm))
+        return
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     sys.stdout.flush()
-    child = fork.Process(target=_send_outcomes, args=(make_norm, sender))
+    child = fork.Process(target=_send_outcomes, args=(norm, sender))
     child.start()
     sender.close()
-    outcomes = 0
-    while outcomes < len(CHECKS):
+    for _ in CHECKS:
         try:
-            yield receiver.recv()
+            outcome = receiver.recv()
         except EOFError:
             child.join()
-            reason = f"it ended the process, with exit code {child.exitcode}"
-            yield Outcome("The process goes on after a call.", reason)
+            yield Outcome("The process goes on after a call.", _ending(child.exitcode or 0))
             return
-        outcomes += 1
+        if isinstance(outcome, ValueError):
+            raise outcome
+        yield outcome
     child.join()
 
 
-def _send_outcomes(make_norm: MakeNorm, sender: Any) -> None:
+def _ending(code: int) -> str:
+    """Return in words how a process ended: multiprocessing gives signals as negative codes."""
+    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+    return f"it ended the process, {how}"
+
+
+def _send_outcomes(norm: NormChoice, sender: Any) -> None:
     torch.set_num_threads(1)  # OpenMP's threads have not survived the fork
+    try:
+        make_norm = norm_factory(norm)
+    except ValueError as error:
+        sender.send(error)
+        return
     for outcome in check_contract(make_norm):
         sender.send(outcome)
 
