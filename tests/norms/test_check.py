@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from adanorm.config.paths import PROJECT
 from adanorm.norms import NORMS, NormChoice, NormFactory, norm_factory
 from adanorm.norms import check as contract
-from adanorm.norms.check import CHECKS, Check, check_before_training, check_choice
+from adanorm.norms.check import CHECKS, Check, check_before_training, check_norm
 from adanorm.norms.registry import has_setting
 from tests.conftest import Smoke
 from tests.norms.odd_norms import ODD_NORMS, standardized
@@ -215,7 +215,7 @@ class EndingBackward(torch.autograd.Function):
     ],
 )
 def test_a_norm_that_ends_the_process_is_told_in_one_line(norm: NormChoice, how: str) -> None:
-    *_, outcome = check_choice(norm)
+    *_, outcome = check_norm(norm)
     assert outcome.problem == f"it ended the process, {how}"
 
 
@@ -224,7 +224,7 @@ def test_a_norm_that_exits_is_a_fault_and_one_that_cannot_be_built_an_error() ->
         check_before_training(factory(calling(sys.exit)), "mine")
     unbuilt = NormChoice("mine", {"eps": 1e-3}, outside=Foreign)
     with pytest.raises(ValueError, match=r"^norm.params.eps: mine has no such parameter"):
-        list(check_choice(unbuilt))
+        list(check_norm(unbuilt))
 
 
 def llama(norm: Any, x: Tensor) -> Tensor:
@@ -242,7 +242,7 @@ def t5(norm: Any, x: Tensor) -> Tensor:
 def test_a_norm_that_computes_in_float32_alone_is_told_so_and_keeps_the_contract(
     function: Callable[[Any, Tensor], Tensor],
 ) -> None:
-    outcomes = [*check_choice(choice(function))]
+    outcomes = [*check_norm(choice(function))]
     assert [outcome.problem for outcome in outcomes] == [None] * len(CHECKS)
     assert [outcome.note for outcome in outcomes if outcome.note] == [contract.SINGLE]
     stopped = factory(lambda norm, x: x * (function(norm, x) / x).detach())

@@ -13,7 +13,7 @@ from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
-from adanorm.norms.check import CHECKS, check_choice
+from adanorm.norms.check import CHECKS, check_norm
 
 USAGE = Usage(
     settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7")
@@ -28,7 +28,7 @@ def main(arguments: Arguments) -> int:
         raise ValueError(f"norm.placement={norm.placement}: {hint}")
     choice = norm.choice
     problems = []
-    for claim, problem, note in check_choice(choice):
+    for claim, problem, note in check_norm(choice):
         problems.append(problem)
         print(f"FAIL {claim}\n     {problem}" if problem else f"ok   {claim}")
         if note:

@@ -15,7 +15,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import choices
 from adanorm.files import write_whole
 from adanorm.launch.launch import choose_launch
-from adanorm.norms.check import check_choice
+from adanorm.norms.check import check_norm
 
 AGAINST = ("layernorm", "adanorm")
 
@@ -66,7 +66,7 @@ def main(arguments: Arguments) -> int:
         runs,
         replace(launch, facts=quiet),
     )
-    checks = [*check_choice(compose_experiment([f"norm={norm}"]).norm.choice)]
+    checks = [*check_norm(compose_experiment([f"norm={norm}"]).norm.choice)]
     if failing := [
         f"FAIL {claim}\n     {problem}" for claim, problem, _ in checks if problem is not None
     ]:

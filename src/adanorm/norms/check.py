@@ -528,7 +528,7 @@ def _settings_restored() -> Iterator[None]:
                 write(before[name])
 
 
-def check_choice(norm: NormChoice) -> Iterator[Outcome]:
+def check_norm(norm: NormChoice) -> Iterator[Outcome]:
     """Run the checks for a norm of the suite or from outside, and yield the outcome of each.
 
     A child process checks a norm from outside: the outcome says so if the norm ends the process.
