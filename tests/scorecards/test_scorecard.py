@@ -202,7 +202,7 @@ def test_a_norm_that_breaks_the_contract_gets_no_scorecard(
         == 1
     )
     output = capsys.readouterr().out
-    assert "FAIL Float64, float32 and bfloat16 are kept" in output
+    assert "FAIL Float64, float32 and both half precisions are kept" in output
     assert "checks of the contract fail; no scorecard" in output
     outcomes = check_contract(norm_factory(NormChoice("none")))
     assert all(outcome.claim.isprintable() for outcome in outcomes)
