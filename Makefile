@@ -70,7 +70,7 @@ endif
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm scorecard verify contribute merge bench bench-norms gpu-check docs check format test test-processors nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm trial arena verify contribute merge bench bench-norms gpu-check docs check format test test-processors nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -84,7 +84,7 @@ help: ## Print this help
 	@echo "  SEEDS=1,2,3"
 	@echo "  SCALE=auto|paper|small|mini|smoke PLACEMENT=all|final SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
-	@echo "  AGAINST=layernorm,none BUDGET=10min (scorecard)"
+	@echo "  BUDGET=20min OPTIMIZER=adam|muon (trial)"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."
 	@echo "    (analyse; it has its own tasks and norms; SET=\"steps=100 every=10\")"
 	@echo "  INPUT=FILE OUTPUT=FILE (predict)   NORMS=layernorm,adanorm (compare)"
@@ -133,8 +133,11 @@ compare: $(VENV)/installed ## Compare NORMS on the same test examples
 check-norm: $(VENV)/installed ## Test whether NORM keeps the contract of a norm
 	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SETTINGS)
 
-scorecard: $(VENV)/installed ## Compare NORM with AGAINST within BUDGET: one page
-	@$(ADANORM) scorecard norm=$(call quoted,$(NORM)) $(call given,AGAINST,against) $(call given,BUDGET,budget) $(call given,RUNS,runs) $(call given,WORKERS,workers)
+trial: $(VENV)/installed ## Put NORM on trial beside LayerNorm within BUDGET: one answer
+	@$(ADANORM) trial norm=$(call quoted,$(NORM)) $(call given,BUDGET,budget) $(call given,OPTIMIZER,optimizer) $(call given,RUNS,runs) $(call given,WORKERS,workers) $(SETTINGS)
+
+arena: $(VENV)/installed ## Print the table of norms that have been on trial
+	@$(ADANORM) arena $(call given,RUNS,runs)
 
 verify: $(VENV)/installed ## Repeat a recorded run; say whether this machine reproduces it
 	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SETTINGS)

@@ -33,7 +33,7 @@ WRITES_RESULTS = (
 AT_SMOKE_SCALE = {
     "run", "study", "status", "data", "plan", "compare", "predict", "analyze", "verify",
 }  # fmt: skip
-TAKES_A_BUDGET = "scorecard"  # tests/scorecards has one made in an empty folder
+TAKES_A_BUDGET = "trial"  # tests/trials has one made in an empty folder
 NEEDS_A_CLUSTER = ("launcher=ray", "launcher=slurm")
 REPLACED = ("scale", "runs", "workers", "gpus")
 # Kept small: a smoke run has few updates.

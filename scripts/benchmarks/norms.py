@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from adanorm.cli.command import whole_number
 from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
-from adanorm.scorecards.observed import kept_bytes
+from adanorm.trials.cost import kept_bytes
 from scripts.benchmarks.harness import (
     Options,
     Row,

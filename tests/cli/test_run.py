@@ -137,7 +137,7 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("line", ["run task=rt scale=smoke runs=TMP", "scorecard runs=TMP"])
+@pytest.mark.parametrize("line", ["run task=rt scale=smoke runs=TMP", "trial runs=TMP"])
 def test_a_norm_that_calls_sys_exit_is_no_success(
     tmp_path: Path, command: Command, line: str
 ) -> None:

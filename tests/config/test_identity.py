@@ -66,6 +66,7 @@ OTHER = [
         "precision=bf16",
         "precision=tf32",
         "training.optimizer=sgd",
+        "training.optimizer=muon",
         "model.norm_position=sandwich",
     ),
     ("task=rt model.layers=8 model.norm_position=mix", "model.post_layers=3"),

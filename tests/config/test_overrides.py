@@ -97,7 +97,7 @@ REFUSED = [
     ("training.max_epochs=true", "max_epochs=true: must be a number"),
     ("training.betas=[true,0.9]", "betas=true: must be a number"),
     ("data.source=true", "data.source=True: input should be a valid string"),
-    ("training.optimizer=x", "'x': input should be 'adam' or 'sgd'"),
+    ("training.optimizer=x", "'x': input should be 'adam', 'sgd' or 'muon'"),
     ("~training.lr", "training.lr: is missing"),
     ("norm.path=1e-300", "norm.path=1e-300: input should be a valid string"),
     (

@@ -29,8 +29,11 @@ UNREAD = [
         "task=de-en training.warmup_updates=0 training.warmup_from=0.1",
         "training.warmup_updates above 0",
     ),
-    ("task=rt training.optimizer=sgd training.betas=[0.9,0.9]", "read by training.optimizer=adam"),
-    ("task=rt training={optimizer:sgd,eps:0.1}", "read by training.optimizer=adam"),
+    (
+        "task=rt training.optimizer=sgd training.betas=[0.9,0.9]",
+        "read by training.optimizer=adam or muon",
+    ),
+    ("task=rt training={optimizer:sgd,eps:0.1}", "read by training.optimizer=adam or muon"),
     (
         "task=rt model.norm_position=sandwich model.pre_norm=false",
         "read by model.norm_position=null",
@@ -56,7 +59,10 @@ UNREAD = [
     ),
     ("task=ptb data.source=ptb-sample data.tags=upos", "read by data.path and data.train"),
     ("task=ptb data.source=ptb-sample data.conversion=mine", "read by data.path and data.train"),
-    ("task=rt training.momentum=0.5", "read by training.optimizer=sgd; Adam's are its betas"),
+    (
+        "task=rt training.momentum=0.5",
+        "read by training.optimizer=sgd or muon; Adam's are its betas",
+    ),
     ("task=rt model.post_layers=1", "read by model.norm_position=mix"),
     ("task=ptb data.fold=2", "read by data.source=ptb-sample"),
     ("task=enwik8-lstm ++segments.train.memory=999", "a recurrent one carries its state on"),

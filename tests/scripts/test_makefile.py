@@ -118,7 +118,7 @@ def test_a_target_passes_its_variables_on(arguments: tuple[str, ...], words: set
 
 TARGETS = (
     "reproduce", "data", "plan", "compare", "predict", "verify", "analyse", "study", "status",
-    "scorecard", "check-norm", "report", "gpu-check",
+    "trial", "arena", "check-norm", "report", "gpu-check",
 )  # fmt: skip
 
 

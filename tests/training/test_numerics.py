@@ -59,6 +59,42 @@ def test_an_optimizer_is_torchs_to_rounding_and_goes_on_from_its_saved_state(
         )
 
 
+def test_muon_steps_the_matrices_of_layers_as_torchs_and_adam_the_rest(smoke: Smoke) -> None:
+    settings = smoke("training.optimizer=muon", "training.weight_decay=0.05").training
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Embedding(9, 7), nn.Linear(7, 50), nn.LayerNorm(50), nn.Linear(50, 3))
+    theirs = copy.deepcopy(ours)
+    matrices = {"1.weight", "3.weight"}
+    parameters = dict(theirs.named_parameters())
+    rest = [parameter for name, parameter in parameters.items() if name not in matrices]
+    shared = {"lr": settings.lr, "weight_decay": 0.05}
+    references = [
+        torch.optim.Muon(
+            [parameters[name] for name in sorted(matrices)],
+            adjust_lr_fn="match_rms_adamw",
+            **shared,
+        ),
+        torch.optim.AdamW(rest, betas=settings.betas, eps=settings.eps, fused=True, **shared),
+    ]
+    optimizer = make_optimizer(ours, settings)
+    x, y = torch.randint(9, (64,)), torch.randn(64, 3)
+    for update in range(6):
+        if update == 3:  # the run is stopped and resumed
+            saved = optimizer.state_dict()
+            optimizer = make_optimizer(ours, settings)
+            optimizer.load_state_dict(saved)
+        for model, steps in ((ours, [optimizer]), (theirs, references)):
+            for stepped in steps:
+                stepped.zero_grad()
+            (model(x) - y).square().mean().backward()
+            for stepped in steps:
+                for group in stepped.param_groups:
+                    group["lr"] = 0.001 * (1 + update)
+                stepped.step()
+    for weight, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(weight, expected)
+
+
 def pytorchs_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
     shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "foreach": False}
     if settings.optimizer == "sgd":

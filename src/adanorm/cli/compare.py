@@ -202,5 +202,6 @@ def _lines(
         lines.append(
             f"    gap: {', '.join(f'{name} {part + 0:+.3f}' for name, part in pair.parts.items())}"
         )
-    series = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on")[seed_series(pair.seeds[0])]
+    names = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on", "seeds of trials")
+    series = names[seed_series(pair.seeds[0])]
     return [*lines, f"    digest of the outputs: {pair.outputs}; series: {series}"]

@@ -6,6 +6,7 @@ that are no evidence for others, such as failed ones, are left out.
 """
 
 import sys
+import time
 
 from adanorm.cli.command import Arguments, Key, Usage, output_path
 from adanorm.cli.record_arguments import NAMES, named_runs
@@ -20,14 +21,20 @@ from adanorm.records.reader import Record
 
 USAGE = Usage(
     name=NAMES,
-    keys={"output": Key("file to write", "contribution.jsonl.gz")},
+    keys={
+        "output": Key("file to write", "contribution.jsonl.gz"),
+        "by": Key("your name, for the table of norms"),
+    },
     examples=("runs", "runs/rt/adanorm/paper-seed31-0a1b2c3d output=mine.jsonl.gz"),
 )
 
 
 def main(arguments: Arguments) -> None:
     """Write the runs that the command line names."""
-    output = arguments.keys["output"]
+    output, author = arguments.keys["output"], arguments.keys["by"]
+    if not contribution.is_shown(author):
+        longest = contribution.LONGEST_NAME
+        raise ValueError(f"by={author}: write at most {longest} characters, in one line, without |")
     path = output_path(output)
     if path.is_file():
         try:
@@ -60,7 +67,11 @@ def main(arguments: Arguments) -> None:
         threads=1,
     )
     content = contribution.packed_runs(
-        records, machine, golden_losses(contribution.golden_pairs(records))
+        records,
+        machine,
+        golden_losses(contribution.golden_pairs(records)),
+        by=author,
+        date=time.strftime("%Y-%m-%d", time.gmtime()),
     )
     contribution.parse_contribution(content)  # refuses here what a merge would refuse
     with writing_to(path) as file:

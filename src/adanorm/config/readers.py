@@ -86,13 +86,13 @@ READINGS = (
     ),
     Reading(
         "training.betas training.eps",
-        "training.optimizer=adam",
-        lambda run: run.training.optimizer is None,
+        "training.optimizer=adam or muon",
+        lambda run: run.training.optimizer != "sgd",
     ),
     Reading(
         "training.momentum",
-        "training.optimizer=sgd; Adam's are its betas",
-        lambda run: run.training.optimizer == "sgd",
+        "training.optimizer=sgd or muon; Adam's are its betas",
+        lambda run: run.training.optimizer is not None,
     ),
     Reading(
         "decoding",
@@ -188,6 +188,8 @@ def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
     """
     model = setting(values, "model.name")
     for key, null in NULLS.items():
+        if key == "training.momentum" and setting(values, "training.optimizer") == "muon":
+            continue  # null is 0.95 there
         value = setting(values, key)
         if value == null and value is not False and model in OF_MODELS.get(key, (model,)):
             section, name = key.split(".")

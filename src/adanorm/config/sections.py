@@ -34,12 +34,12 @@ def each_once(entries: list[Any]) -> list[Any]:
     return entries
 
 
-# The last seed of the first plan, and of the plans after it (conf/claims/paper.yaml).
-SERIES = (40, 100)
+# The last seed of the first plan, of the plans after it (conf/claims/paper.yaml), and of tries.
+SERIES = (40, 100, 999_999)
 
 
 def seed_series(seed: int) -> int:
-    """Return the series of a seed: 0: the first plan, 1: later plans, 2: seeds that chose settings.
+    """Return the series of a seed: 0: first plan, 1: later plans, 2: choosing settings, 3: trials.
 
     Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan
     decided is not decided again with the seeds of another.
@@ -53,8 +53,9 @@ def one_series(seeds: list[int]) -> list[int]:
     for seed in seeds:
         first_seeds.setdefault(seed_series(seed), seed)
     if len(first_seeds) > 1:
-        first, later = SERIES
-        known = f"1 to {first}, {first + 1} to {later}, and from {later + 1} on"
+        starts = [1, *(last + 1 for last in SERIES)]
+        known = ", ".join(f"{start} to {last}" for start, last in zip(starts, SERIES, strict=False))
+        known += f", and from {starts[-1]} on"
         named = ", ".join(map(str, first_seeds.values()))
         raise ValueError(f"seeds {named}: of several series; take those of one: {known}")
     return seeds
@@ -247,8 +248,8 @@ class TrainingConfig(Config):
     warmup_from: Annotated[float, Field(ge=0)] | None = None  # null: zero
     label_smoothing: Fraction | None = None
     average: AverageConfig | None = None
-    optimizer: Literal["adam", "sgd"] | None = None  # null: Adam
-    momentum: Fraction | None = None  # of sgd; null: zero
+    optimizer: Literal["adam", "sgd", "muon"] | None = None  # null: Adam
+    momentum: Fraction | None = None  # null: zero with sgd, 0.95 with muon
 
     @model_validator(mode="after")
     def _has_an_end(self) -> Self:

@@ -417,6 +417,18 @@ def repeats_itself(make_norm: MakeNorm) -> None:
         assert torch.equal(_value(norm, x), _value(norm, x)), problem
 
 
+def remembers_and_draws_nothing(make_norm: MakeNorm) -> None:
+    """In training too, two calls with one input give one result, and draw no random numbers."""
+    norm = make_norm(H, site="check")
+    x = _rows(norm, 4, torch.float32)
+    started, state = _random_states(), copy.deepcopy(norm.state_dict())
+    first, second = norm(x).detach().clone(), norm(x).detach()
+    assert _random_states() == started, "a call draws random numbers"
+    for name, tensor in norm.state_dict().items():
+        assert torch.equal(tensor, state[name]), f"a call changes the state {name}"
+    assert torch.equal(first, second), "a second call with one input gives another result"
+
+
 def leaves_the_process_alone(make_norm: MakeNorm) -> None:
     """Random states and torch's settings are as before, but for the noise that a norm draws."""
     before = {name: read() for name, (read, _) in SETTINGS.items()}
@@ -455,7 +467,8 @@ def _seed_everything(seed: int) -> None:
 def _random_states() -> tuple[object, ...]:
     """Return the states of the generators of torch, Python and NumPy, each as a comparable value."""
     numpys: Any = np.random.get_state()
-    return bytes(torch.get_rng_state().numpy()), random.getstate(), numpys[1].tobytes()
+    torchs = bytes(torch.get_rng_state().numpy())
+    return torchs, random.getstate(), numpys[1].tobytes(), numpys[2:]
 
 
 def saves_and_loads(make_norm: MakeNorm) -> None:
@@ -494,6 +507,8 @@ CHECKS: tuple[Check, ...] = (
     saves_and_loads,
     uses_its_parameters,
 )
+# A trial asks more: a lead must be of the norm's formula, not of its memory or its noise.
+IN_TRIALS = (*CHECKS, remembers_and_draws_nothing)
 # Those without which a score says nothing about the norm.
 BEFORE_TRAINING = (rows_are_independent, repeats_itself, leaves_the_process_alone)
 
@@ -528,8 +543,8 @@ def _settings_restored() -> Iterator[None]:
                 write(before[name])
 
 
-def check_norm(norm: NormChoice) -> Iterator[Outcome]:
-    """Run the checks for a norm of the suite or from outside, and yield the outcome of each.
+def check_norm(norm: NormChoice, outside: tuple[Check, ...] = CHECKS) -> Iterator[Outcome]:
+    """Run the checks for a norm of the suite or, those in `outside`, for one from outside.
 
     A child process checks a norm from outside: the outcome says so if the norm ends the process.
     Raises ValueError if the norm cannot be built.
@@ -540,10 +555,10 @@ def check_norm(norm: NormChoice) -> Iterator[Outcome]:
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     sys.stdout.flush()
-    child = fork.Process(target=_send_outcomes, args=(norm, sender))
+    child = fork.Process(target=_send_outcomes, args=(norm, sender, outside))
     child.start()
     sender.close()
-    for _ in CHECKS:
+    for _ in outside:
         try:
             outcome = receiver.recv()
         except EOFError:
@@ -562,14 +577,14 @@ def _ending(code: int) -> str:
     return f"it ended the process, {how}"
 
 
-def _send_outcomes(norm: NormChoice, sender: Any) -> None:
+def _send_outcomes(norm: NormChoice, sender: Any, checks: tuple[Check, ...]) -> None:
     torch.set_num_threads(1)  # OpenMP's threads have not survived the fork
     try:
         make_norm = norm_factory(norm)
     except ValueError as error:
         sender.send(error)
         return
-    for outcome in check_contract(make_norm):
+    for outcome in check_contract(make_norm, checks):
         sender.send(outcome)
 
 

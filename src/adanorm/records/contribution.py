@@ -30,15 +30,23 @@ from adanorm.records.result import Result
 
 SCHEMA = 1  # of the file's format
 NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # a norm's name becomes the name of a file
+LONGEST_NAME = 60  # of who contributes
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 
 def packed_runs(
-    records: Iterable[Record], machine: Mapping[str, Any], golden: Mapping[str, Any]
+    records: Iterable[Record],
+    machine: Mapping[str, Any],
+    golden: Mapping[str, Any],
+    **author: str,
 ) -> bytes:
-    """Return the bytes of a contribution; `golden` has the machine's golden losses by TASK/NORM."""
+    """Return the bytes of a contribution; `golden` has the machine's golden losses by TASK/NORM.
+
+    `author` has who contributes it (`by`), and the `date`.
+    """
     body = _body(records)
     facts = {"environment": machine, "golden": golden, "content": hashlib.sha256(body).hexdigest()}
+    facts |= author
     head = json.dumps(with_checksum({"schema": SCHEMA, **facts}), allow_nan=False)
     return integrity.packed(head.encode() + b"\n" + body)
 
@@ -83,12 +91,24 @@ def parse_contribution(
         raise ValueError("its lines have been changed")
     records = _records_in(body, runs_folder(runs))
     _check_shown(head["environment"])
+    for key in ("by", "date"):
+        if not is_shown(head.get(key, "")):
+            raise ValueError(
+                f"{key}: must be a text of at most {LONGEST_NAME} characters, in one line"
+            )
     losses = list(chain(*head["golden"].values()))
     if not all(isinstance(loss, float) and math.isfinite(loss) for loss in losses):
         raise ValueError("has golden losses that are not numbers")
     if not head["golden"].keys() <= {*golden_pairs(records)}:
         raise ValueError("has golden losses of a norm without a run")
     return head, records
+
+
+def is_shown(text: object) -> bool:
+    """Return whether a name or date can stand in a cell of a table."""
+    if not isinstance(text, str) or len(text) > LONGEST_NAME:
+        return False
+    return text.isprintable() and "|" not in text
 
 
 def _records_in(body: bytes, runs: Path) -> list[Record]:

@@ -80,8 +80,8 @@ class Trainer:
         self._updates_per_epoch = 0  # until an epoch's batches are counted
 
     def make_graphs(self) -> Graphs | None:
-        """Return what replays updates; None with norms of a batch, which read on the host."""
-        if ties_rows(self.model):
+        """Return what replays updates; None with norms of a batch or Muon, which read on the host."""
+        if ties_rows(self.model) or self.settings.optimizer == "muon":
             return None
         return Graphs(
             self.model,

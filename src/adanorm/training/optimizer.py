@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -11,9 +12,11 @@ from torch import nn
 
 from adanorm.config.sections import TrainingConfig
 
+MUON_MOMENTUM = 0.95  # torch's default
+
 
 def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
-    """Return the optimizer of a model's parameters: Adam with decoupled weight decay, or SGD.
+    """Return the optimizer of a model's parameters: Adam with decoupled weight decay, SGD, or Muon.
 
     SGD is torch's: v' = momentum v + g + weight_decay w, w' = w - lr v'. On the CPU and on CUDA
     both are fused: a step is one pass over memory. AdamW's step counts then lie on the parameters'
@@ -32,6 +35,8 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
             momentum=settings.momentum or 0.0,
             **shared,
         )
+    if settings.optimizer == "muon":
+        return MuonAndAdam(model, settings, shared)
     adamw = _without_dynamo(torch.optim.AdamW)
     return adamw(
         model.parameters(),
@@ -39,6 +44,66 @@ def make_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Op
         eps=settings.eps,
         **shared,
     )
+
+
+class MuonAndAdam(torch.optim.Optimizer):
+    """torch's Muon for the matrices of layers, AdamW for all other parameters (Jordan 2024).
+
+    Embeddings, gains, biases and kernels of convolutions are AdamW's. A matrix's step is scaled to
+    the size of AdamW's (Liu et al. 2025), so that both take one learning rate and weight decay.
+    """
+
+    def __init__(self, model: nn.Module, settings: TrainingConfig, shared: dict[str, Any]) -> None:
+        embedded = set()
+        for module in model.modules():
+            if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+                embedded.add(module.weight)
+        matrices: list[nn.Parameter] = []
+        rest: list[nn.Parameter] = []
+        for parameter in model.parameters():
+            is_matrix = parameter.dim() == 2 and parameter not in embedded
+            (matrices if is_matrix else rest).append(parameter)
+        if not matrices:
+            raise ValueError("training.optimizer=muon: the model has no matrix for it")
+        momentum = MUON_MOMENTUM if settings.momentum is None else settings.momentum
+        muon = _without_dynamo(torch.optim.Muon)
+        self.parts = [
+            muon(
+                matrices,
+                lr=settings.lr,
+                weight_decay=settings.weight_decay,
+                momentum=momentum,
+                adjust_lr_fn="match_rms_adamw",
+            )
+        ]
+        if rest:
+            adamw = _without_dynamo(torch.optim.AdamW)
+            self.parts.append(adamw(rest, betas=settings.betas, eps=settings.eps, **shared))
+        self.defaults: dict[str, Any] = {}
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The groups of both, in which the loop sets the learning rate."""
+        return [*chain.from_iterable(part.param_groups for part in self.parts)]
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Do a step of both."""
+        for part in self.parts:
+            part.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of both."""
+        for part in self.parts:
+            part.zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of both."""
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the states of both."""
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
 
 
 # torch's wrappers of these import its compiler: 1.6 s and 145 MB in a process that compiles

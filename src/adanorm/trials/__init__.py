@@ -1,0 +1,1 @@
+"""A norm on trial beside LayerNorm, and the table of norms that have been."""

@@ -1,0 +1,57 @@
+"""Trials whose runs are recorded by hand."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from adanorm.launch.launch import choose_launch
+from adanorm.trials.conduct import Trial
+from adanorm.trials.rules import REFERENCE, load_rules
+from tests.reporting import records
+
+BEDS = Path(__file__).with_name("beds.yaml")
+MACHINE = {"commit": "0" * 40, "device": "Any CPU", "packages": {}, "precision": "fp32"}
+NOISE = (0.3, -0.2, 0.1, -0.3, 0.1)  # of the gaps, whose mean is 0 over the last look
+
+
+def trial_in(folder: Path, norm: str = "rmsnorm", *, workers: int = 1) -> Trial:
+    launch = choose_launch("local", workers=workers, gpus=1, settings=[], on_cpu=True)
+    return Trial(norm, load_rules(str(BEDS)), "adam", (), str(folder), launch)
+
+
+def make(
+    trial: Trial, bed: str, norm: str, overrides: Sequence[str], seed: int, score: float
+) -> None:
+    """Record a run of a trial with an accuracy."""
+    run = trial._planned(bed, norm, tuple(overrides), seed).planned.experiment
+    counted = {"accuracy": [[int(index < 10 * score)] for index in range(1000)]}
+    code = {f"code/{name}": content for name, content in run.norm.code.items()}
+    records.record(
+        run,
+        rows=[{"valid_loss": 0.5}, {"valid_loss": 0.4}],
+        counted=counted,
+        valid={"accuracy": score},
+        seconds=10.0,
+        files={"environment.json": json.dumps(MACHINE).encode(), **code},
+    )
+
+
+def record_tries(trial: Trial, best: int = 0) -> None:
+    """Record all tries of a trial; the try of index `best` has the highest validation score."""
+    for bed in trial.rules.beds:
+        for norm in (trial.norm, REFERENCE):
+            for index, overrides in enumerate(trial._settings(bed, norm)):
+                for seed in trial.rules.tuning:
+                    make(trial, bed, norm, overrides, seed, 80.0 + (index == best))
+
+
+def record_trial(folder: Path, lead: float, *, norm: str = "rmsnorm", seeds: int = 5) -> Trial:
+    """Record a whole trial in which the norm leads by so many margins on every bed."""
+    trial = trial_in(folder, norm)
+    record_tries(trial)
+    for name, bed in trial.rules.beds.items():
+        for seed, noise in zip(trial.entrant.seeds(seeds), NOISE, strict=False):
+            for side in (norm, REFERENCE):
+                score = 85.0 + (side == norm) * (lead * bed.margin + noise)
+                make(trial, name, side, trial._settings(name, side)[0], seed, score)
+    return trial

@@ -1,0 +1,91 @@
+"""A norm is its code and parameters, whatever their names; its seeds follow from them."""
+
+from typing import Any
+
+import pytest
+
+from adanorm.trials.entrant import Entrant, entrant_of
+from adanorm.trials.rules import load_rules
+from tests.trials.records import BEDS
+
+CODE = """
+import torch
+from torch import nn
+
+EPS = 1e-5
+
+class HalfNorm(nn.Module):
+    def __init__(self, dim, *, power=0.5):
+        super(HalfNorm, self).__init__()
+        self.power = power
+
+    def forward(self, x):
+        return x / (x.square().mean(-1, keepdim=True) + EPS) ** self.power
+"""
+
+
+def entrant(code: str, path: str = "mine:HalfNorm", **params: Any) -> Entrant:
+    norm = {"name": path.partition(":")[2], "path": path, "params": params}
+    file = path.partition(":")[0].replace(".", "/") + ".py"
+    return entrant_of(norm, {file: code.encode()}, {}, load_rules(str(BEDS)))
+
+
+SAME = {
+    "another file": (CODE, "package.theirs:HalfNorm"),
+    "another class name": (CODE.replace("HalfNorm", "Better"), "mine:Better"),
+    "an alias": (f"{CODE}\nBetter = HalfNorm\n", "mine:Better"),
+    "comments and docstrings": (CODE.replace("power\n", "power  # x\n").replace(
+        "(nn.Module):", '(nn.Module):\n    """Best of all."""\n'), "mine:HalfNorm"),
+    "a copy beside it": (CODE + CODE[CODE.index("class"):].replace("HalfNorm", "Better"), "mine:Better"),
+}  # fmt: skip
+OTHER = {
+    "another eps": (CODE.replace("1e-5", "1e-6"), {}),
+    "another default": (CODE.replace("=0.5", "=0.6"), {}),
+    "a change after the class": (f"{CODE}\nHalfNorm.forward = nn.Identity.forward\n", {}),
+    "another parameter": (CODE, {"power": 0.7}),
+}
+
+
+@pytest.mark.parametrize(("code", "path"), SAME.values(), ids=list(SAME))
+def test_two_names_of_one_code_are_one_norm(code: str, path: str) -> None:
+    assert entrant(code, path).digest == entrant(CODE).digest
+
+
+@pytest.mark.parametrize(("code", "params"), OTHER.values(), ids=list(OTHER))
+def test_other_code_and_other_parameters_are_another_norm(code: str, params: Any) -> None:
+    changed = entrant(code, **params)
+    assert changed.digest != entrant(CODE).digest
+    assert not {*changed.seeds(16)} & {*entrant(CODE).seeds(16)}
+
+
+def test_fresh_seeds_rise_and_more_of_them_begin_with_the_same() -> None:
+    norm = entrant(CODE)
+    seeds = norm.seeds(16)
+    assert seeds == sorted(seeds)
+    assert norm.seeds(6) == seeds[:6]
+    assert seeds[0] >= 1_000_000
+    assert seeds[-1] < 2**31
+
+
+def test_a_class_names_the_parameter_that_it_tries_which_is_no_part_of_the_norm() -> None:
+    code = CODE.replace(
+        "    def __init__", '    tries = {"power": (0.25, 0.5)}\n\n    def __init__'
+    )
+    named = entrant(code, power=0.25)
+    assert named.parameter == ("power", (0.25, 0.5))
+    assert named.digest == entrant(code, power=0.5).digest
+    rules = load_rules(str(BEDS))
+    tries = rules.tries(rules.beds["rt"], named.parameter)
+    assert len(tries) == len(rules.tries(rules.beds["rt"], None)) == len(rules.rates)
+    with pytest.raises(ValueError, match="name one parameter and two values"):
+        entrant(code.replace("(0.25, 0.5)", "0.25"))
+
+
+def test_a_norm_of_the_suite_is_the_same_on_beds_with_settings_of_its_own() -> None:
+    rules = load_rules(str(BEDS))
+    digests = set()
+    for task in ("rt", "mnist"):
+        bed = rules.beds[task]
+        norm = bed.experiment("groupnorm", "adam").norm
+        digests.add(entrant_of(norm.model_dump(), {}, norm.params, rules).digest)
+    assert len(digests) == 1

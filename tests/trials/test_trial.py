@@ -1,0 +1,234 @@
+"""A trial: which runs it makes and in which order, and what it says of their records."""
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from adanorm.cli.command import dispatch
+from adanorm.config.outside_norms import source_of
+from adanorm.norms import NormChoice, norm_factory
+from adanorm.norms.check import IN_TRIALS, check_outside_contract
+from adanorm.stats.sequential import Looks
+from adanorm.trials.arena import arena_page
+from adanorm.trials.page import headline, page
+from adanorm.trials.power import BedNoise, share_better
+from adanorm.trials.reading import Lead, answer_of, mean_lead
+from adanorm.trials.rules import REFERENCE, load_rules
+from tests.trials.records import BEDS, make, record_trial, record_tries, trial_in
+
+WORDS = {2.0: "better", -2.0: "worse", 0.0: "equivalent"}
+
+
+def test_tries_come_before_fresh_runs_and_both_norms_get_as_many(tmp_path: Path) -> None:
+    trial = trial_in(tmp_path, "adanorm")
+    wanted = [*trial._wanted(trial.reading())]
+    runs = [entry.planned.experiment for entry in wanted]
+    assert len(runs) == 2 * 2 * len(trial.rules.rates) * len(trial.rules.tuning)
+    assert {run.seed for run in runs} == {*trial.rules.tuning}
+    assert [entry.bed for entry in wanted] == sorted(entry.bed for entry in wanted)
+    record_tries(trial, best=1)
+    fresh = [*trial._wanted(trial.reading())]
+    seeds = trial.entrant.seeds(3)
+    assert [(entry.bed, entry.planned.row) for entry in fresh[:2]] == [
+        ("mnist", "adanorm"),
+        ("mnist", REFERENCE),
+    ]
+    assert [entry.planned.experiment.seed for entry in fresh] == [*np.repeat(seeds, 2)] * 2
+    by_norm = {entry.planned.row: entry.planned.experiment for entry in fresh}
+    rate = trial.rules.beds["rt"].experiment(REFERENCE, "adam").training.lr
+    assert by_norm["adanorm"].norm.params["C"] == 2.0
+    assert by_norm[REFERENCE].training.lr == 2 * rate
+
+
+def test_a_budget_makes_what_fits_and_a_second_start_goes_on(tmp_path: Path) -> None:
+    trial = trial_in(tmp_path, workers=2)
+    reading = trial.reading()
+    wanted = [*trial._wanted(reading)]
+    assert trial._fitting(wanted, reading, 60.0) == []
+    assert trial._fitting(wanted, reading, 140.0) == [entry.planned for entry in wanted[:4]]
+    make(trial, "mnist", trial.norm, trial._settings("mnist", trial.norm)[0], 201, 80.0)
+    assert [*trial._wanted(trial.reading())] == wanted[1:]
+
+
+@pytest.mark.parametrize(("lead", "word"), WORDS.items())
+def test_the_first_line_has_the_answer_and_a_decided_trial_wants_no_more_runs(
+    tmp_path: Path, lead: float, word: str
+) -> None:
+    trial = record_trial(tmp_path, lead)
+    reading = trial.reading()
+    assert reading.answer == word
+    assert not [*trial._wanted(reading)]
+    assert word.replace("equivalent", "as good") in headline(reading)
+    text = page(reading, ended="x", checks="y", left_out={}, memory={"rt": 1.5})
+    assert text.splitlines()[0] == f"**{headline(reading)}**"
+    (row,) = re.findall(r"^\| RT .*", text, re.MULTILINE)
+    assert f"| {reading.rows['rt'].seeds} |" in row
+    assert "| 2 (2) |" in row
+    assert "× 1.00 (5 of 5 reach it) | × 1.00 | × 1.50 |" in row
+
+
+def test_a_decision_needs_all_beds_and_stands(tmp_path: Path) -> None:
+    trial = record_trial(tmp_path, 2.0, seeds=3)
+    assert trial.reading().decided_at == 3
+    for name, side in product(trial.rules.beds, (trial.norm, REFERENCE)):
+        for seed in trial.entrant.seeds(5)[3:]:  # later runs of the norm are bad
+            score = 85.0 - 9 * (side == trial.norm)
+            make(trial, name, side, trial._settings(name, side)[0], seed, score)
+    reading = trial.reading()
+    assert (reading.answer_at(5), reading.decided_at, reading.answer) == ("open", 3, "better")
+
+
+def test_on_some_beds_the_answer_says_on_which(tmp_path: Path) -> None:
+    trial = trial_in(tmp_path)
+    assert headline(trial.reading()).startswith("Nothing can be said of RMSNorm yet")
+    record_tries(trial)
+    for seed in trial.entrant.seeds(3):
+        for side in (trial.norm, REFERENCE):
+            score = 80.0 + seed % 7 / 10 + 3 * (side == trial.norm) + seed % 3 * (side == "rmsnorm")
+            make(trial, "mnist", side, trial._settings("mnist", side)[0], seed, score)
+    reading = trial.reading()
+    assert "so far, on MNIST (1 of 2 beds)" in headline(reading)
+    assert {entry.bed for entry in trial._wanted(reading)} == {"rt"}
+
+
+def test_runs_that_diverge_make_no_norm_better(tmp_path: Path) -> None:
+    from tests.reporting.records import edit
+
+    trial = record_trial(tmp_path, 2.0)
+    for seed in trial.entrant.seeds(5):
+        settings = trial._settings("rt", trial.norm)[0]
+        run = trial._planned("rt", trial.norm, settings, seed).planned.experiment
+        edit(run.folder(), status="diverged", diverged="loss not finite", test=None, valid=None)
+    reading = trial.reading()
+    assert reading.answer == "worse"
+    assert "runs broke on RT (diverged: RMSNorm" in headline(reading)
+
+
+def test_the_mean_over_three_beds_is_that_of_random_effects() -> None:
+    """With equal errors and no spread it is Hartung and Knapp's, its factor 1."""
+    mean = mean_lead([Lead(1.0, 0.3, 9), Lead(1.0, 0.3, 9), Lead(1.0, 0.3, 9)])
+    assert mean == pytest.approx((1.0, 0.3 / 3**0.5, 2))
+    two = mean_lead([Lead(1.0, 0.3, 9), Lead(2.0, 0.4, 9)])
+    assert two[:2] == pytest.approx((1.5, 0.25))
+    assert 9 < two.df < 18
+
+
+def simulated(lead: float, beds: int, sd: float, draws: int) -> list[str]:
+    """Return the answers on simulated trials, by textbook formulas of paired t."""
+    rules, random = load_rules(), np.random.default_rng(7)
+    looks = Looks(rules.looks, rules.spending, rules.level)
+    answers = []
+    for _ in range(draws):
+        # A null entry is LayerNorm under another name: both sides have the same scores' noise.
+        sides = random.standard_normal((2, beds, looks.after[-1])) * sd / 2**0.5
+        gaps = sides[0] + lead - sides[1]
+        answer = "open"
+        for look in looks.after:
+            read = gaps[:, :look]
+            errors = read.std(1, ddof=1) / look**0.5
+            leads = [Lead(*one, look - 1) for one in zip(read.mean(1), errors, strict=True)]
+            answer = answer_of(rules, look, leads)
+            if answer != "open":
+                break
+        answers.append(answer)
+    return answers
+
+
+@pytest.mark.parametrize("beds", [1, 2, 4])
+def test_layernorm_under_another_name_is_seldom_better_in_200_trials(beds: int) -> None:
+    answers = simulated(0.0, beds, sd=1.2, draws=200)
+    assert answers.count("better") <= 10
+    assert answers.count("worse") <= 10
+
+
+@pytest.mark.parametrize("beds", [1, 4])
+def test_a_norm_half_a_margin_better_is_found_as_often_as_the_page_says(beds: int) -> None:
+    rules = load_rules()
+    promised = share_better(rules, [BedNoise(0.8, 0.0)] * beds, 0.5, len(rules.looks))
+    found = simulated(0.5, beds, sd=0.8, draws=400).count("better") / 400
+    assert abs(found - promised) < 3 * (2 * 0.25 / 400) ** 0.5
+    assert found > 0.3
+
+
+def test_one_bed_has_students_interval() -> None:
+    rules = load_rules()
+    level = rules.plan_of_looks.levels(6).difference
+    bound = student.isf(level / 2, 5) * 0.2
+    assert answer_of(rules, 6, [Lead(bound + 1e-6, 0.2, 5)]) == "better"
+    assert answer_of(rules, 6, [Lead(bound - 1e-6, 0.2, 5)]) != "better"
+
+
+SPOILT = {
+    "changes its input": ("x.mul_(1.0000001); return x * self.w", "a call changes its input"),
+    "keeps state": ("self.n += 1; return x * self.w * self.n", "another result"),
+    "draws": ("return x * self.w * torch.rand(())", "a call draws random numbers"),
+    "draws from NumPy": ("numpy.random.rand(); return x * self.w", "a call draws random numbers"),
+    "another type": ("return (x * self.w, x)", "gives a tuple, not a tensor"),
+    "another shape": ("return (x * self.w)[..., :-1]", "is not kept"),
+    "changes torch": (
+        "torch.set_default_dtype(torch.float64); return x * self.w",
+        "the default dtype",
+    ),
+}
+MODULE = """
+import numpy, torch
+from torch import nn
+class Spoilt(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.w, self.n = nn.Parameter(torch.ones(dim)), 0
+    def forward(self, x):
+        {}
+"""
+
+
+@pytest.mark.parametrize(("body", "problem"), SPOILT.values(), ids=list(SPOILT))
+def test_the_contract_tells_what_a_trial_cannot_take(body: str, problem: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(MODULE.format(body), namespace)
+    choice = NormChoice("Spoilt", outside=namespace["Spoilt"])
+    outcomes = [*check_outside_contract(norm_factory(choice), IN_TRIALS)]
+    assert any(problem in (outcome.problem or "") for outcome in outcomes)
+
+
+def test_an_edited_source_ends_the_trial_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "edited_norm.py"
+    file.write_text(MODULE.format("return x * self.w"))
+    source_of.cache_clear()
+    trial = trial_in(tmp_path / "runs", "edited_norm:Spoilt")
+    record_tries(trial)
+    trial.check_source()
+    trial.check_tries()
+    file.write_text(MODULE.format("return x * self.w * 2"))
+    with pytest.raises(ValueError, match=r"^edited_norm.py: changed since the tries") as error:
+        trial.check_source()
+    assert "\n" not in str(error.value)
+
+
+def test_an_entry_is_contributed_merged_and_contested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, lead in (("first", 2.0), ("second", -2.0)):
+        record_trial(tmp_path / name, lead)
+        file = tmp_path / f"{name}.gz"
+        dispatch(["contribute", str(tmp_path / name), f"output={file}", f"by=Author {name}"])
+        dispatch(["merge", str(file), f"runs={tmp_path / 'here'}"])
+        capsys.readouterr()
+        rows = arena_page(load_rules(str(BEDS)), str(tmp_path / "here")).splitlines()
+        entries = [row for row in rows if row.startswith(("| 1 | RMSNorm", "| 2 | RMSNorm"))]
+        if name == "first":
+            (entry,) = entries
+            assert "| better | +2.00" in entry
+            assert "| Author first |" in entry
+    assert ["contested" in entry for entry in entries] == [True, True]
+    assert "| 1 | RMSNorm | better, **contested**" in entries[0]
+    assert "| 2 | RMSNorm | worse, **contested**" in entries[1]
+    assert "Not run yet: AdaNorm." in rows
