@@ -1,4 +1,4 @@
-"""Simulate trials on scores of the record: how often is a norm called better that is, or is not?
+"""Simulate trials on scores of the record, and count how often each answer is given.
 
 `python -m scripts.benchmarks.trials` writes results/bench/trials.csv. The gaps of RT and MNIST are
 those of LayerNorm and LayerNorm-simple on record with one seed, less their mean, drawn with

@@ -19,6 +19,7 @@ from adanorm.trials.page import headline, page
 from adanorm.trials.power import BedNoise, share_better
 from adanorm.trials.reading import Lead, answer_of, mean_lead
 from adanorm.trials.rules import REFERENCE, load_rules
+from tests.faults import command as faults
 from tests.trials.records import BEDS, make, record_trial, record_tries, trial_in
 
 WORDS = {2.0: "better", -2.0: "worse", 0.0: "equivalent"}
@@ -211,6 +212,13 @@ def test_an_edited_source_ends_the_trial_in_one_line(
     with pytest.raises(ValueError, match=r"^edited_norm.py: changed since the tries") as error:
         trial.check_source()
     assert "\n" not in str(error.value)
+    order = ["trial", "edited_norm:Spoilt", f"beds={BEDS}", "runs=runs"]
+    ended = faults.run(order, tmp_path)
+    assert ended.is_refusal, ended.summary
+    assert ended.stderr.startswith("error: edited_norm.py: changed since the tries")
+    file.write_text(MODULE.format("return x * self.w  # the same"))
+    source_of.cache_clear()
+    assert trial_in(tmp_path / "runs", "edited_norm:Spoilt").entrant == trial.entrant
 
 
 def test_an_entry_is_contributed_merged_and_contested(

@@ -17,7 +17,6 @@ from adanorm.data.fetch import availability
 from adanorm.launch.launch import Launch, run_all
 from adanorm.records import reader
 from adanorm.records.folder import path_text
-from adanorm.records.integrity import NAME
 from adanorm.runs.setup import compatible_norm
 from adanorm.studies.study import Planned
 from adanorm.trials.entrant import Entrant, entrant_of
@@ -177,19 +176,15 @@ class Trial:
 
     def check_tries(self) -> None:
         """Raise ValueError if the folder has tries of the norm with another source."""
-        for bed in self.rules.beds.values():
-            run = bed.experiment(self.norm, self.optimizer, *self.settings)
-            norm = run.norm
-            parent = Path(self.runs) / bed.task / norm.name
-            for folder in reader.names(parent):
-                match = NAME.fullmatch(folder)
-                if norm.is_ours or not match or int(match[2]) not in self.rules.tuning:
-                    continue
-                section = reader.record(parent / folder).identity["norm"]
-                code = run.identity["norm"]["code"]
-                if section.get("path") == norm.path and section.get("code", code) != code:
-                    file = next(iter({*section["code"].items()} - {*code.items()}))[0]
-                    raise ValueError(edited(file, self.runs))
+        records = Records(self.rules, [Path(self.runs)])
+        entrant = self.entrant
+        for bed in self.rules.beds:
+            for run in records.of(bed):
+                other = run.entrant
+                is_other = (other.path, other.params) == (entrant.path, entrant.params)
+                if is_other and entrant.path and other.digest != entrant.digest:
+                    file = entrant.path.partition(":")[0].replace(".", "/")
+                    raise ValueError(edited(f"{file}.py", self.runs))
 
 
 def edited(file: str, runs: str) -> str:

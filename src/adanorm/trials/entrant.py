@@ -26,6 +26,8 @@ class Entrant(NamedTuple):
     name: str
     digest: str
     parameter: tuple[str, Two] | None
+    path: str | None  # of a norm from outside
+    params: tuple[tuple[str, Any], ...]  # those that make it another norm
 
     def seeds(self, count: int) -> list[int]:
         """Return its first fresh seeds, rising. They follow from the digest: nobody chooses them."""
@@ -57,7 +59,8 @@ def entrant_of(
         facts = {"code": text}
     if parameter is not None:
         params.pop(parameter[0], None)
-    return Entrant(name, digest_of({**facts, "params": params}), parameter)
+    digest = digest_of({**facts, "params": params})
+    return Entrant(name, digest, parameter, norm.get("path"), tuple(sorted(params.items())))
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import RUNS, choices, contributed_folder
+from adanorm.config.paths import RUNS, choices
 from adanorm.records import lines, reader
 from adanorm.records.integrity import NAME
 from adanorm.records.result import Result
@@ -52,7 +52,7 @@ def sources(runs: str | None, *, alone: bool = False) -> list[Path]:
         roots.append(RUNS)
     folders = []
     for root in roots:
-        folders += [root, *sorted(contributed_folder(root).glob(reader.MERGED))]
+        folders += [root, *reader.contributions(root).values()]
     return folders
 
 
