@@ -11,8 +11,8 @@ from scipy.stats import t as student
 
 from adanorm.cli.command import dispatch
 from adanorm.config.outside_norms import source_of
-from adanorm.norms import NormChoice, norm_factory
-from adanorm.norms.check import IN_TRIALS, check_outside_contract
+from adanorm.norms import NormChoice
+from adanorm.norms.check import IN_TRIALS, check_norm
 from adanorm.stats.sequential import Looks
 from adanorm.trials.arena import arena_page
 from adanorm.trials.page import headline, page
@@ -165,7 +165,10 @@ def test_one_bed_has_students_interval() -> None:
 
 
 SPOILT = {
-    "changes its input": ("x.mul_(1.0000001); return x * self.w", "a call changes its input"),
+    "changes its input": (
+        "x.mul_(1.0000001); return x * self.w",
+        "the norm changes its input in place",
+    ),
     "keeps state": ("self.n += 1; return x * self.w * self.n", "another result"),
     "draws": ("return x * self.w * torch.rand(())", "a call draws random numbers"),
     "draws from NumPy": ("numpy.random.rand(); return x * self.w", "a call draws random numbers"),
@@ -193,7 +196,7 @@ def test_the_contract_tells_what_a_trial_cannot_take(body: str, problem: str) ->
     namespace: dict[str, Any] = {}
     exec(MODULE.format(body), namespace)
     choice = NormChoice("Spoilt", outside=namespace["Spoilt"])
-    outcomes = [*check_outside_contract(norm_factory(choice), IN_TRIALS)]
+    outcomes = [*check_norm(choice, IN_TRIALS)]
     assert any(problem in (outcome.problem or "") for outcome in outcomes)
 
 

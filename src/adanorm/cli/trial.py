@@ -14,8 +14,7 @@ from adanorm.cli.study_arguments import workers_of
 from adanorm.config.errors import check_known
 from adanorm.files import write_files
 from adanorm.launch.launch import choose_launch
-from adanorm.norms import norm_factory
-from adanorm.norms.check import CHECKS, IN_TRIALS, check_contract, check_outside_contract
+from adanorm.norms.check import IN_TRIALS, check_norm
 from adanorm.trials.conduct import Trial, beds_left_out, budget_seconds
 from adanorm.trials.cost import kept_per_update
 from adanorm.trials.page import page
@@ -93,11 +92,8 @@ def contract(trial: Trial) -> str:
     """Return how many checks of the contract hold, or the lines of those that fail."""
     bed = next(iter(trial.rules.beds.values()))
     config = bed.experiment(trial.norm, trial.optimizer, *trial.settings).norm
-    make_norm = norm_factory(config.choice)
-    if config.is_ours:  # the suite has norms that keep statistics or draw noise, and says so
-        outcomes = [*check_contract(make_norm, CHECKS)]
-    else:
-        outcomes = [*check_outside_contract(make_norm, IN_TRIALS)]
+    # The suite has norms that keep statistics or draw noise, and says so.
+    outcomes = [*check_norm(config.choice, IN_TRIALS)]
     failing = [
         f"FAIL {outcome.claim}\n     {outcome.problem}" for outcome in outcomes if outcome.problem
     ]
