@@ -55,6 +55,26 @@ CASES = {
     "parsing": ("task=ptb", "training.accumulate=4", "model.dropout=0"),
     "regression": ("task=gaussian", "training.accumulate=2"),
 }
+# On a CPU the masks do not depend on the number of processes.
+MASKED = {
+    "sentences with dropout": (
+        "task=rt",
+        "model.dropout=0.3",
+        "model.attention_dropout=0.2",
+        "model.word_dropout=0.1",
+    ),
+    "translation with dropout": (
+        "task=de-en",
+        "training.accumulate=2",
+        *(f"model.{kind}dropout=0.2" for kind in DROPOUTS),
+    ),
+    "bytes with dropout": ("task=enwik8", "model.dropout=0.2"),
+    "recurrent": (
+        "task=enwik8-gru",
+        *(f"model.{kind}_dropout=0.2" for kind in ("input", "hidden", "output", "weight")),
+    ),
+    "parsing with dropout": ("task=ptb", "training.accumulate=2", "model.dropout=0.3"),
+}
 Loaded = dict[str, TrainingTask]
 
 
@@ -76,7 +96,7 @@ def experiment_of(case: str, device: str) -> Experiment:
             "scale=smoke",
             "norm=adanorm",
             f"device={device}",
-            *CASES[case],
+            *{**CASES, **MASKED}[case],
         ]
     )
 

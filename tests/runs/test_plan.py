@@ -35,9 +35,7 @@ def test_the_hours_are_those_of_the_measured_updates(tmp_path: Path) -> None:
     line_of = {line.split()[0]: line for line in lines}
     assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in line_of["downloads"]
     assert "4,506,969 pairs" in line_of["preparation"]
-    assert line_of["update"].endswith(
-        "8 batches of 4,096 tokens; up to 8 processes take whole batches"
-    )
+    assert line_of["update"].endswith("8 batches of 4,096 tokens; up to 8 GPUs take whole batches")
     assert line_of["time"].split(";")[0].endswith("100,000 updates of 7.2 s: 8 days on one process")
     # Two checkpoints with Adam's moments, the best weights and ten to average, of 4 bytes each.
     assert "disk         16.0 GB for checkpoints of 210,000,000 parameters" in line_of["disk"]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ByteTextConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import Movable
+from adanorm.data.examples import WHOLE, Movable, Part
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
@@ -28,6 +28,7 @@ class SegmentBatch(Movable):
     target: Tensor
     first: bool  # whether this is the first segment of the streams
     units: int  # the number of targets that count
+    part: Part = WHOLE
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,16 @@ class Segments:
         """Return segment `index` of streams rank, rank + world, ...: a process keeps its streams."""
         columns = slice(index * self.length, (index + 1) * self.length)
         inputs, targets = self._inputs_and_targets
+        part = Part(rank, world, self.streams)
         # Copies: pinning a view for a GPU would take the memory of its whole streams.
-        segment = inputs[rank::world, columns].contiguous()
-        target = targets[rank::world, columns].contiguous()
+        segment = inputs[part.rows, columns].contiguous()
+        target = targets[part.rows, columns].contiguous()
         return SegmentBatch(
             segment,
             target,
             index == 0,
             int((target != IGNORED).sum()),
+            part,
         )
 
     @cached_property

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -14,10 +14,27 @@ from adanorm.data.inspection import Inspection
 Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
+class Part(NamedTuple):
+    """The rows rank, rank + world, ... of a batch of `count` rows, as one process computes them."""
+
+    rank: int = 0
+    world: int = 1
+    count: int = 0
+
+    @property
+    def rows(self) -> slice:
+        """The index of these rows in the whole batch."""
+        return slice(self.rank, None, self.world)
+
+
+WHOLE = Part()
+
+
 class Movable:
     """A mix-in for dataclasses whose tensors move to a device together."""
 
     units: int  # of the loss: examples, subwords or bytes
+    part: Part  # which rows of a batch these are
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
@@ -43,6 +60,7 @@ class Batch(Movable):
 
     inputs: Tensor
     targets: Tensor
+    part: Part = WHOLE
 
     @property
     def units(self) -> int:  # type: ignore[override]
@@ -78,14 +96,14 @@ class ArrayExamples:
             )
         ]
 
-    def batch(self, indices: Indices) -> Batch:
-        """Return these examples as a batch."""
-        chosen = torch.from_numpy(indices)
+    def batch(self, indices: Indices, part: Part = WHOLE) -> Batch:
+        """Return a part of these examples' batch."""
+        chosen = torch.from_numpy(indices[part.rows])
         inputs = self.inputs.index_select(0, chosen)
         if self.moments is not None:
             mean, std = self.moments
             inputs = inputs.float().div_(255).sub_(mean).div_(std)
-        return Batch(inputs, self.targets.index_select(0, chosen))
+        return Batch(inputs, self.targets.index_select(0, chosen), part)
 
 
 @dataclass(frozen=True)
@@ -115,16 +133,15 @@ class TextExamples:
             random.shuffle(batches)
         return batches
 
-    def batch(self, indices: Indices) -> Batch:
-        """Return these examples as a batch, padded with 0 to its longest sentence."""
-        chosen = [torch.from_numpy(self.sentences[int(index)]) for index in indices]
-        none = torch.zeros(
-            0,
-            1,
-            dtype=torch.long,
-        )
-        padded = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True) if chosen else none
-        return Batch(padded, self.targets[torch.from_numpy(indices)])
+    def batch(self, indices: Indices, part: Part = WHOLE) -> Batch:
+        """Return a part of these examples' batch, padded with 0 to the batch's longest sentence."""
+        width = max((len(self.sentences[int(index)]) for index in indices), default=1)
+        chosen = indices[part.rows]
+        padded = torch.zeros(len(chosen), width, dtype=torch.long)
+        for row, index in zip(padded, chosen, strict=True):
+            sentence = self.sentences[int(index)]
+            row[: len(sentence)] = torch.from_numpy(sentence)
+        return Batch(padded, self.targets[torch.from_numpy(chosen)], part)
 
 
 def batches_within(
@@ -162,8 +179,8 @@ class Examples(Protocol):
     def order(self, random: np.random.Generator | None) -> list[Indices]:
         """Return the indices of each batch's examples, shuffled if a generator is given."""
 
-    def batch(self, indices: Indices) -> Any:
-        """Return these examples as a batch."""
+    def batch(self, indices: Indices, part: Part = WHOLE) -> Any:
+        """Return a part of these examples' batch."""
 
 
 LabelledExamples = ArrayExamples | TextExamples
@@ -174,7 +191,7 @@ BatchT_co = TypeVar("BatchT_co", covariant=True)
 class Batches(Generic[BatchT_co]):
     """The batches of one pass over examples, each made when it is needed."""
 
-    batch: Callable[[Indices], BatchT_co]  # makes a batch from the indices of its examples
+    batch: Callable[[Indices, Part], BatchT_co]  # makes part of the batch of examples with indices
     order: Sequence[Indices]
 
     def __len__(self) -> int:
@@ -188,7 +205,8 @@ class Batches(Generic[BatchT_co]):
 
         The others are not read.
         """
-        return self.batch(self.order[index][rank::world])
+        indices = self.order[index]
+        return self.batch(indices, Part(rank, world, len(indices)))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.config.placements import deepnorm_of_pair, placements
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.models.beam_search import Beams
+from adanorm.models.draws import attention
 from adanorm.models.fast_layers import Dropout
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.norms.swap import is_norm, shape_of
@@ -224,14 +225,17 @@ def _scale(layer: Any, skip_scale: float, gain: float) -> None:
 def replace_modules(model: nn.Module) -> None:
     """Replace attention and dropout by modules that cost less; parameters and names stay."""
     modules = fairseq().modules
-    for module in list(model.modules()):
+    for site, module in list(model.named_modules()):
         if type(module) is modules.MultiheadAttention:
             module.__class__ = _attention()
             continue  # attention applies its dropout itself
         for name, child in module.named_children():
             if type(child) is modules.FairseqDropout:
                 share = float(child.p)  # type: ignore[arg-type]
-                setattr(module, name, Dropout(share))
+                dropout = Dropout(share)
+                if "layers." in site:  # their tensors are (T, B, H)
+                    dropout.rows = 1
+                setattr(module, name, dropout)
 
 
 @cache
@@ -270,13 +274,7 @@ def _attention() -> Any:
             k = self._by_head(self.k_proj(memory))
             v = self._by_head(self.v_proj(values))
             p = self.dropout_module.p if self.training else 0.0
-            mixed = F.scaled_dot_product_attention(
-                q,
-                k,
-                v,
-                mask,
-                dropout_p=p,
-            )
+            mixed = attention(q, k, v, mask, p)
             return self.out_proj(
                 mixed.permute(
                     2,

@@ -3,7 +3,8 @@
 They replace the layers of a built model: parameters, their names and their initial values stay.
 """
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from adanorm.data.examples import WHOLE, Part
+from adanorm.models.draws import current_part, dropout
 from adanorm.norms.backends import MISSING, cached_njit, is_plain
 from adanorm.process import products
 
@@ -91,7 +94,7 @@ def _is_onednns() -> bool:
     return onednn.is_available() and onednn.enabled and products() == "onednn"
 
 
-WHOLE = 2**32  # the threshold of probability 1
+ALWAYS = 2**32  # the threshold of probability 1
 
 
 # PyTorch draws a mask's elements one after the other, in about 6 ns each on the CPU. This layer
@@ -100,39 +103,63 @@ WHOLE = 2**32  # the threshold of probability 1
 class Dropout(nn.Dropout):
     """nn.Dropout with cheaper masks: torch's generator of the CPU draws a key for each mask."""
 
+    rows: int = 0  # the axis of the batch's rows
+
     def forward(self, x: Tensor) -> Tensor:
         """Return mask * x / (1 - p) in training, else x; the mask is 1 with probability 1 - p."""
-        if not (self.training and 0 < self.p < 1 and MISSING["cpu"] is None and usable(x)):
-            return F.dropout(x, self.p, self.training)
+        if not self.training or self.p == 0:
+            return x
+        if not (self.p < 1 and MISSING["cpu"] is None and usable(x)):
+            return dropout(x, self.p, rows=self.rows)
         key = int(torch.empty((), dtype=torch.int64).random_())
-        return _Dropout.apply(x, self.p, key)  # type: ignore[no-untyped-call]
+        mask = _Mask(self.p, key, self.rows, current_part())
+        return _Dropout.apply(x, mask)  # type: ignore[no-untyped-call]
+
+
+class _Mask(NamedTuple):
+    """What decides a mask: its probability, its key, and the rows of the batch it is for."""
+
+    p: float
+    key: int
+    axis: int
+    part: Part
+
+    def applied_to(self, x: Tensor) -> Tensor:
+        """Return mask * x / (1 - p)."""
+        values = x.detach().contiguous()
+        y = torch.empty_like(values)
+        shape = 1, 1, values.numel()
+        count, part = 1, WHOLE
+        if self.part.world > 1:
+            count, part = self.part.count, self.part
+            rows = x.shape[self.axis]
+            before = math.prod(x.shape[: self.axis])
+            after = math.prod(x.shape[self.axis + 1 :])
+            shape = before, rows, after
+        _drop(
+            values.view(shape).numpy(),
+            y.view(shape).numpy(),
+            round(self.p * ALWAYS),
+            np.float32(1 / (1 - self.p)),
+            self.key,
+            count,
+            part.rank,
+            part.world,
+        )
+        return y
 
 
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float, key: int) -> Tensor:
-        ctx.settings = p, key
-        return _dropped(x, p, key)
+    def forward(ctx: Any, x: Tensor, mask: _Mask) -> Tensor:
+        ctx.mask = mask
+        return mask.applied_to(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
         if torch.is_grad_enabled():  # a second derivative may follow
-            return _Dropout.apply(grad, *ctx.settings), None, None  # type: ignore[no-untyped-call]
-        return _dropped(grad, *ctx.settings), None, None
-
-
-def _dropped(x: Tensor, p: float, key: int) -> Tensor:
-    values = x.detach().contiguous()
-    y = torch.empty_like(values)
-    scale = np.float32(1 / (1 - p))
-    _drop(
-        values.view(-1).numpy(),
-        y.view(-1).numpy(),
-        round(p * WHOLE),
-        scale,
-        key,
-    )
-    return y
+            return _Dropout.apply(grad, ctx.mask), None  # type: ignore[no-untyped-call]
+        return ctx.mask.applied_to(grad), None
 
 
 @cached_njit
@@ -148,15 +175,22 @@ def _splitmix64(key: Any, number: Any) -> Any:
 
 
 @cached_njit
-def _drop(x: Any, y: Any, threshold: int, scale: Any, key: int) -> None:
-    """Write mask * x * scale (N,) into y; an element stays with probability 1 - threshold / WHOLE.
+def _drop(
+    x: Any, y: Any, threshold: int, scale: Any, key: int, count: int, rank: int, world: int
+) -> None:
+    """Write mask * x * scale (A, R, H) into y; a share of threshold / ALWAYS elements is dropped.
 
-    The sequence that starts at the key decides. Sequences of random 64-bit keys practically never
+    The rows are rank, rank + world, ... of a whole (A, count, H). The sequence that starts at the
+    key has an element for each of the whole. Sequences of random 64-bit keys practically never
     overlap.
     """
-    for i in range(len(x)):
-        drawn = _splitmix64(np.uint64(key), np.uint64(i)) >> np.uint64(32)
-        y[i] = x[i] * scale if drawn >= np.uint64(threshold) else np.float32(0)
+    for a in range(x.shape[0]):
+        for row in range(x.shape[1]):
+            start = (a * count + rank + row * world) * x.shape[2]
+            for h in range(x.shape[2]):
+                drawn = _splitmix64(np.uint64(key), np.uint64(start + h)) >> np.uint64(32)
+                kept = drawn >= np.uint64(threshold)
+                y[a, row, h] = x[a, row, h] * scale if kept else np.float32(0)
 
 
 def sum_rows(rows: Tensor, indices: Tensor) -> Tensor:

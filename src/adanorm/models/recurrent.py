@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.model_sections import RecurrentConfig
+from adanorm.models.draws import dropout
 from adanorm.models.norm_sites import PlacedNorms
 
 GateNorm = Callable[[Tensor], Tensor]  # the norm of several gates: (G, B, H) to (G, B, H)
@@ -282,5 +283,5 @@ class Recurrent(nn.Module):
         """Return x (T, B, H) with the same features dropped at every step, by dropout `index`."""
         if not self.training or self.dropouts[index] == 0:
             return x
-        mask = F.dropout(torch.ones_like(x[:1]), self.dropouts[index])
+        mask = dropout(torch.ones_like(x[:1]), self.dropouts[index], rows=1)
         return x * mask

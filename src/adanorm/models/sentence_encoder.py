@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from adanorm.config.model_sections import SentenceEncoderConfig
 from adanorm.config.placements import Placement
+from adanorm.models.draws import attention, drawn
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.residual import (
     LAST_NORMS,
@@ -87,12 +88,12 @@ class EncoderLayer(ResidualLayer):
             1,
             4,
         )  # (B, N, T, D) each
-        mixed = F.scaled_dot_product_attention(
+        mixed = attention(
             self.in_heads("query", query, words),
             self.in_heads("key", key, words),
             self.in_heads("value", value, words),
-            attn_mask=words[:, None, None],
-            dropout_p=self.attention_dropout if self.training else 0.0,
+            words[:, None, None],
+            self.attention_dropout if self.training else 0.0,
         )
         return self.attention_output(mixed.transpose(1, 2).flatten(2))
 
@@ -147,7 +148,8 @@ class SentenceEncoder(nn.Module):
         """
         words = tokens != PADDING
         if self.training and self.word_dropout:
-            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            uniform = drawn(tokens.shape, partial(torch.rand, device=tokens.device))
+            dropped = uniform < self.word_dropout
             tokens = tokens.masked_fill(dropped & words, UNKNOWN)
         dim = self.embedding.embedding_dim
         positions = sinusoids(

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from adanorm.config.model_sections import TransformerXlConfig
 from adanorm.config.placements import Placement
+from adanorm.data.examples import WHOLE
+from adanorm.models.draws import part_of_batch
 from adanorm.models.fast_layers import linear
 from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
@@ -185,7 +187,8 @@ class TransformerXl(nn.Module):
             ] * len(self.layers)
         keys = memory[0].shape[1] + time
         encoding = distance_encoding(keys, dim, clamp, x.device)
-        encoding = self.dropout(encoding.to(x.dtype))
+        with part_of_batch(WHOLE):  # it has no rows: all streams have the same mask
+            encoding = self.dropout(encoding.to(x.dtype))
         forbidden = forbidden_keys(
             time, keys, memory=remember, same_length=same_length, device=x.device
         )

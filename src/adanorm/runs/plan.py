@@ -174,7 +174,7 @@ def _update(experiment: Experiment) -> str:
     size = next(f"{value:,} {unit}" for unit, value in sizes.items() if value is not None)
     if count == 1:
         return f"update       a batch of {size}"
-    return f"update       {count} batches of {size}; up to {count} processes take whole batches"
+    return f"update       {count} batches of {size}; up to {count} GPUs take whole batches"
 
 
 def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:

@@ -96,8 +96,11 @@ def compatible_norm(experiment: Experiment) -> NormFactory:
 
 def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:
     """Return the trainer of a run before its first update, and seed torch for it."""
-    # Each process draws its own dropout, which no other seed draws.
-    torch.manual_seed(seed_of(experiment.seed, world.rank) if world.rank else experiment.seed)
+    seed = experiment.seed
+    if world.rank and prepared.device.type == "cuda":
+        # On GPUs each process draws masks of its own, which no other seed draws.
+        seed = seed_of(experiment.seed, world.rank)
+    torch.manual_seed(seed)
     metric = experiment.task.selection_metric
     computation = prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes
     is_cuda = prepared.device.type == "cuda"

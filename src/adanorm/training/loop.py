@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
+from adanorm.data.examples import WHOLE
 from adanorm.metrics.table import METRICS
+from adanorm.models.draws import part_of_batch
 from adanorm.tasks.base import AnyBatch, EpochBatches, Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
 from adanorm.training.distributed import (
@@ -75,8 +77,10 @@ class Trainer:
         )
         self._pending_units = 0
         self.checkpoints = RunCheckpoints(context)
+        # Processes on a CPU draw the masks of each whole batch and take their rows of them.
+        self._shares_masks = context.world.size > 1 and context.device.type == "cpu"
         # Whether processes take parts of each batch.
-        self._divides = task.carries or ties_rows(model)
+        self._divides = task.carries or ties_rows(model) or self._shares_masks
         self._updates_per_epoch = 0  # until an epoch's batches are counted
 
     def make_graphs(self) -> Graphs | None:
@@ -187,7 +191,8 @@ class Trainer:
 
     def _add_gradient(self, micro_batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
         """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss."""
-        with self.context.autocast():
+        part = micro_batch.part if self._shares_masks else WHOLE
+        with self.context.autocast(), part_of_batch(part):
             loss = self.task.loss(
                 self.shared_model,
                 micro_batch,
@@ -381,10 +386,11 @@ class Trainer:
         self.optimizer.load_state_dict(saved["optimizer"])
         self.best = saved["best"]
         world, random_states = self.context.world, saved["random"]
-        if len(random_states) == world.size:
-            own_states = [state.cpu() for state in random_states[world.rank]]
-            set_rng_state(own_states, self.context.device)
-        else:  # another number of processes: none repeats what another has drawn
+        is_cpu = self.context.device.type == "cpu"
+        if is_cpu or len(random_states) == world.size:
+            states = random_states[0 if is_cpu else world.rank]
+            set_rng_state([state.cpu() for state in states], self.context.device)
+        else:  # another number of GPUs: none repeats what another has drawn
             torch.manual_seed(seed_of(torch.initial_seed(), self.state.update))
         self.carried = reshard(saved["carried"], world)
 

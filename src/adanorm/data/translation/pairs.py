@@ -17,7 +17,7 @@ from torch import Tensor
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
 from adanorm.data import packed
-from adanorm.data.examples import Indices, Movable, batches_within
+from adanorm.data.examples import WHOLE, Indices, Movable, Part, batches_within
 from adanorm.data.inspection import (
     Counts,
     Inspection,
@@ -49,6 +49,7 @@ class PairBatch(Movable):
     has_padding: bool  # whether the source has padding
     weight: Tensor | None = None  # (N,) of each target in the loss; None: all weigh 1
     added: int = 0  # the last targets, which weigh 0
+    part: Part = WHOLE
 
     @property
     def units(self) -> int:  # type: ignore[override]
@@ -105,22 +106,28 @@ class Pairs:
             random.shuffle(batches)
         return batches
 
-    def batch(self, indices: Indices) -> PairBatch:
-        """Return these pairs as a batch; for no indices, the shortest pair without any target."""
-        chosen = indices if len(indices) else np.array([self.sizes.argmin()])
+    def batch(self, indices: Indices, part: Part = WHOLE) -> PairBatch:
+        """Return a part of these pairs' batch; an empty part is the first pair without targets."""
         sources, targets = self._sides
         # The order of fairseq's collater, which sorts with this very call; it is not stable.
-        lengths = torch.from_numpy(sources.sizes[chosen])
-        chosen = chosen[lengths.sort(descending=True).indices.numpy()]
+        lengths = torch.from_numpy(sources.sizes[indices])
+        ordered = indices[lengths.sort(descending=True).indices.numpy()]
+        chosen = ordered[part.rows]
+        is_empty = len(chosen) == 0
+        if is_empty:
+            part = Part(0, len(ordered), len(ordered))
+            chosen = ordered[part.rows]
         source, is_source = sources.padded(
             chosen,
             self._padding,
             at="left",
+            width=int(sources.sizes[indices].max()),
         )
         target, is_target = targets.padded(
             chosen,
             self._padding,
             at="right",
+            width=int(targets.sizes[indices].max()),
         )
         previous = np.full_like(target, self._padding)
         previous[:, 1:] = np.where(
@@ -130,7 +137,7 @@ class Pairs:
         )
         previous[:, 0] = self.dataset.tgt_dict.eos()
         counted = np.stack(is_target.nonzero())
-        if not len(indices):
+        if is_empty:
             counted = counted[:, :0]
         return PairBatch(
             torch.from_numpy(source),
@@ -138,6 +145,7 @@ class Pairs:
             torch.from_numpy(target[tuple(counted)]),
             torch.from_numpy(counted),
             has_padding=not is_source.all(),
+            part=part,
         )
 
     @cached_property
@@ -168,10 +176,9 @@ class _FlatSide:
         else:
             self._ids = np.frombuffer(mapped, sentences._index.dtype)
 
-    def padded(self, indices: Indices, padding: int, *, at: str) -> tuple[Any, Any]:
-        """Return the ids (B, T) of sentences, padded at the left or right, and where ids are."""
+    def padded(self, indices: Indices, padding: int, *, at: str, width: int) -> tuple[Any, Any]:
+        """Return the ids (B, width) of sentences, padded at the left or right, and where ids are."""
         sizes = self.sizes[indices][:, None]
-        width = int(sizes.max())
         columns = np.arange(width)
         if at == "left":
             columns = columns - (width - sizes)
