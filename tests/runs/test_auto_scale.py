@@ -1,5 +1,6 @@
 """What scale=auto means: where the data are, where none can be had, and where there is a record."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,23 @@ def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: 
         *NOWHERE,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "already completed: results/runs/en-de/adanorm.jsonl, mini-seed1-" in done.stdout
+    assert "already completed: results/runs/en-de/adanorm.jsonl, small-seed1-" in done.stdout
+
+
+def test_the_best_record_of_smaller_scales_is_shown_with_how_to_repeat_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["task=en-de", "norm=adanorm", f"runs={tmp_path}", *NOWHERE]
+    for scale in ("mini", "small"):
+        record(compose_experiment([*settings, f"scale={scale}"]), test={"bleu": 30.0})
+    assert "scale=small" in resolve_auto([*settings, "scale=auto", "device=cpu"])
+    reason, *repeats = capsys.readouterr().out.splitlines()
+    assert reason.startswith("scale small: at the paper's size a run of en-de takes about")
+    for line, scale, span in zip(repeats, ("small", "mini"), ("36", "9"), strict=True):
+        command = f"adanorm run task=en-de norm=adanorm {shlex.join(NOWHERE)}"
+        assert f"{command} device=cpu scale={scale} runs=runs (about {span} min" in line
+    swept = [*settings, "seed=1,2", "scale=auto", "device=cpu", "-m"]
+    assert "scale=mini" in resolve_auto(swept), "seed 2 would train for an hour at small"
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def main(arguments: Arguments) -> None:
     check_fixed(
         [setting for setting in arguments.settings if setting.partition("=")[0] not in RUN_KEYS]
     )
-    overrides = resolve_auto(arguments.settings)
+    named = [f"{key}={keys[key]}" for key in ("norm", "seed") if keys[key]]
+    overrides = resolve_auto([*named, *arguments.settings])[len(named) :]
     seeds = seed_list(keys["seed"]) if keys["seed"] else ()
     first = compose_experiment(overrides)
     if keys["metric"] not in ("", *(names := KIND_METRICS[first.task.kind].test)):

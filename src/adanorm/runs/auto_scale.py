@@ -1,14 +1,19 @@
 """Which scale scale=auto means on this machine."""
 
+import itertools
+import shlex
 from collections.abc import Sequence
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.paths import choices
 from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import availability, editions_of, missing_files
 from adanorm.records import reader
 from adanorm.runs.duration import on_cuda
+
+SMALLER = ("open", "small", "mini")  # scales that need less than the paper's, the best first
 
 
 def experiment_of(settings: Sequence[str]) -> Experiment:
@@ -20,37 +25,33 @@ def experiment_of(settings: Sequence[str]) -> Experiment:
 
 
 def resolve_auto(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides with scale=auto replaced by paper or mini; print which and why.
+    """Return the overrides with scale=auto replaced by a scale; print which and why.
 
     The scale is `paper` if this machine finishes a run within hours and can have the data; if not,
-    `mini`. A scale at which the run is on record needs no data. In a sweep the first run decides,
-    since the scales of one table must not differ. Raises ValueError if the data of neither scale
-    can be had.
+    the best of SMALLER at which the runs are on record, which needs no data; if none is, `mini`. In
+    a sweep the first run decides, since the scales of one table must not differ. Raises ValueError
+    if the data of neither scale can be had.
     """
     if "scale=auto" not in overrides:
         return list(overrides)
     others = [override for override in overrides if override != "scale=auto"]
-    swept, settings = (
-        ("task=", "norm=", "seed="),
-        [entry for entry in others if not entry.startswith("-")],
-    )
-    first = [entry.partition(",")[0] if entry.startswith(swept) else entry for entry in settings]
+    settings = [entry for entry in others if not entry.startswith("-")]
+    first = _runs_of(settings)[0]
     paper = compose_experiment([*first, "scale=paper"])
     is_affordable = on_cuda(paper) or not paper.cost.needs_gpu
     if reader.is_complete(paper.folder()):
         print("scale paper: its record is here", flush=True)
         return [*others, "scale=paper"]
-    mini = compose_experiment([*first, "scale=mini"])
-    has_mini_record = reader.is_complete(mini.folder())
+    recorded = [scale for scale in SMALLER if _is_on_record(settings, scale)]
     # No other edition of the data is chosen if the command line names its data, or sweeps over
     # tasks.
     own_data = any(entry.startswith(("preset=", "data.")) for entry in others)
     is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
-    is_mini = has_mini_record and not is_affordable  # no data are needed
-    edition = [] if own_data or is_sweep or is_mini else _edition_at_hand(paper)
+    is_shown = recorded and not is_affordable  # no data are needed
+    edition = [] if own_data or is_sweep or is_shown else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
-    missing = None if is_mini else _missing(paper)
+    missing = None if is_shown else _missing(paper)
     if missing is None and is_affordable:
         print(f"scale paper: a run of {paper.task.name} takes {_span(paper)}", flush=True)
         if edition:
@@ -59,16 +60,54 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
                 flush=True,
             )
         return [*others, "scale=paper", *edition]
-    if not has_mini_record and (lack := _missing(mini)):
+    reason = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
+    if recorded:
+        print(f"scale {recorded[0]}: {reason}; its record is here", flush=True)
+        _show_repeats(others, first, recorded)
+        return [*others, f"scale={recorded[0]}"]
+    mini = compose_experiment([*first, "scale=mini"])
+    if lack := _missing(mini):
         folder = SOURCES[mini.data.source].folder
         raise ValueError(
             f"{paper.task.name}: {lack}; put it into {folder}/ of a mirror folder and"
             " name that with ADANORM_MIRROR or data.mirror"
         )
-    remark = "its record is here" if has_mini_record else f"a run takes {_span(mini)}"
-    too_long = f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
-    print(f"scale mini: {missing or too_long}; {remark}", flush=True)
+    print(f"scale mini: {reason}; a run takes {_span(mini)}", flush=True)
     return [*others, "scale=mini"]
+
+
+def _runs_of(settings: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the settings of each run of a sweep over tasks, norms and seeds."""
+    choices_by_setting = []
+    for entry in settings:
+        key, _, value = entry.partition("=")
+        is_swept = key in ("task", "norm", "seed")
+        values = value.split(",") if is_swept else [value]
+        choices_by_setting.append([f"{key}={value}" for value in values])
+    return [*itertools.product(*choices_by_setting)]
+
+
+def _is_on_record(settings: Sequence[str], scale: str) -> bool:
+    """Return whether the runs of a command line are on record at a scale; at mini, the first."""
+    runs = _runs_of(settings)
+    for run in runs[:1] if scale == "mini" else runs:
+        task = dict(entry.split("=", 1) for entry in run).get("task")
+        if f"{task}_{scale}" not in choices("task_scale"):
+            return False
+        if not reader.is_complete(compose_experiment([*run, f"scale={scale}"]).folder()):
+            return False
+    return True
+
+
+def _show_repeats(others: Sequence[str], first: Sequence[str], scales: Sequence[str]) -> None:
+    """Print for each scale with a record the command that repeats it, and how long that takes."""
+    is_sweep = {"-m", "--multirun"} & {*others}
+    settings = [entry for entry in (others if is_sweep else first) if not entry.startswith("runs=")]
+    for scale in scales:
+        words = "to repeat it" if scale == scales[0] else f"scale {scale} is on record too"
+        command = shlex.join(["adanorm", "run", *settings, f"scale={scale}", "runs=runs"])
+        span = _span(compose_experiment([*first, f"scale={scale}"]))
+        print(f"  {words}: {command} ({span})", flush=True)
 
 
 def _edition_at_hand(run: Experiment) -> list[str]:
