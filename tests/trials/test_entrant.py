@@ -36,7 +36,6 @@ SAME = {
     "an alias": (f"{CODE}\nBetter = HalfNorm\n", "mine:Better"),
     "comments and docstrings": (CODE.replace("power\n", "power  # x\n").replace(
         "(nn.Module):", '(nn.Module):\n    """Best of all."""\n'), "mine:HalfNorm"),
-    "a copy beside it": (CODE + CODE[CODE.index("class"):].replace("HalfNorm", "Better"), "mine:Better"),
 }  # fmt: skip
 OTHER = {
     "another eps": (CODE.replace("1e-5", "1e-6"), {}),

@@ -134,9 +134,8 @@ def _section(rules: Rules, table: Sequence[Entry]) -> list[str]:
     header = ("Norm", "By", "Bed", "Runs each", "Lead", "Sign", "Size", "Tries", "Chosen")
     beds: list[tuple[str, ...]] = []
     for entry in table:
-        for row in entry.reading.rows.values():
-            if row.look:
-                beds.append((_name(entry), entry.by, *row_text(row)[:7]))
+        for row in entry.reading.read:
+            beds.append((_name(entry), entry.by, *row_text(row)[:7]))
     return [*lines, *markdown_table(header, beds)]
 
 
@@ -146,14 +145,15 @@ def _row(rank: int, entry: Entry) -> tuple[str, ...]:
     if entry.mean is not None:
         lead = f"{entry.mean:+.2f} ({interval.text(2)})"
     answer = f"{reading.answer}, **contested**" if entry.is_contested else reading.answer
-    with_look = [row for row in reading.rows.values() if row.look]
-    tries = sorted({row.tries for row in with_look})
-    counts = ", ".join(f"{ours} ({theirs})" for ours, theirs in tries)
-    beds = f"{len(with_look)} of {len(reading.rows)}"
+    counts = set()
+    for row in reading.read:
+        counts.add(f"{len(row.norm.tried)} ({len(row.reference.tried)})")
+    tries = ", ".join(sorted(counts))
+    beds = f"{len(reading.read)} of {len(reading.rows)}"
     runs = f"{reading.decided_at}"
     source, date = _source(reading), str(_contribution(entry.source).get("date", "-"))
     return (
-        str(rank), _name(entry), answer, lead, beds, runs, counts, source, date, entry.by,
+        str(rank), _name(entry), answer, lead, beds, runs, tries, source, date, entry.by,
         f"`{reading.entrant.digest}`",
     )  # fmt: skip
 

@@ -16,8 +16,6 @@ from adanorm.files import digest_of
 from adanorm.trials.rules import Rules, Two
 
 FIRST, STEP = 1_000_000, 10_000_000  # of fresh seeds, far from those that anybody writes by hand
-TRIES = "tries"  # the attribute of a class that names its parameter and two values of it
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Entrant(NamedTuple):
@@ -67,92 +65,66 @@ def entrant_of(
 def _definition(
     code: tuple[tuple[str, bytes], ...], path: str
 ) -> tuple[str, tuple[str, Two] | None]:
-    """Return the digest of a class with all that it uses, and the parameter that it names."""
+    """Return the digest of a class's code, and the parameter that the class names."""
     module, _, name = path.partition(":")
     stem = module.replace(".", "/")
-    try:
-        trees = {file: ast.parse(content) for file, content in code if file.endswith(".py")}
-    except SyntaxError as error:
-        raise ValueError(f"{path}: {error}") from None
-    file = next((name for name in (f"{stem}.py", f"{stem}/__init__.py") if name in trees), "")
-    if not file:
-        return digest_of({name: sha256(content).hexdigest() for name, content in code}), None
-    tree = trees.pop(file)
-    name = _without_aliases(tree, name)
-    texts = [_text(node, name) for node in _used(tree, name)]
-    texts += [ast.dump(_without_docstrings(other)) for other in trees.values()]
-    return digest_of({"code": texts}), _named_parameter(tree, name)
+    text, parameter = [], None
+    for file, content in code:
+        if not file.endswith(".py"):
+            text.append(sha256(content).hexdigest())
+            continue
+        try:
+            tree = ast.parse(content)
+        except SyntaxError as error:
+            raise ValueError(f"{file}: {error}") from None
+        if file in (f"{stem}.py", f"{stem}/__init__.py"):
+            name = _without_aliases(tree, name)
+            parameter = _named_parameter(tree, name)
+        text.append(_text(tree))
+    # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
+    digest = digest_of({"code": [part.replace(f"'{name}'", "'Norm'") for part in text]})
+    return digest, parameter
 
 
 def _without_aliases(tree: ast.Module, name: str) -> str:
     """Return the name of the class that `name` stands for: that of X after `name = X`."""
-    for node in reversed(tree.body):
-        value = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(value, ast.Name) and name in _names_given_by(node):
-            return _without_aliases(tree, value.id)
+    for node in tree.body:
+        if _is_alias(node) and ast.unparse(node).startswith(f"{name} ="):
+            return _without_aliases(tree, ast.unparse(node).partition(" = ")[2])
     return name
 
 
-def _used(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """Return a module's statements that a class needs: what it names, and what that names.
-
-    Any other statement than a definition, an import, or a value with a name may change the class.
-    """
-    by_name: dict[str, ast.stmt] = {}
-    used: list[ast.stmt] = []
-    for node in tree.body:
-        names = _names_given_by(node)
-        by_name |= dict.fromkeys(names, node)
-        if not names and not _is_docstring(node):
-            used.append(node)
-    queue = [name]
-    while queue:
-        statement = by_name.get(queue.pop())
-        if statement is not None and statement not in used:
-            used.append(statement)
-            queue += [part.id for part in ast.walk(statement) if isinstance(part, ast.Name)]
-    # A class comes first: its place in the file says nothing.
-    return sorted(used, key=lambda node: (not isinstance(node, ast.ClassDef), node.lineno))
+def _is_alias(node: ast.AST) -> bool:
+    """Return whether a statement gives a name to what has a name."""
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
 
 
-def _names_given_by(node: ast.stmt) -> list[str]:
-    if isinstance(node, DEFINITIONS):
-        return [node.name]
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def _text(node: ast.stmt, name: str) -> str:
-    """Return a statement as text without docstrings, in which the class has the name Norm."""
-    text = ast.dump(_without_docstrings(node))
-    return text.replace(f"name={name!r}", "name='Norm'").replace(f"id={name!r}", "id='Norm'")
-
-
-def _without_docstrings(tree: ast.AST) -> ast.AST:
+def _text(tree: ast.Module) -> str:
+    """Return a module as text, without comments, docstrings and aliases."""
+    tree.body = [node for node in tree.body if not _is_alias(node)]
     for node in ast.walk(tree):
-        if isinstance(node, (*DEFINITIONS, ast.Module)) and _is_docstring(node.body[0:1]):
-            node.body = node.body[1:]
-    return tree
-
-
-def _is_docstring(node: Any) -> bool:
-    if isinstance(node, list):
-        return bool(node) and _is_docstring(node[0])
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        body = getattr(node, "body", None)
+        is_text = isinstance(body, list) and body and isinstance(body[0], ast.Expr)
+        if is_text and isinstance(body[0].value, ast.Constant):
+            body.pop(0)
+    return ast.dump(tree)
 
 
 def _named_parameter(tree: ast.Module, name: str) -> tuple[str, Two] | None:
     """Return the parameter in the class's attribute `tries`, such as {"power": (0.25, 0.5)}."""
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
-    for node in classes[-1].body if classes else ():
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == TRIES:
-            with suppress(ValueError, TypeError):
-                ((parameter, values),) = ast.literal_eval(node.value).items()
-                first, second = map(float, values)
-                if first != second:
-                    return parameter, (first, second)
-            example = '{"power": (0.25, 0.5)}'
-            raise ValueError(f"{name}.tries: name one parameter and two values, {example}")
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.ClassDef) and node.name == name):
+            continue
+        for statement in node.body:
+            if ast.unparse(statement).startswith("tries ="):
+                return _parameter_in(statement, name)
     return None
+
+
+def _parameter_in(statement: Any, name: str) -> tuple[str, Two]:
+    with suppress(ValueError, TypeError):
+        ((parameter, values),) = ast.literal_eval(statement.value).items()
+        first, second = map(float, values)
+        return parameter, (first, second)
+    example = '{"power": (0.25, 0.5)}'
+    raise ValueError(f"{name}.tries: name one parameter and two values, such as {example}")

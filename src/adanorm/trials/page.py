@@ -1,15 +1,15 @@
 """The page of a trial: its answer in one sentence, and a row per bed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from statistics import median
 
 from adanorm.config.titles import counted, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.text import markdown_table
-from adanorm.trials.entrant import Entrant
 from adanorm.trials.power import BedNoise, share_better
 from adanorm.trials.reading import Reading, Row, Setting
-from adanorm.trials.rules import Rules
 from adanorm.verdicts.sentences import listed
 
 WORDS = {
@@ -32,28 +32,25 @@ def headline(reading: Reading) -> str:
     if look is None:
         first = reading.rules.looks[0]
         return f"Nothing can be said of {norm} yet: no bed has {first} runs of it and of LayerNorm."
-    where = where_text(reading)
+    where = ""
+    if not reading.is_whole:
+        beds = listed([row.bed.title for row in reading.read])
+        count = counted(len(reading.rows), "bed")
+        where = f" so far, on {beds} ({len(reading.read)} of {count})"
     if setbacks := reading.setbacks(look):
         reasons = []
-        for name, pair in setbacks.items():
-            bed = reading.rules.beds[name].title
-            reasons.append(f"{bed} ({pair.remark.replace('norm ', f'{norm} ', 1)})")
+        for row in setbacks:
+            remark = row.pair(look).remark.replace("norm ", f"{norm} ", 1)
+            reasons.append(f"{row.bed.title} ({remark})")
         word = "is worse than LayerNorm" if reading.answer == "worse" else "has no mean lead"
         return f"{norm} {word}{where}: runs broke on {listed(reasons)}."
     mean, interval = reading.mean(look), reading.interval(look)
     if mean is None or interval is None:
         return f"Open{where}: the scores of {norm} and LayerNorm do not vary."
-    start = "Its mean lead" if reading.answer == "open" else "its mean lead"
-    lead = f"{start} is {mean.value:+.2f} margins, between {interval.low:+.2f} and {interval.high:+.2f}"
+    its = "Its" if reading.answer == "open" else "its"
+    bounds = f"between {interval.low:+.2f} and {interval.high:+.2f}"
+    lead = f"{its} mean lead is {mean.value:+.2f} margins, {bounds}"
     return WORDS[reading.answer].format(norm=norm, where=where, lead=lead)
-
-
-def where_text(reading: Reading) -> str:
-    """Return which beds an answer rests on if not on all, such as ` on RT, 1 of 3 beds`."""
-    beds = [row.bed.title for row in reading.rows.values() if row.look]
-    if reading.is_whole:
-        return ""
-    return f" so far, on {listed(beds)} ({len(beds)} of {counted(len(reading.rows), 'bed')})"
 
 
 def page(
@@ -81,9 +78,12 @@ def page(
     lines += [f"- {rules.beds[bed].title} is left out: {why}." for bed, why in left_out.items()]
     missing = [row.bed.title for row in reading.rows.values() if not row.look]
     if missing:
-        lines.append(f"- Without a first look: {listed(missing)}. A second start goes on.")
+        lines.append(f"- Not read yet: {listed(missing)}. A second start goes on.")
     lines += [f"- {line}" for line in can_show(reading)]
-    lines.append(f"- Ended: {ended}. {seeds_text(entrant, rules)}")
+    seeds = entrant.seeds(2)
+    lines.append(
+        f"- Ended: {ended}. Digest {entrant.digest}: it fixes the seeds, {seeds[0]}, {seeds[1]} and on."
+    )
     lines.append(
         "- `adanorm contribute FOLDER` writes the runs into one file; merged, they are an entry of"
         " docs/arena.md."
@@ -106,11 +106,10 @@ def explained(reading: Reading) -> list[str]:
 def can_show(reading: Reading) -> list[str]:
     """Return how often a trial of this size would find a norm that is half a margin better."""
     look = reading.look
-    rows = [row for row in reading.rows.values() if row.look]
     if look is None or reading.setbacks(look):
         return []
     beds = []
-    for row in rows:
+    for row in reading.read:
         comparison = row.pair(look).comparison
         if comparison is None:
             return []
@@ -128,12 +127,6 @@ def can_show(reading: Reading) -> list[str]:
     ]
 
 
-def seeds_text(entrant: Entrant, rules: Rules) -> str:
-    """Return the digest of a norm and the seeds that follow from it."""
-    seeds = entrant.seeds(rules.looks[-1])
-    return f"Digest {entrant.digest}: it fixes the seeds, {seeds[0]}, {seeds[1]} and on."
-
-
 def row_text(row: Row, memory: float | None = None) -> list[str]:
     """Return the cells of a bed's row."""
     optimizer = "" if row.optimizer == "adam" else f", {row.optimizer.capitalize()}"
@@ -145,15 +138,23 @@ def row_text(row: Row, memory: float | None = None) -> list[str]:
         cells += [f"{comparison.gap:+.{digits}f} ({interval})", comparison.sign, comparison.size]
     else:
         cells += ["-" if row.look is None else row.pair(row.look).remark, "-", "-"]
-    ours, theirs = row.tries
-    chosen = [setting_text(side.chosen) for side in (row.norm, row.reference)]
-    cells += [f"{ours} ({theirs})", f"{chosen[0]} ({chosen[1]})"]
-    share, reached, count = row.speed
-    speed = "-" if not count else f"never in {count - reached} of {count}"
-    cells.append(speed if share is None else f"× {share:.2f} ({reached} of {count} reach it)")
+    sides = row.norm, row.reference
+    tries = [len(side.tried) for side in sides]
+    chosen = [setting_text(side.chosen) for side in sides]
+    cells += [f"{tries[0]} ({tries[1]})", f"{chosen[0]} ({chosen[1]})", speed_text(row.speed)]
     cells.append("-" if row.seconds is None else f"× {row.seconds:.2f}")
     cells.append("-" if memory is None else f"× {memory:.2f}")
     return cells
+
+
+def speed_text(shares: Sequence[float]) -> str:
+    """Return the median share of LayerNorm's updates, and how many runs reach its loss."""
+    if not shares:
+        return "-"
+    reached = sum(map(math.isfinite, shares))
+    middle = median(shares)
+    share = f"× {middle:.2f}" if math.isfinite(middle) else "most never"
+    return f"{share} ({reached} of {len(shares)} reach it)"
 
 
 def setting_text(setting: Setting | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -24,7 +24,7 @@ from adanorm.stats.summary import random_effects
 from adanorm.studies.study import Candidate
 from adanorm.trials.entrant import FIRST, Entrant, entrant_of
 from adanorm.trials.rules import REFERENCE, Bed, Optimizer, Rules
-from adanorm.verdicts.cell import Cell, cell_of
+from adanorm.verdicts.cell import cell_of
 from adanorm.verdicts.evidence import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.tried import Tried
@@ -131,8 +131,7 @@ class Side:
 
     tried: Mapping[Setting, Tried]
     chosen: Setting | None  # None until every planned try has ended
-    cell: Cell
-    fresh: Mapping[int, Entered] = field(default_factory=dict)
+    fresh: Mapping[int, Entered]
 
 
 class Lead(NamedTuple):
@@ -154,15 +153,14 @@ class Row:
     norm: Side
     reference: Side
 
-    @cached_property
+    @property
     def seeds(self) -> int:
         """The number of fresh seeds that both norms have, in their order and without a gap."""
-        count = 0
-        for seed in self.entrant.seeds(self.rules.looks[-1]):
+        seeds = self.entrant.seeds(self.rules.looks[-1])
+        for count, seed in enumerate(seeds):
             if seed not in self.norm.fresh or seed not in self.reference.fresh:
-                break
-            count += 1
-        return count
+                return count
+        return len(seeds)
 
     @property
     def look(self) -> int | None:
@@ -199,50 +197,50 @@ class Row:
         return Lead(comparison.gap / scale, comparison.error / scale, comparison.df)
 
     @property
-    def tries(self) -> tuple[int, int]:
-        """How many settings the norm and LayerNorm have tried."""
-        return len(self.norm.tried), len(self.reference.tried)
+    def speed(self) -> list[float]:
+        """How long each run of the norm takes to reach LayerNorm's lowest validation loss.
 
-    @property
-    def speed(self) -> tuple[float | None, int, int]:
-        """Return how long the norm takes to reach LayerNorm's lowest validation loss.
-
-        The median over seeds of its updates as a share of LayerNorm's, None if half of the runs
-        never reach it; how many runs reach it; and how many runs there are.
+        In updates, as a share of those that LayerNorm's run with the same seed takes; inf: never.
         """
         shares = []
         for seed in self.entrant.seeds(self.seeds):
-            ours, theirs = (side.fresh[seed].run for side in (self.norm, self.reference))
-            shares.append(_share_of_updates(ours, theirs))
-        reached = [share for share in shares if math.isfinite(share)]
-        middle = median(shares) if shares else math.inf
-        return middle if math.isfinite(middle) else None, len(reached), len(shares)
+            ours, theirs = self.norm.fresh[seed], self.reference.fresh[seed]
+            shares.append(_share_of_updates(ours.run, theirs.run))
+        return shares
 
     @property
     def seconds(self) -> float | None:
         """The norm's time per update as a multiple of LayerNorm's; None without fresh runs."""
-        paces = []
-        for side in (self.norm, self.reference):
-            results = [run.result for run in side.fresh.values()]
-            alone = [(result.seconds_alone, result.steps) for result in results]
-            times = [seconds / steps for seconds, steps in alone if seconds and steps]
-            if not times:
-                return None
-            paces.append(median(times))
-        return paces[0] / paces[1]
+        ours, theirs = _pace(self.norm), _pace(self.reference)
+        return ours / theirs if ours and theirs else None
+
+
+def _pace(side: Side) -> float | None:
+    """Return the median seconds per update of a side's fresh runs."""
+    paces = []
+    for run in side.fresh.values():
+        seconds, steps = run.result.seconds_alone, run.result.steps
+        if seconds and steps:
+            paces.append(seconds / steps)
+    return median(paces) if paces else None
 
 
 def _share_of_updates(ours: Experiment, theirs: Experiment) -> float:
     """Return the first update with LayerNorm's lowest validation loss over LayerNorm's; or inf."""
-    curves = []
-    for run in (ours, theirs):
-        rows = reader.record(run.folder()).rows()
-        curves.append([(row["update"], row["valid_loss"]) for row in rows if "valid_loss" in row])
-    if not curves[1]:
+    lowest = min(_losses(theirs), key=lambda point: point[1], default=None)
+    if lowest is None:
         return math.inf
-    update, loss = min(curves[1], key=lambda point: point[1])
-    first = (step for step, reached in curves[0] if reached <= loss)
-    return next(first, math.inf) / update
+    update, loss = lowest
+    for step, reached in _losses(ours):
+        if reached <= loss:
+            return step / update
+    return math.inf
+
+
+def _losses(run: Experiment) -> list[tuple[int, float]]:
+    """Return the updates and validation losses of a run's evaluations."""
+    rows = reader.record(run.folder()).rows()
+    return [(row["update"], row["valid_loss"]) for row in rows if "valid_loss" in row]
 
 
 @dataclass(frozen=True)
@@ -256,19 +254,25 @@ class Reading:
     @property
     def look(self) -> int | None:
         """The look that all beds with a first look have reached; None if no bed has one."""
-        return min((row.look for row in self.rows.values() if row.look), default=None)
+        return min((row.look for row in self.read if row.look), default=None)
 
     @property
     def is_whole(self) -> bool:
         """Whether every bed has reached its first look."""
-        return all(row.look for row in self.rows.values())
+        return len(self.read) == len(self.rows)
 
-    def setbacks(self, look: int) -> dict[str, Pair]:
+    @property
+    def read(self) -> list[Row]:
+        """The beds with a first look."""
+        return [row for row in self.rows.values() if row.look]
+
+    def setbacks(self, look: int) -> list[Row]:
         """Return the beds on which runs of a side diverged or did not learn."""
-        pairs = {name: row.pair(look) for name, row in self.rows.items() if row.look}
-        return {
-            name: read for name, read in pairs.items() if any(side.setback for side in read.sides)
-        }
+        rows = []
+        for row in self.read:
+            if any(side.setback for side in row.pair(look).sides):
+                rows.append(row)
+        return rows
 
     def mean(self, look: int) -> Lead | None:
         """Return the mean lead over the beds at a look, in margins."""
@@ -277,9 +281,13 @@ class Reading:
 
     def _leads(self, look: int) -> list[Lead] | None:
         """Return the lead of every bed with a first look; None if one has no lead."""
-        rows = [row for row in self.rows.values() if row.look]
-        leads = [lead for row in rows if (lead := row.lead(look)) is not None]
-        return leads if leads and len(leads) == len(rows) else None
+        leads = []
+        for row in self.read:
+            lead = row.lead(look)
+            if lead is None:
+                return None
+            leads.append(lead)
+        return leads or None
 
     def interval(self, look: int) -> Interval | None:
         """Return the interval of the mean at a look."""
@@ -298,7 +306,8 @@ class Reading:
     def answer_at(self, look: int) -> Answer:
         """Return the answer at a look. Runs that diverge or learn nothing can only harm the norm."""
         if setbacks := self.setbacks(look):
-            return "worse" if any(read.answer == "worse" for read in setbacks.values()) else "open"
+            answers = [row.pair(look).answer for row in setbacks]
+            return "worse" if "worse" in answers else "open"
         leads = self._leads(look)
         return "open" if leads is None else answer_of(self.rules, look, leads)
 
@@ -345,46 +354,52 @@ def read_trial(
     records: Records, entrant: Entrant, optimizer: Optimizer, source: Path | None = None
 ) -> Reading:
     """Return what records say of a norm. With a source, only its fresh runs of the norm count."""
+    folders = [source, *records.folders] if source else records.folders
     rows = {}
     for name, bed in records.rules.beds.items():
-        runs = [run for run in records.of(name) if run.optimizer == optimizer]
-        ours = [run for run in runs if run.entrant.digest == entrant.digest]
-        theirs = [run for run in runs if run.entrant.name == REFERENCE]
-        if source is not None:
-            here = records.of(name, [source])
-            here = [run for run in here if run.optimizer == optimizer]
-            fresh = [run for run in here if run.entrant.digest == entrant.digest]
-            ours = [run for run in ours if run.result.seed < FIRST] + [
-                run for run in fresh if run.result.seed >= FIRST
-            ]
-            theirs = [run for run in here if run.entrant.name == REFERENCE] + theirs
+        ours, theirs = [], []
+        for run in records.of(name, folders):
+            if run.optimizer != optimizer:
+                continue
+            is_try = run.result.seed < FIRST
+            if run.entrant.name == REFERENCE:
+                theirs.append(run)
+            elif run.entrant.digest == entrant.digest and (is_try or _is_in(source, run)):
+                ours.append(run)
         seeds = entrant.seeds(records.rules.looks[-1])
-        sides = [_side(records.rules, bed, of_norm, seeds) for of_norm in (ours, theirs)]
-        rows[name] = Row(records.rules, bed, optimizer, entrant, *sides)
+        norm = _side(records.rules, ours, seeds)
+        reference = _side(records.rules, theirs, seeds)
+        rows[name] = Row(
+            records.rules,
+            bed,
+            optimizer,
+            entrant,
+            norm,
+            reference,
+        )
     return Reading(records.rules, entrant, rows)
 
 
-def _side(rules: Rules, bed: Bed, runs: Sequence[Entered], seeds: Sequence[int]) -> Side:
+def _is_in(source: Path | None, run: Entered) -> bool:
+    return source is None or run.run.folder().is_relative_to(source)
+
+
+def _side(rules: Rules, runs: Sequence[Entered], seeds: Sequence[int]) -> Side:
     by_setting: dict[Setting, dict[int, Entered]] = defaultdict(dict)
     for run in runs:
         by_setting[run.setting].setdefault(run.result.seed, run)
     tried: dict[Setting, Tried] = {}
-    for setting, by_seed in by_setting.items():
+    fresh: dict[Setting, dict[int, Entered]] = {}
+    for setting in sorted(by_setting):  # of equal settings the lowest rate is chosen
+        by_seed = by_setting[setting]
         tries = [by_seed[seed].run for seed in rules.tuning if seed in by_seed]
         if len(tries) == len(rules.tuning):
             tried[setting] = Tried(Candidate((), tries))
+        fresh[setting] = {seed: by_seed[seed] for seed in seeds if seed in by_seed}
     chosen = None
     if len(tried) >= len(rules.rates):
-        first = sorted(tried)  # of equal settings the lowest rate
-        chosen = max(first, key=lambda setting: tried[setting].rank())
+        chosen = max(tried, key=lambda setting: tried[setting].rank())
+    if chosen and fresh[chosen]:
+        return Side(tried, chosen, fresh[chosen])
     # A contribution may bring runs in the setting that was chosen there.
-    counts = {key: len({*seeds} & {*by_seed}) for key, by_seed in by_setting.items()}
-
-    def suits(setting: Setting) -> tuple[bool, int]:
-        return setting == chosen and counts[setting] > 0, counts[setting]
-
-    fresh = by_setting[max(by_setting, key=suits)] if by_setting else {}
-    fresh = {seed: run for seed, run in fresh.items() if seed in seeds}
-    runs_of_cell = [run.run for run in fresh.values()]
-    cell = cell_of(runs_of_cell[0], runs_of_cell, bed.quantity) if fresh else Cell("")
-    return Side(tried, chosen, cell, fresh)
+    return Side(tried, chosen, max(fresh.values(), key=len, default={}))
