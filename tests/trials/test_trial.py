@@ -237,7 +237,7 @@ def test_an_entry_is_contributed_merged_and_contested(
         entries = [row for row in rows if row.startswith(("| 1 | RMSNorm", "| 2 | RMSNorm"))]
         if name == "first":
             (entry,) = entries
-            assert "| better | +2.00" in entry
+            assert "| better | +2.1" in entry
             assert "| Author first |" in entry
     assert ["contested" in entry for entry in entries] == [True, True]
     assert "| 1 | RMSNorm | better, **contested**" in entries[0]

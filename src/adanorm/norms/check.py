@@ -468,7 +468,7 @@ def _random_states() -> tuple[object, ...]:
     """Return the states of the generators of torch, Python and NumPy, each as a comparable value."""
     numpys: Any = np.random.get_state()
     torchs = bytes(torch.get_rng_state().numpy())
-    return torchs, random.getstate(), numpys[1].tobytes(), numpys[2:]
+    return torchs, random.getstate(), (numpys[1].tobytes(), numpys[2:])
 
 
 def saves_and_loads(make_norm: MakeNorm) -> None:
