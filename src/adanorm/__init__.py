@@ -23,3 +23,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module("adanorm.norms.swap"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the module's names, with those that are imported at their first use."""
+    return sorted({*globals(), *__all__})

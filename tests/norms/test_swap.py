@@ -202,7 +202,7 @@ def test_globs_choose_sites_and_the_rest_stays() -> None:
 @pytest.mark.parametrize(
     ("parts", "where", "message"),
     [
-        ([nn.Linear(4, 4)], "*", r"where='\*': .*; the model's are none$"),
+        ([nn.Linear(4, 4)], "*", r"where='\*': .*; the model has none$"),
         ([nn.LayerNorm(4), nn.RMSNorm(4)], ["0", "2"], r"where='2': .*; the model's are 0, 1$"),
         ([nn.LayerNorm(4)], [], "where=''"),
         ([nn.LayerNorm((2, 4))], "*", "^0: LayerNorm is over 2 axes, not the last alone$"),
@@ -215,14 +215,17 @@ def test_a_swap_that_finds_no_norm_says_why(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         adanorm.swap(nn.Sequential(*parts), "rmsnorm", where=where)
-    with pytest.raises(ValueError, match="the model itself is a norm"):
+    with pytest.raises(ValueError, match=r"^LayerNorm: the model itself is a norm"):
         adanorm.swap(nn.LayerNorm(8), "adanorm")
 
 
 @pytest.mark.parametrize(
     ("norm", "params", "message"),
     [
-        ("adanrom", {}, "unknown norm 'adanrom': choose from none, layernorm"),
+        ("AdaNorm", {}, r"unknown norm 'AdaNorm': choose from none, .*; did you mean adanorm\?$"),
+        ("adanorm", {"c": 1}, "learn_C, eps, and has a choice of numerics and backend$"),
+        ("layernorm", {"elementwise_affine": False}, "elementwise_affine is gain and bias here$"),
+        (AdaNorm(4), {}, "^AdaNorm: pass the class, not a module of it; its settings are params$"),
         ("adanorm", {"q": 1}, r"norm.params.q: adanorm has no such parameter; it takes k, C"),
         ("weightnorm", {}, "norm weightnorm: it works through the layer before it"),
         (
@@ -236,7 +239,7 @@ def test_a_swap_that_finds_no_norm_says_why(
             "norm.numerics=released: rmsnorm has no choice of numerics",
         ),
         (partial(AdaNorm, 4), {}, "give settings by name"),
-        (torch.softmax, {}, r"a class of torch\.nn\.Module"),
+        (torch.softmax, {}, r"a class of torch\.nn\.Module; .*, take functools\.partial$"),
         (partial(torch.softmax, dim=0), {}, r"a class of torch\.nn\.Module"),
     ],
 )
@@ -438,6 +441,108 @@ def test_a_kept_bias_beside_a_gain_less_one_is_not_multiplied_by_the_gain(norm: 
     adanorm.restore(model)
     assert model[0].weight is weight
     assert model[0].bias is bias
+
+
+class GemmaLayerNorm(LayerNorm1P):
+    """Another that learns its gain less one, from 0."""
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+
+class ScalarGainRMSNorm(nn.Module):
+    """RMSNorm with one gain for all features, in units of a row's length."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor(float(features) ** 0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * F.normalize(x, dim=-1)
+
+
+@pytest.mark.parametrize("old", [nn.LayerNorm, LayerNorm1P])
+@pytest.mark.parametrize(
+    ("norm", "params"),
+    [
+        ("layernorm", {"gain": False}),
+        ("layernorm", {"zero_centered": True}),
+        (GemmaLayerNorm, {}),
+        (ScalarGainRMSNorm, {}),
+        ("batchnorm", {"gain": False}),
+    ],
+)
+def test_a_kept_gain_multiplies_the_standardized_row_once_whatever_the_new_norm_learns(
+    norm: Any, params: dict[str, Any], old: type[nn.LayerNorm]
+) -> None:
+    x, model = torch.randn(3, 8), nn.Sequential(old(8), nn.Linear(8, 8)).eval()
+    for parameter in model[0].parameters():
+        nn.init.normal_(parameter)
+    weight, bias = model.get_parameter("0.weight"), model.get_parameter("0.bias")
+    bare: Any = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8)).eval()
+    adanorm.swap(bare, norm, params=params)
+    adanorm.swap(model, norm, params=params, keep=True)
+    expected = bare[0](x) * (weight + (old is LayerNorm1P)) + bias
+    torch.testing.assert_close(model[0](x), expected)
+    learned = [p for p in model[0].parameters() if p.requires_grad]
+    assert {id(p) for p in learned} == {id(weight), id(bias)}
+
+
+def test_a_norm_that_uses_the_size_of_its_gain_alone_is_left() -> None:
+    by_size = changed(
+        "SizeRMSNorm", lambda n, x: FamilyRMSNorm.forward(n, x) / n.weight * n.weight.abs()
+    )
+    report = adanorm.swap(nn.ModuleList([by_size(8), nn.LayerNorm(8)]), "rmsnorm", keep=True)
+    assert report.sites == ("1",)
+
+
+class Looping(nn.Module):
+    """A model that calls its norms from a plain list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(4), nn.Linear(4, 4)
+        self.steps = [self.norm, self.linear]
+        self.linear.bias = self.norm.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
+def test_a_swap_says_what_it_leaves_of_the_old_norms_and_that_a_trained_model_changes() -> None:
+    model = Looping()
+    tied = "linear.bias was the same parameter as norm.bias, and stays as it is"
+    held = ".steps holds norm as no module: the old norm stays there"
+    assert adanorm.swap(model, "layernorm").notes == (tied, held)
+    adanorm.restore(model)
+    assert adanorm.swap(model, "layernorm", keep=True).notes == (held,)
+    for trained in (nn.LayerNorm(4), LayerNorm1P(4)):
+        nn.init.normal_(trained.weight)
+        dropped, kept = (
+            adanorm.swap(copy.deepcopy(nn.Sequential(trained)), "adanorm", keep=keep).notes
+            for keep in (False, True)
+        )
+        assert len(dropped) == len(kept) == 1
+        assert all("its outputs change" in notes[0] for notes in (dropped, kept))
+        assert "keep=True keeps" in dropped[0]
+    fresh = LayerNorm1P(4)
+    nn.init.zeros_(fresh.weight)
+    assert adanorm.swap(nn.Sequential(fresh, nn.RMSNorm(4)), "adanorm").notes == ()
+
+
+def test_the_package_lists_what_it_imports_late_and_a_norm_names_what_it_takes() -> None:
+    assert {"swap", "restore"} <= set(dir(adanorm))
+    with pytest.raises(
+        TypeError, match=r"LayerNorm has no elementwise_affine: .* is gain and bias"
+    ):
+        LayerNorm(8, elementwise_affine=False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"RmsNorm has no elementwise_affine: .* is gain here$"):
+        RmsNorm(8, elementwise_affine=False)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^AdaNorm has no c: it takes k, C, phi_gradient"):
+        AdaNorm(8, c=2.0)  # type: ignore[call-arg]
 
 
 def test_restore_gives_the_model_back_and_a_copy_can_be_restored_too() -> None:

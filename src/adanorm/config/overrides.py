@@ -170,12 +170,12 @@ def _is_listed(override: str, norms: Sequence[str]) -> bool:
     key, _, value = override.removeprefix("norm.params.").partition("=")
     if any(key in (read_conf(f"norm/{norm}").get("params") or {}) for norm in norms):
         return True
-    from adanorm.norms.registry import NORMS, parameters_of
+    from adanorm.norms.base import parameters_of, takes
+    from adanorm.norms.registry import NORMS
 
     for norm in norms:
-        parameters = parameters_of(NORMS[norm])
-        if key not in parameters:
-            hint = f"it takes {', '.join(parameters) or 'none'}"
+        if key not in parameters_of(NORMS[norm]):
+            hint = takes(NORMS[norm], key)
             raise ValueError(f"norm.params.{key}={value}: {norm} has no such parameter; {hint}")
     return False
 

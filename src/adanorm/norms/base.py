@@ -1,5 +1,6 @@
 """The base class of norms, and what a norm may declare about itself."""
 
+import inspect
 import math
 from collections.abc import Hashable
 from functools import cache, partial, reduce
@@ -71,6 +72,15 @@ class Norm(nn.Module):
     # equal eps. NaN prevents that: it equals nothing, not even itself.
     eps: float = math.nan
 
+    def __new__(cls, *arguments: Any, **settings: Any) -> Any:
+        """Return an empty norm; raises TypeError for a setting that the class does not take."""
+        taken = inspect.signature(cls.__init__).parameters
+        takes_any = any(entry.kind is entry.VAR_KEYWORD for entry in taken.values())
+        for name in settings:
+            if name not in taken and not takes_any:
+                raise TypeError(f"{cls.__name__} has no {name}: {takes(cls, name)}")
+        return super().__new__(cls)
+
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         for name in ("weight", "bias"):  # nn.TransformerEncoder reads them
@@ -129,13 +139,37 @@ class Norm(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not live in a layer")
 
 
+def parameters_of(cls: type[Norm]) -> list[str]:
+    """Return the names of the parameters that a class of norms takes."""
+    names = inspect.signature(cls.__init__).parameters
+    return [name for name in names if name not in ("self", "dim", "numerics", "backend")]
+
+
+def takes(cls: type[Norm], setting: str) -> str:
+    """Return what a class of norms takes, in words, for one who asks for another setting."""
+    parameters = parameters_of(cls)
+    text = f"it takes {', '.join(parameters) or 'none'}"
+    taken = inspect.signature(cls.__init__).parameters
+    choices = [name for name in ("numerics", "backend") if name in taken]
+    if choices:
+        text += f", and has a choice of {' and '.join(choices)}"
+    affine = [name for name in ("gain", "bias") if name in parameters]
+    if setting == "elementwise_affine" and affine:
+        text += f"; elementwise_affine is {' and '.join(affine)} here"
+    return text
+
+
 def as_norm(cls: Any) -> type[Norm]:
     """Return a class of modules as one of norms: `cls`, or with the declarations that it lacks.
 
     Raises ValueError for what is no class of modules.
     """
+    if isinstance(cls, nn.Module):
+        name = type(cls).__name__
+        raise ValueError(f"{name}: pass the class, not a module of it; its settings are params")
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
-        raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module")
+        hint = "to bind settings to one, take functools.partial"
+        raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module; {hint}")
     hashable: Any = cls  # a class hashes, whatever its instances do
     return cls if issubclass(cls, Norm) else _with_declarations(hashable)
 

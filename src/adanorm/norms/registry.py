@@ -3,10 +3,11 @@
 import inspect
 import math
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol
 
 from adanorm.norms import family, over_rows, rowwise
-from adanorm.norms.base import Norm, as_norm
+from adanorm.norms.base import Norm, as_norm, parameters_of, takes
 
 NORMS: dict[str, type[Norm]] = {
     "none": family.NoNorm,
@@ -80,7 +81,9 @@ def norm_factory(norm: NormChoice) -> NormFactory:
     is built: for an unknown norm, an unknown parameter or a value outside its range.
     """
     if norm.outside is None and norm.name not in NORMS:
-        raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}")
+        similar = get_close_matches(norm.name.lower(), NORMS, n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
+        raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}{hint}")
     cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)
     settings = _settings(cls, norm)
     # Common numbers of heads divide TRIAL_WIDTH; lcm makes a width that the number of groups
@@ -111,23 +114,14 @@ def has_setting(cls: type[Norm], setting: str) -> bool:
     return setting in inspect.signature(cls).parameters
 
 
-def parameters_of(cls: type[Norm]) -> list[str]:
-    """Return the names of the parameters that a class of norms takes."""
-    return [
-        key
-        for key in inspect.signature(cls).parameters
-        if key not in ("dim", "numerics", "backend")
-    ]
-
-
 def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
     """Return the keyword arguments of a norm's class."""
     signature = inspect.signature(cls).parameters
     accepted, settings = parameters_of(cls), dict(norm.params)
     for key, value in settings.items():
         if key not in accepted:
-            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
-            raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {takes}")
+            hint = takes(cls, key)
+            raise ValueError(f"norm.params.{key}: {norm.name} has no such parameter; {hint}")
         default = signature[key].default
         is_plain = norm.outside is None or isinstance(default, bool | int | float | str)
         if is_plain and _kind(default) != _kind(value):

@@ -31,6 +31,10 @@ OVER_BATCH = (
 )
 
 
+TRAINED = "the model was trained with its old norms: with others its outputs change"
+DROPPED = f"{TRAINED}, also because their gains and biases are dropped, which keep=True keeps"
+
+
 class Swapped(NamedTuple):
     """The sites that have another norm now, why others were left, and notes on the new norm."""
 
@@ -81,18 +85,17 @@ def swap(
     make = _factory(norm, params or {})
     chosen = _chosen(model, [where] if isinstance(where, str) else list(where))
     left: dict[str, str] = {}
+    offsets: dict[str, int] = {}  # what each norm adds to its weight
     for name, module in chosen.items():
-        reason = _obstacle(
-            name,
-            module,
-            axes=make.trial.takes_axes,
-        )
-        if reason is not None:
-            left[name] = reason
+        result = _offset_or_obstacle(name, module, axes=make.trial.takes_axes)
+        if isinstance(result, int):
+            offsets[name] = result
+        else:
+            left[name] = result
     if len(left) == len(chosen):
         name, reason = next(iter(left.items()))
         rest = f"; none of {len(left) - 1} others can be swapped either" if len(left) > 1 else ""
-        raise ValueError(f"{name}: {reason}{rest}")
+        raise ValueError(f"{name or type(model).__name__}: {reason}{rest}")
     sites: list[str] = []
     for name in chosen:
         # A norm inside a swapped norm is replaced together with it.
@@ -108,19 +111,16 @@ def swap(
                 make,
                 model,
                 name,
-                keep=keep,
+                added=offsets[name] if keep else None,
                 tied=tied,
             )
             replacements[id(module)] = replacement
-    for (
-        name
-    ) in sites:  # only after all have been built, so that an error leaves the model as it was
-        model.set_submodule(name, replacements[id(chosen[name])])
-    return Swapped(
-        tuple(sites),
-        left,
-        tuple(_notes(make.trial)),
-    )
+    originals = {name: chosen[name] for name in sites}
+    notes = [*_notes(make.trial), *_lost(model, originals, offsets, keep=keep)]
+    # Only after all have been built, so that an error leaves the model as it was.
+    for name, module in originals.items():
+        model.set_submodule(name, replacements[id(module)])
+    return Swapped(tuple(sites), left, tuple(notes))
 
 
 def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
@@ -137,11 +137,10 @@ def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
         matching = matching or [name for name in norms if fnmatchcase(name, pattern)]
         if not matching:
             is_done = any(ORIGINAL in module.__dict__ for module in model.modules())
-            none = "swapped already: restore them first" if is_done else "none"
-            there = ", ".join(norms) or none
-            raise ValueError(
-                f"where={pattern!r}: no LayerNorm or RMSNorm there; the model's are {there}"
-            )
+            there = f"the model's are {', '.join(norms)}" if norms else "the model has none"
+            if is_done and not norms:
+                there = "the model's are swapped already: restore them first"
+            raise ValueError(f"where={pattern!r}: no LayerNorm or RMSNorm there; {there}")
         names.update(matching)
     return {name: module for name, module in norms.items() if name in names}
 
@@ -151,6 +150,50 @@ def _notes(norm: Norm) -> Iterator[str]:
         yield OVER_POSITIONS
     if norm.depends_on_batch:
         yield OVER_BATCH
+
+
+def _lost(
+    model: nn.Module,
+    originals: Mapping[str, nn.Module],
+    offsets: Mapping[str, int],
+    *,
+    keep: bool,
+) -> Iterator[str]:
+    """Yield what the model does not keep of its old norms, by site, and where they still stand."""
+    if any(_is_trained(norm, offsets[site]) for site, norm in originals.items()):
+        yield TRAINED if keep else DROPPED
+    names: dict[int, str] = {}  # of the old parameters
+    for site, norm in originals.items():
+        for name, parameter in norm.named_parameters(prefix=site):
+            names[id(parameter)] = name
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        is_outside = name.rpartition(".")[0] not in originals
+        if is_outside and not keep and id(parameter) in names:
+            yield f"{name} was the same parameter as {names[id(parameter)]}, and stays as it is"
+    sites = {id(norm): site for site, norm in originals.items()}
+    for name, module in model.named_modules():
+        for key, value in vars(module).items():
+            for held in _members(value):
+                if not key.startswith("_") and id(held) in sites:
+                    site = sites[id(held)]
+                    yield f"{name}.{key} holds {site} as no module: the old norm stays there"
+
+
+def _is_trained(norm: nn.Module, added: int) -> bool:
+    """Return whether a norm's gain or bias has moved off the value that it starts with."""
+    initial = {"weight": 1 - added, "bias": 0}
+    for name, value in initial.items():
+        parameter = norm._parameters.get(name)
+        if parameter is not None and not parameter.is_meta and (parameter != value).any():
+            return True
+    return False
+
+
+def _members(value: object) -> list[object]:
+    """Return what a list, a tuple or the values of a mapping hold; else the value itself."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def restore(model: nn.Module) -> tuple[str, ...]:
@@ -202,8 +245,15 @@ def _factory(
 
 
 def _replacement(
-    original: nn.Module, make: NormFactory, model: nn.Module, site: str, *, keep: bool, tied: Tied
+    original: nn.Module,
+    make: NormFactory,
+    model: nn.Module,
+    site: str,
+    *,
+    added: int | None,
+    tied: Tied,
 ) -> nn.Module:
+    """Return the norm for a site; with `added`, what the old gain lacks, it keeps gain and bias."""
     shape = shape_of(original)
     assert shape is not None, "of a module that can be swapped"
     norm = make(shape[0] if len(shape) == 1 else shape, site=site)
@@ -213,12 +263,9 @@ def _replacement(
         norm.requires_grad_(any(parameter.requires_grad for parameter in parameters.values()))
     replacement: nn.Module = norm
     paths: dict[str, str] = {}
-    if keep:
-        replacement, paths = _with_kept(
-            norm,
-            parameters,
-            _added_to_gain(original) or 0,
-        )
+    if added is not None:
+        takes_gain = _takes_gain(make.trial, added)
+        replacement, paths = _with_kept(norm, parameters, added, takes_gain=takes_gain)
     else:
         for name, parameter in norm.named_parameters():
             if name in parameters:
@@ -245,27 +292,49 @@ def _follow(norm: Norm, original: nn.Module, model: nn.Module, site: str) -> Non
 
 
 def _with_kept(
-    norm: Norm, parameters: Mapping[str, nn.Parameter], added: int
+    norm: Norm, parameters: Mapping[str, nn.Parameter], added: int, *, takes_gain: bool
 ) -> tuple[nn.Module, dict[str, str]]:
     """Return the norm with the old gain and bias, and the path of each in it.
 
-    They replace the new norm's own. If the new norm lacks one, or the old gain is less one, those
-    that do not fit are applied after the norm.
+    They replace the new norm's own where these mean the same. Otherwise the new norm's own stay as
+    they are, and the old ones are applied after it: first the gain, then the bias.
     """
     shared: list[str] = []
+    is_gain_inside = takes_gain or "weight" not in parameters
     for name in NAMES:
-        has_both = name in parameters and norm._parameters.get(name) is not None
-        if has_both and added:
-            # The bias belongs behind the gain, and that is applied after the norm.
-            norm.get_parameter(name).requires_grad_(False)
-        elif has_both:
+        inner = norm._parameters.get(name)
+        if name not in parameters or inner is None:
+            continue
+        if is_gain_inside and inner.shape == parameters[name].shape:
             norm.register_parameter(name, parameters[name])
             shared.append(name)
+        else:
+            is_gain_inside = False  # or it would multiply the bias
+            inner.requires_grad_(False)
+    if "weight" not in shared and norm._parameters.get("gain_less_one") is not None:
+        norm.get_parameter("gain_less_one").requires_grad_("weight" not in parameters)
     if len(shared) == len(parameters):
         return norm, {name: name for name in parameters}
     weight, bias = (None if name in shared else parameters.get(name) for name in NAMES)
     paths = {name: f"norm.{name}" if name in shared else name for name in parameters}
     return WithAffine(norm, weight, bias, added), paths
+
+
+@torch.no_grad()
+def _takes_gain(norm: Norm, added: int) -> bool:
+    """Return whether a gain less `added` can be the norm's weight: where that is -added, z is 0."""
+    probe = copy.deepcopy(norm).eval()
+    weight = probe._parameters.get("weight")
+    if weight is None or weight.dim() != 1:
+        return False
+    weight.fill_(-added)
+    if probe._parameters.get("bias") is not None:
+        probe.get_parameter("bias").zero_()
+    x = torch.cos(torch.arange(6 * len(weight))).view(2, 3, -1)
+    try:
+        return not probe(x.to(weight)).any()
+    except Exception:  # somebody's norm may raise anything
+        return False
 
 
 def _share_hooks(source: nn.Module, target: nn.Module) -> None:
@@ -281,8 +350,8 @@ def is_norm(module: nn.Module) -> bool:
     return is_torchs or any(kind in class_name for kind in KINDS)
 
 
-def _obstacle(site: str, module: nn.Module, *, axes: bool) -> str | None:
-    """Return why a module named like a norm cannot be swapped, or None.
+def _offset_or_obstacle(site: str, module: nn.Module, *, axes: bool) -> int | str:
+    """Return what a norm adds to its weight, or why a module named like a norm cannot be swapped.
 
     With `axes`, it may be over several axes.
     """
@@ -302,7 +371,7 @@ def _obstacle(site: str, module: nn.Module, *, axes: bool) -> str | None:
         added = _added_to_gain(module)
     except Exception as error:  # a kernel that is not here may raise anything
         return f"{name} cannot be tried here: {type(error).__name__}: {error}"
-    return f"{name} is no norm of rows over the last axis" if added is None else None
+    return f"{name} is no norm of rows over the last axis" if added is None else added
 
 
 def shape_of(module: nn.Module) -> tuple[int, ...] | None:
@@ -334,7 +403,8 @@ def _added_to_gain(module: nn.Module) -> int | None:
     if any(parameter.is_meta for parameter in probe.parameters()):
         probe.to_empty(device="cpu")
     for parameter in probe.parameters():
-        parameter.copy_(torch.rand(parameter.shape, generator=generator) + 0.5)
+        # Of both signs: a gain may be used by its size alone.
+        parameter.copy_(torch.randn(parameter.shape, generator=generator))
     like = next(probe.parameters(), torch.empty(0))
     rows = torch.randn(
         2,
