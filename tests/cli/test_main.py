@@ -279,10 +279,10 @@ REFUSED = [
     ("trial rmsnorm sgd", "trial takes one name"),
     ("trial rmsnorm budget=soon", "write a time above zero"),
     ("trial rmsnorm optimizer=sgd", "unknown optimizer 'sgd'"),
-    ("trial rmsnorm training.lr=1", "a trial fixes all settings but norm.params"),
+    ("trial rmsnorm training.lr=1", "unknown key 'training.lr': the keys of trial are"),
     ("trial adanorm norm.params.C=1", "is what the trial tries"),
     ("trial rmsnorm beds=none.yaml", "no such file"),
-    ("trial norm=rmsnorm bugdet=1h", "bugdet"),
+    ("trial norm=rmsnorm bugdet=1h", "did you mean budget"),
     ("arena output=README.md", "has no marks of the table"),
 ]
 

@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from adanorm.cli.command import dispatch
 from adanorm.config.outside_norms import source_of
+from adanorm.config.paths import PROJECT
 from adanorm.norms import NormChoice
 from adanorm.norms.check import IN_TRIALS, check_norm
 from adanorm.stats.sequential import Looks
@@ -222,6 +223,11 @@ def test_an_edited_source_ends_the_trial_in_one_line(
     file.write_text(MODULE.format("return x * self.w  # the same"))
     source_of.cache_clear()
     assert trial_in(tmp_path / "runs", "edited_norm:Spoilt").entrant == trial.entrant
+
+
+def test_the_page_of_the_arena_shows_the_records() -> None:
+    content = (PROJECT / "docs" / "arena.md").read_text("utf-8")
+    assert f"-->\n{arena_page(load_rules())}<!-- /arena -->" in content
 
 
 def test_an_entry_is_contributed_merged_and_contested(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.cli.study_arguments import workers_of
-from adanorm.config.errors import check_known
+from adanorm.config.errors import check_known, suggestion
 from adanorm.files import write_files
 from adanorm.launch.launch import choose_launch
 from adanorm.norms.check import IN_TRIALS, check_norm
@@ -52,7 +52,9 @@ def main(arguments: Arguments) -> int:
         raise ValueError(f"runs={keys['runs']}: a trial keeps its runs in a folder of its own")
     for setting in arguments.settings:
         if not setting.lstrip("+").startswith("norm.params."):
-            raise ValueError(f"{setting}: a trial fixes all settings but norm.params")
+            key = setting.partition("=")[0]
+            known = f"the keys of trial are {', '.join(USAGE.keys)} and norm.params.NAME"
+            raise ValueError(f"unknown key {key!r}: {known}{suggestion(key, USAGE.keys)}")
     budget = budget_seconds(keys["budget"])
     rules = load_rules(keys["beds"])
     settings = tuple(f"++{setting.lstrip('+')}" for setting in arguments.settings)
