@@ -74,8 +74,10 @@ def main(arguments: Arguments) -> int:
     trial.check_tries()
     ended = trial.run(budget)
     reading = trial.reading()
-    others = [trial.reading(other) for other in OPTIMIZERS if other != optimizer]
-    beside = [other for other in others if any(row.norm.tried for row in other.rows.values())]
+    beside = []
+    for name in OPTIMIZERS:
+        if name != optimizer:
+            beside.append(trial.reading(name))
     text = page(
         reading,
         ended=ended,
@@ -85,8 +87,7 @@ def main(arguments: Arguments) -> int:
         beside=beside,
     )
     print(text)
-    name = f"{entrant.name}.md"
-    print(*write_files(Path(runs) / "trials", {name: text}))
+    print(*write_files(Path(runs) / "trials", {f"{entrant.name}.md": text}))
     return 0
 
 

@@ -83,9 +83,9 @@ def _contribution(source: Path) -> dict[str, object]:
 def _is_contested(entry: Entry, all_entries: Sequence[Entry]) -> bool:
     """Return whether another trial of the norm has another answer, and both are decided."""
     answers = set()
-    for other in all_entries:
-        if other.reading.entrant.digest == entry.reading.entrant.digest:
-            answers.add(other.reading.answer)
+    for rival in all_entries:
+        if rival.reading.entrant.digest == entry.reading.entrant.digest:
+            answers.add(rival.reading.answer)
     return len(answers & {*DECIDED}) > 1
 
 
@@ -94,10 +94,8 @@ def ranks(all_entries: Sequence[Entry]) -> list[int]:
 
     Entries that share a rank are not told apart from the best of them.
     """
-    return [
-        1 + sum(other.interval.low > entry.interval.high for other in all_entries)
-        for entry in all_entries
-    ]
+    lows = [entry.interval.low for entry in all_entries]
+    return [1 + sum(low > entry.interval.high for low in lows) for entry in all_entries]
 
 
 def missing(rules: Rules, all_entries: Sequence[Entry]) -> list[str]:

@@ -83,7 +83,7 @@ class Trial:
     def _wanted(self, reading: Reading) -> Iterator[Wanted]:
         """Yield the missing runs in their order: tries, then fresh runs, up to the next look.
 
-        A bed's tries come right before its first fresh runs. Nothing follows a decision on all beds.
+        A bed's tries come right before its first fresh runs. Nothing follows a decision.
         """
         for look in self.rules.looks:
             is_missing = False
@@ -152,7 +152,7 @@ class Trial:
         return []
 
     def _seconds(self, bed: str, reading: Reading) -> float:
-        """Return about how long a run of a bed takes: as those of this trial, or as the rules say."""
+        """Return about how long a run of a bed takes: as runs on record, or as the rules say."""
         row = reading.rows[bed]
         seconds = []
         for side in (row.norm, row.reference):
@@ -163,7 +163,7 @@ class Trial:
         return median(known) if known else 60 * self.rules.beds[bed].minutes
 
     def check_source(self) -> None:
-        """Raise ValueError if the norm's source is not what this trial, or its tries, began with."""
+        """Raise ValueError if the norm's source is not what this process began with."""
         bed = next(iter(self.rules.beds.values()))
         norm = bed.experiment(self.norm, self.optimizer, *self.settings).norm
         if norm.is_ours:
@@ -178,11 +178,13 @@ class Trial:
         """Raise ValueError if the folder has tries of the norm with another source."""
         records = Records(self.rules, [Path(self.runs)])
         entrant = self.entrant
+        if entrant.path is None:
+            return
         for bed in self.rules.beds:
             for run in records.of(bed):
-                other = run.entrant
-                is_other = (other.path, other.params) == (entrant.path, entrant.params)
-                if is_other and entrant.path and other.digest != entrant.digest:
+                tried = run.entrant
+                is_same = (tried.path, tried.params) == (entrant.path, entrant.params)
+                if is_same and tried.digest != entrant.digest:
                     file = entrant.path.partition(":")[0].replace(".", "/")
                     raise ValueError(edited(f"{file}.py", self.runs))
 
@@ -190,8 +192,8 @@ class Trial:
 def edited(file: str, runs: str) -> str:
     """Return the line that ends the trial of a norm whose source has been changed."""
     return (
-        f"{file}: changed since the tries in {path_text(Path(runs))}: an edited norm is another norm;"
-        " start its trial with another runs=FOLDER"
+        f"{file}: changed since the tries in {path_text(Path(runs))}: an edited norm is another"
+        " norm; start its trial with another runs=FOLDER"
     )
 
 
@@ -220,7 +222,7 @@ def beds_left_out(rules: Rules, norm: str, settings: Sequence[str]) -> dict[str,
 
 
 def budget_seconds(text: str) -> float:
-    """Return the seconds of a budget such as 90s, 10min, 2h or 1d; ValueError for any other text."""
+    """Return the seconds of a budget such as 90s or 2h; ValueError for any other text."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|min|h|d)", text, re.ASCII)
     seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
     if seconds <= 0:

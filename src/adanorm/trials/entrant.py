@@ -28,7 +28,7 @@ class Entrant(NamedTuple):
     params: tuple[tuple[str, Any], ...]  # those that make it another norm
 
     def seeds(self, count: int) -> list[int]:
-        """Return its first fresh seeds, rising. They follow from the digest: nobody chooses them."""
+        """Return its first fresh seeds, rising. They follow from the digest: no one chooses."""
         seeds = []
         for index in range(count):
             number = int(sha256(f"{self.digest} {index}".encode()).hexdigest(), 16)

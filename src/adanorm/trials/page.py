@@ -37,7 +37,8 @@ def headline(reading: Reading) -> str:
         beds = listed([row.bed.title for row in reading.read])
         count = counted(len(reading.rows), "bed")
         where = f" so far, on {beds} ({len(reading.read)} of {count})"
-    if setbacks := reading.setbacks(look):
+    setbacks = reading.setbacks(look)
+    if setbacks:
         reasons = []
         for row in setbacks:
             remark = row.pair(look).remark.replace("norm ", f"{norm} ", 1)
@@ -69,9 +70,10 @@ def page(
     """
     entrant, rules = reading.entrant, reading.rules
     rows = []
-    for other in (reading, *beside):
-        runs_of = [(bed, row) for bed, row in other.rows.items() if row.norm.tried or row.seeds]
-        rows += [row_text(row, memory.get(bed)) for bed, row in runs_of]
+    for trial in (reading, *beside):
+        for bed, row in trial.rows.items():
+            if row.norm.tried or row.seeds:
+                rows.append(row_text(row, memory.get(bed)))
     lines = [f"**{headline(reading)}**", "", *explained(reading), ""]
     lines += [*markdown_table(HEADER, rows), ""] if rows else []
     lines += [f"- Contract: {checks}."]
@@ -81,9 +83,8 @@ def page(
         lines.append(f"- Not read yet: {listed(missing)}. A second start goes on.")
     lines += [f"- {line}" for line in can_show(reading)]
     seeds = entrant.seeds(2)
-    lines.append(
-        f"- Ended: {ended}. Digest {entrant.digest}: it fixes the seeds, {seeds[0]}, {seeds[1]} and on."
-    )
+    which = f"it fixes the seeds, {seeds[0]}, {seeds[1]} and on"
+    lines.append(f"- Ended: {ended}. Digest {entrant.digest}: {which}.")
     lines.append(
         "- `adanorm contribute FOLDER` writes the runs into one file; merged, they are an entry of"
         " docs/arena.md."
@@ -98,8 +99,8 @@ def explained(reading: Reading) -> list[str]:
         metric = METRICS[bed.experiment("layernorm", "adam").task.metric]
         margins.append(f"{bed.title} {bed.margin:g} ({metric.label})")
     return [
-        f"A margin is the smallest difference that matters: {', '.join(margins)}. The true lead lies"
-        " between the two numbers in 95 of 100 trials."
+        f"A margin is the smallest difference that matters: {', '.join(margins)}. The true lead"
+        " lies between the two numbers in 95 of 100 trials."
     ]
 
 
@@ -120,10 +121,10 @@ def can_show(reading: Reading) -> list[str]:
     half, full = shares(0.5), shares(1.0)
     last = share_better(rules, beds, 0.5, len(rules.looks))
     return [
-        f"What this can show: after {look} runs on {counted(len(beds), 'bed')}, a norm that is truly"
-        f" half a margin better is found in {half:.0%} of trials, one that is a whole margin better in"
-        f" {full:.0%}; after {rules.looks[-1]} runs, half a margin in {last:.0%}. A norm that is no"
-        f" better is called better in at most {rules.level:.0%}."
+        f"What this can show: after {look} runs on {counted(len(beds), 'bed')}, a norm that is"
+        f" truly half a margin better is found in {half:.0%} of trials, one that is a whole margin"
+        f" better in {full:.0%}; after {rules.looks[-1]} runs, half a margin in {last:.0%}. A norm"
+        f" that is no better is called better in at most {rules.level:.0%}."
     ]
 
 
@@ -140,7 +141,8 @@ def row_text(row: Row, memory: float | None = None) -> list[str]:
         cells += ["-" if row.look is None else row.pair(row.look).remark, "-", "-"]
     sides = row.norm, row.reference
     tries = [len(side.tried) for side in sides]
-    chosen = [setting_text(side.chosen) for side in sides]
+    parameter = row.entrant.parameter[0] if row.entrant.parameter else ""
+    chosen = [setting_text(side.chosen, parameter) for side in sides]
     cells += [f"{tries[0]} ({tries[1]})", f"{chosen[0]} ({chosen[1]})", speed_text(row.speed)]
     cells.append("-" if row.seconds is None else f"× {row.seconds:.2f}")
     cells.append("-" if memory is None else f"× {memory:.2f}")
@@ -157,9 +159,10 @@ def speed_text(shares: Sequence[float]) -> str:
     return f"{share} ({reached} of {len(shares)} reach it)"
 
 
-def setting_text(setting: Setting | None) -> str:
+def setting_text(setting: Setting | None, parameter: str) -> str:
     """Return a setting as text, such as `lr 0.001, C 1.5`; `-` for none."""
     if setting is None:
         return "-"
     rate, params = setting
-    return ", ".join([f"lr {rate:g}", *(f"{name} {value}" for name, value in params)])
+    value = dict(params).get(parameter)
+    return f"lr {rate:g}" if value is None else f"lr {rate:g}, {parameter} {value:g}"

@@ -57,7 +57,7 @@ def sources(runs: str | None, *, alone: bool = False) -> list[Path]:
 
 
 def entered(bed: Bed, source: Path, rules: Rules) -> Iterator[Entered]:
-    """Yield the ended runs of a bed in a folder of records; those of other settings are left out."""
+    """Yield the ended runs of a bed in a folder of records, but none in other settings."""
     task = source / bed.task
     parents = {*lines.parents(task)}
     if task.is_dir():
@@ -189,7 +189,7 @@ class Row:
         return pair(Evidence(plan, by_norm, variance, ("trial",)), "norm", REFERENCE)
 
     def lead(self, look: int) -> Lead | None:
-        """Return the lead at a look; None if runs diverged or did not learn, or scores are equal."""
+        """Return the lead at a look; None if runs diverged, did not learn, or scores are equal."""
         comparison = self.pair(look).comparison
         if comparison is None:
             return None
@@ -304,8 +304,9 @@ class Reading:
         return looks[-1] if looks else None
 
     def answer_at(self, look: int) -> Answer:
-        """Return the answer at a look. Runs that diverge or learn nothing can only harm the norm."""
-        if setbacks := self.setbacks(look):
+        """Return the answer at a look. Runs that diverge or learn nothing only harm the norm."""
+        setbacks = self.setbacks(look)
+        if setbacks:
             answers = [row.pair(look).answer for row in setbacks]
             return "worse" if "worse" in answers else "open"
         leads = self._leads(look)

@@ -102,7 +102,7 @@ class Rules(Config):
 
 @cache
 def load_rules(file: str = "") -> Rules:
-    """Return the rules of conf/trial.yaml, or of a file of your own; ValueError if it is invalid."""
+    """Return the rules of conf/trial.yaml, or of your own file; ValueError if it is invalid."""
     path = Path(file) if file else FILE
     if not path.is_file():
         raise ValueError(f"beds={file}: no such file")
