@@ -1,5 +1,6 @@
 """The front door, as a person uses it: real processes, real files."""
 
+import json
 import os
 import re
 import signal
@@ -14,11 +15,12 @@ from typing import Any
 import pytest
 import torch
 
-from adanorm.cli.command import COMMANDS
+from adanorm.cli.command import COMMANDS, dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.paths import choices
 from adanorm.records import reader
+from adanorm.records.environment import code_digest
 from adanorm.records.lines import RECORD
 from adanorm.runs.execute import execute
 from adanorm.training.distributed import LOST
@@ -29,7 +31,7 @@ from tests.defined import corners
 from tests.faults import command as faults
 from tests.faults.command import WRITES, Ended
 from tests.launch.test_launch import wait_until
-from tests.reporting.records import contents_of, files_in
+from tests.reporting.records import contents_of, files_in, put
 from tests.verdicts import not_none
 
 
@@ -543,6 +545,24 @@ def test_every_task_norm_and_scale_makes_a_run_of_its_own() -> None:
 
 
 RUN = ("task=gaussian", "norm=adanorm", "scale=smoke")
+
+
+def test_verify_says_before_it_runs_that_other_numerics_agree_statistically_at_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [f"runs={tmp_path / 'records'}", f"into={tmp_path / 'repeated'}"]
+    dispatch(["run", *RUN, folders[0]])
+    folder = compose_experiment([*RUN, folders[0]]).folder()
+    environment = json.loads(contents_of(folder)["environment.json"])
+    environment |= {"numerics_version": 1, "code": 64 * "0"}
+    put(folder, "environment.json", json.dumps(environment).encode())
+    capsys.readouterr()
+    dispatch(["verify", *RUN, *folders])
+    lines = capsys.readouterr().out.splitlines()
+    first, rest = " ".join(" ".join(lines[:2]).split()), " ".join(" ".join(lines[2:]).split())
+    assert first.startswith("numerics version 1 on record, ")
+    assert "only statistical agreement is possible" in first
+    assert f"digest of the code: {12 * '0'} on record, {code_digest()[:12]} here" in rest
 
 
 def test_verify_reproduces_a_run_of_this_machine_to_the_bit_and_never_over_its_record(

@@ -3,8 +3,9 @@
 The answer is one of these: reproduced to the bit; reproduced within rounding; another run, but
 within the spread of the seeds on record (with the p-value); open, with fewer than two seeds on
 record; or not reproduced (exit code 1). Then it lists how the two environments differ: processor,
-instructions, libraries, threads, versions. Without seed= the first seed on record is repeated.
-runs= names the folder of the records.
+instructions, libraries, threads, versions, code. Where the version of our numerics differs, it says
+before the run that only statistical agreement is possible. Without seed= the first seed on
+record is repeated. runs= names the folder of the records.
 """
 
 import textwrap
@@ -21,7 +22,7 @@ from adanorm.verdicts.repetition import differences, repetition
 USAGE = Usage(
     keys={"into": Key("folder of the repeated run; a second start resumes it", "repeated")},
     settings="of a run",
-    examples=("task=mnist scale=mini", "task=rt norm=layernorm seed=2"),
+    examples=("task=mnist scale=mini", "task=rt norm=layernorm-simple seed=46"),
 )
 
 
@@ -42,12 +43,32 @@ def main(arguments: Arguments) -> int:
         raise ValueError(f"into={into}: is where the record is; name another folder")
     from adanorm.runs.execute import execute
 
+    _say_if_other_numerics(before, repeated)
     execute(repeated)
     return _report(
         recorded,
         before,
         reader.record(repeated.folder()),
     )
+
+
+def _say_if_other_numerics(before: reader.Record, repeated: Experiment) -> None:
+    """Print, before any work, that another version of our numerics cannot give the same bits."""
+    from adanorm.records.environment import numerics_version
+    from adanorm.runs.setup import choose_device
+
+    recorded = before.environment.get("numerics_version", 1)
+    here = numerics_version(
+        repeated.norm.name,
+        repeated.model.name,
+        choose_device(repeated),
+    )
+    if recorded != here:
+        text = (
+            f"numerics version {recorded} on record, {here} here: the runs cannot agree to the bit;"
+            " only statistical agreement is possible, as between two seeds"
+        )
+        print(textwrap.fill(text, WIDTH, subsequent_indent="  "), flush=True)
 
 
 def _key(setting: str) -> str:

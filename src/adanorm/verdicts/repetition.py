@@ -1,6 +1,7 @@
 """Whether a repeated run agrees with its record: to the bit, within rounding, like a seed."""
 
 import math
+import re
 from collections.abc import Mapping
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
@@ -25,6 +26,7 @@ FACTS = {
     "processes": "processes",
     "norm_backend": "norms' backend",
     "numerics_version": "numerics version",
+    "code": "digest of the code",
     "commit": "commit",
 }
 
@@ -151,4 +153,5 @@ def _shown(value: Any) -> str:
         return "not said"
     if isinstance(value, dict):
         return ", ".join(f"{name} {version}" for name, version in value.items())
-    return str(value)
+    text = str(value)
+    return text[:12] if re.fullmatch("[0-9a-f]{40,64}", text) else text  # of a commit or a digest
