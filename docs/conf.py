@@ -8,6 +8,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
+from sphinx.util.matching import Matcher
 
 import adanorm
 from scripts.pages.settings import settings
@@ -57,12 +58,20 @@ def _as_rst(*event: Any) -> None:
 
 
 def _read(app: Any, docname: str, source: list[str]) -> None:
-    """Have links to folders be text, and the settings on their page."""
+    """Have links to folders and to pages outside the site be text, and the settings on their page."""
     folder = Path(app.srcdir, docname).parent
     source[0] = LINK.sub(
-        lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0]
+        lambda link: link[0] if _is_in_site(folder / link[2]) else link[1], source[0]
     )
+    source[0] = source[0].replace("```csv", "```text")  # Pygments has no lexer for it
     source[0] += settings() if docname == "docs/settings" else ""
+
+
+def _is_in_site(path: Path) -> bool:
+    """Return whether a link leads to a file that the site has: no folder, no page that is left out."""
+    page = str(path.resolve().relative_to(Path(__file__).parents[1].resolve()))
+    is_included = Matcher(include_patterns)(page) and not Matcher(exclude_patterns)(page)
+    return path.is_file() and (path.suffix != ".md" or is_included)
 
 
 def _inline(translator: Any, node: nodes.Element) -> None:

@@ -26,6 +26,7 @@ from adanorm.reporting.figures.style import (
 )
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
+from adanorm.verdicts.claims import deciding_pair
 from adanorm.verdicts.evidence import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import preregistration
@@ -97,18 +98,28 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         cell = table.columns[task].cells.get(norm)
         if cell is None or not cell.results:
             continue
-        lines[task] = table.ours(norm, task)
-        both = None if norm == BASELINE else _pair(table, norm, task)
+        fresh = table.fresh(norm, task)
+        lines[task] = fresh.text if fresh else table.ours(norm, task)
+        if norm == BASELINE:
+            continue
+        decided = None
+        if not table.study.overrides:
+            norms = BASELINE, norm
+            decided = deciding_pair(task, table.study.scale, norms, table.folder)
+        both = decided or _pair(table, norm, task)
         if both is None or both.answer == "not run":
             continue
-        answer, why = both.answer, both.why
-        if comparison := by_rule.get(task):  # by the study's own rule
-            answer, why = comparison.answer, comparison.why
-        gap = "beside LayerNorm"
-        if both.gaps:
-            seeds = counted(len(both.gaps), "shared seed")
-            gap = f"lead {fmean(both.gaps):+.2f} over LayerNorm on {seeds}"
-        lines[task] += f", {gap}: {answer}{f' ({why})' if why else ''}"
+        comparison = both.comparison
+        if decided is None:
+            comparison = by_rule.get(task, comparison)  # by the study's own rule
+        seeds = counted(len(both.seeds), "seed")
+        if comparison is not None:
+            gap = f"{comparison.text}, {seeds}: {comparison.answer}"
+        else:
+            why = f" ({both.remark})" if both.remark else ""
+            gap = f"{fmean(both.gaps):+.2f}, {seeds}: " if both.gaps else ""
+            gap += f"{both.answer}{why}"
+        lines[task] += f"; over LayerNorm {gap}"
     return lines
 
 

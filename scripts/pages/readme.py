@@ -5,12 +5,17 @@ from statistics import mode
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.reporting.tables.claims import (
+from adanorm.reporting.tables.answers import (
     ANSWER_COLUMNS,
+    PAGE,
     answer_rows,
     corrections,
+    decided,
     headline,
     question,
+    repeats_sentence,
+    runs_sentence,
+    score_sentence,
 )
 from adanorm.reporting.tables.summary import (
     paper_sentence,
@@ -19,7 +24,7 @@ from adanorm.reporting.tables.summary import (
 )
 from adanorm.reporting.tables.table import Table, on_gpu
 from adanorm.reporting.text import markdown, markdown_table
-from adanorm.verdicts.claims import task_answers
+from adanorm.verdicts.claims import claim_results, task_answers
 from adanorm.verdicts.protocol import task_protocols
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.summary import summary
@@ -45,21 +50,24 @@ def readme(tables: Mapping[str, Table]) -> str:
 
 
 def answer_parts() -> dict[str, str]:
-    """Return `answer`, one sentence, and `answers`, a row per data set and the correction."""
+    """Return `answer`, the headline, `answers`, a row per data set, and `runs`, what has run."""
     answers = task_answers(question())
-    rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers))
+    rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers, PAGE))
     over_all = summary(answers)
     sentences = [f"**{headline(answers)}**"]
     if over_all is not None:
         sentences = [
             f"**{summary_sentence(over_all)}**",
+            decided(answers),
             paper_sentence(over_all, answers),
+            repeats_sentence(claim_results()),
             protocol_sentence(task_protocols()),
             WHERE_IT_STANDS,
         ]
     return {
         "answer": " ".join(filter(None, sentences)),
-        "answers": "\n".join([*rows, "", corrections(answers)]),
+        "answers": "\n".join([*rows, "", f"{score_sentence(answers)} {corrections(answers)}"]),
+        "runs": runs_sentence(answers),
     }
 
 

@@ -1,16 +1,11 @@
 """The answer to the question in words, from comparisons made by hand."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from adanorm.reporting.figures.leads import answer_figure
-from adanorm.reporting.tables.claims import (
-    answer_rows,
-    corrections,
-    headline,
-)
+from adanorm.reporting.tables.answers import answer_rows, corrections, headline
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.preregistration import preregistration
@@ -47,59 +42,53 @@ EN_VI = TaskAnswer(
 PTB = TaskAnswer(plan("ptb"), None, 1)
 
 
-def test_the_headline_names_where_adanorm_is_ahead_or_behind_and_what_is_missing() -> None:
+def test_the_headline_names_the_data_sets_with_each_answer_and_what_is_missing() -> None:
     assert headline([RT, DE_EN, EN_VI, PTB]) == (
-        "AdaNorm is ahead of LayerNorm on one of the three data sets with an answer (En-Vi);"
-        " the paper reports it on seven of eight. It is behind on De-En. The paper's lead is excluded on RT."
-        " No answer yet: PTB."
+        "AdaNorm is better than LayerNorm on one of four data sets (En-Vi); worse on De-En;"
+        " equivalent on RT. No answer yet: PTB. The paper reports it on seven of eight."
+        " The paper's gain is excluded on RT."
     )
-    first = replace(RT, plan=plan("sst5"))
-    later = replace(first, comparison=compared(0.3, paper=0.29), before=first)
-    assert "The paper's lead is excluded on RT, and by the first plan on SST5." in headline(
-        [RT, later]
-    )
-    assert headline([RT]).startswith("AdaNorm is ahead of LayerNorm on none of one data set; ")
 
 
-def test_a_row_has_the_lead_the_sign_and_the_size_each_with_the_interval_that_decides_it() -> None:
+def test_a_row_has_the_gain_and_the_answer_each_with_the_interval_that_decides_it() -> None:
     (low, high), inner = OF_RT.interval, OF_RT.margin_interval
-    assert answer_rows([RT])[0][2:] == [
-        "10",  # seeds of the last look, not all on record
+    title, row = answer_rows([RT], "page.md")
+    assert title == ["**The paper's size**", "", "", "", ""]
+    assert row == [
+        "[RT](page.md#rt) (accuracy)",
+        "+0.29",
         f"+0.00 ({low:+.2f} to {high:+.2f})",
-        "not told apart",
-        f"within the margin, ±0.5 ({inner.low:+.2f} to {inner.high:+.2f})",
-        "+0.29, excluded",
+        "10",  # seeds of the last look, not all on record
+        f"equivalent (90 %: {inner.low:+.2f} to {inner.high:+.2f}); paper's excluded",
     ]
+
+
+def test_data_sets_at_the_papers_size_stand_apart_from_those_with_smaller_data() -> None:
+    names = [row[0] for row in answer_rows([DE_EN, RT, EN_VI])]
+    smaller = ["Smaller model and data", "De-En (BLEU)", "En-Vi (BLEU)"]
+    assert names == ["The paper's size", "RT (accuracy)", *smaller]
 
 
 def test_a_lead_has_the_digits_that_its_margin_needs() -> None:
     of_bpc = not_none(compare_gaps([0.011, 0.012, 0.010], 0.02))
-    row = answer_rows([TaskAnswer(plan("enwik8"), of_bpc, 3)])[0]
-    assert row[3] == "+0.011 (+0.009 to +0.013)"
-    assert row[5] == "within the margin, ±0.02 (+0.009 to +0.013)"
+    row = answer_rows([TaskAnswer(plan("enwik8"), of_bpc, 3)])[1]
+    assert row[2] == "+0.011 (+0.009 to +0.013)"
+    assert row[4] == "equivalent (90 %: +0.009 to +0.013)"
 
 
 def test_a_task_without_an_answer_says_how_many_seeds_it_waits_for() -> None:
-    assert answer_rows([PTB])[0][2:] == [
-        "1 of 3",
-        "no answer yet",
-        "",
-        "",
-        "+0.11",
-    ]
-    assert answer_rows([DE_EN])[0][-1] == "+0.10, not comparable", (
-        "the paper's lead is of another size"
-    )
+    assert answer_rows([PTB])[1][1:] == ["(+0.11)", "", "1 of 3", "no answer yet"]
+    assert answer_rows([DE_EN])[1][1] == "(+0.10)", "the paper's gain is of another size"
 
 
 def test_answers_are_corrected_for_their_number_and_translations_pooled() -> None:
     text = corrections([RT, DE_EN, EN_VI, PTB])
     assert text.startswith(
-        "Corrected for four data sets (Holm), AdaNorm is ahead or behind on De-En and En-Vi."
+        "Corrected for four data sets (Holm), AdaNorm is better or worse on De-En and En-Vi."
     )
-    assert "Over two translations together the lead is +0.00 BLEU" in text
+    assert "Over two translations together the gain is +0.00 BLEU" in text
     assert corrections([RT]).endswith(
-        "one data set (Holm), AdaNorm is ahead or behind on none of them."
+        "one data set (Holm), AdaNorm is better or worse on none of them."
     )
 
 

@@ -153,12 +153,9 @@ def test_the_facts_of_the_guide_come_from_records_benchmarks_and_invariances(
         "- time, forward and backward, as a multiple of LayerNorm's: 1.50 at (4096, 512),"
         " 0.88 at (4096, 128) with 2 threads",
         "- RT, `paper`: 75.00 (1/5 seeds)",
-        "- RT, `mini`: 69.00 ± 1.05, lead -2.00 over LayerNorm on 3 shared seeds: worse"
-        " (interval -2.25 to -1.75)",
-        "- SST5, `mini`: 41.00 ± 2.00, lead +1.00 over LayerNorm on 3 shared seeds: open"
-        " (interval -3.97 to +5.97; for the margin of 1, -2.37 to +4.37)",
-        "- MNIST, `mini`: 98.00 ± 0.00, lead +1.00 over LayerNorm on 3 shared seeds: open"
-        " (equal gaps, and no variance)",
+        "- RT, `mini`: 69.00 ± 1.05; over LayerNorm -2.00 (95 %: -2.25 to -1.75), 3 seeds: worse",
+        "- SST5, `mini`: 41.00 ± 2.00; over LayerNorm +1.00 (95 %: -3.97 to +5.97), 3 seeds: open",
+        "- MNIST, `mini`: 98.00 ± 0.00; over LayerNorm +1.00, 3 seeds: open (equal gaps, and no variance)",
         "<!-- /facts -->",
         "between",
         "<!-- facts: layernorm -->",

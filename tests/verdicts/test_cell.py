@@ -9,18 +9,16 @@ from adanorm.config.compose import cached_experiment
 from adanorm.config.paper import departures_from_paper
 from adanorm.verdicts.cell import cell, cell_of
 from adanorm.verdicts.pair import published_score
-from adanorm.verdicts.quantities import tail_mean, top3
+from adanorm.verdicts.quantities import Scored, tail_mean, three_best
 from tests.reporting.records import record, run_in
 
 
 def test_the_level_is_the_mean_of_the_last_third_and_the_top_3_those_best_by_validation() -> None:
     assert (tail_mean([1, 1, 1, 9, 2, 4]), tail_mean([5, 7]), tail_mean([])) == (3, 7, None)
-    of_ties_the_first = [(1.0, 10.0), (5.0, 20.0), (3.0, 30.0), (4.0, 70.0), (3.0, 90.0)]
-    assert (top3(of_ties_the_first), top3([(1.0, 10.0), (2.0, 20.0)]), top3([])) == (
-        40.0,
-        15.0,
-        None,
-    )
+    valid = (1.0, 5.0, 3.0, 4.0, 3.0)
+    evaluations = [(score, Scored(update, 0.0)) for update, score in enumerate(valid)]
+    assert [score.update for score in three_best(evaluations)] == [1, 3, 2], "the first of a tie"
+    assert [score.update for score in three_best(evaluations[:2])] == [1, 0]
 
 
 @pytest.mark.parametrize(

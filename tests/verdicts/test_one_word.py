@@ -1,5 +1,6 @@
 """Every pair of norms on a task has the same answer on all pages that print it."""
 
+import html
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,10 +10,17 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
 from adanorm.studies.study import load_studies
+from adanorm.verdicts.preregistration import preregistration
 
 Pair: TypeAlias = tuple[str, str, str, str]  # task, scale, norm, other
 MIRRORED = {"better": "worse", "worse": "better"}
 WORDS = "better|worse|equivalent|open"
+FIGURES = sorted(path.name for path in (PROJECT / "results" / "figures").glob("evidence-*.svg"))
+# By data set, the scale of the runs that the plan which decides reads.
+SCALES = {
+    title(task): preregistration().governing(task, "small").scale
+    for task in preregistration().margins
+}
 
 
 def text(path: str) -> str:
@@ -22,23 +30,54 @@ def text(path: str) -> str:
 def of_the_guide() -> Iterator[tuple[Pair, str]]:
     facts = r"<!-- facts: (\S+) -->\n(.*?)<!-- /facts -->"
     for norm, lines in re.findall(facts, text("docs/norms.md"), re.S):
-        line = rf"^- ([^,]+), `(\w+)`: .* (?:over|beside) LayerNorm(?: on \d+ shared seeds?)?: ({WORDS})"
+        line = rf"^- ([^,]+), `(\w+)`: .*; over LayerNorm .*: ({WORDS})"
         for task, scale, word in re.findall(line, lines, re.MULTILINE):
             yield (task, scale, title(norm), "LayerNorm"), word
 
 
+SIZES = {"The paper's size": "paper", "Smaller model and data": "small"}
+
+
 def of_the_readme() -> Iterator[tuple[Pair, str]]:
-    """Its table has the sign and the size by the deciding plans, like the claims at scale small."""
-    signs = {"ahead": "better", "behind": "worse", "not told apart": "open"}
-    name, any_three, sign = (
-        r"\| ([^|(]+) \([^|]*\) \|(?!.*, first plan)",
-        r"(?:[^|]*\|){3}",
-        "|".join(signs),
-    )
-    line = rf"^{name}{any_three} ({sign}) \| ((?:not shown )?within the margin)"
-    for task, lead, size in re.findall(line, text("README.md"), re.MULTILINE):
-        word = "equivalent" if size == "within the margin" else signs[lead]
-        yield (task, "small", "AdaNorm", "LayerNorm"), word
+    scale = ""
+    for line in text("README.md").partition("<!-- answers:")[2].splitlines():
+        if group := re.match(r"\| \*\*(.*)\*\* \|", line):
+            scale = SIZES[group[1]]
+        row = rf"\| \[(.*?)\]\(results/tables/answers.md.*\| ({WORDS})\b[^|]*\|$"
+        if match := re.match(row, line):
+            yield (match[1], scale, "AdaNorm", "LayerNorm"), match[2]
+
+
+def of_the_answers() -> Iterator[tuple[Pair, str]]:
+    """The page of answers above its history, and the traces below it."""
+    page = text("results/tables/answers.md")
+    for task, word in re.findall(rf"^\| ([^|]+) \|.*\*\*({WORDS})\*\*", page, re.MULTILINE):
+        yield (task, SCALES[task], "AdaNorm", "LayerNorm"), word
+    trace = rf"^(\S+) \([^)]*\): AdaNorm over LayerNorm, .*?^answer   ({WORDS})$"
+    for task, word in re.findall(trace, page, re.MULTILINE | re.DOTALL):
+        yield (task, SCALES[task], "AdaNorm", "LayerNorm"), word
+
+
+def of_the_league() -> Iterator[tuple[Pair, str]]:
+    task = scale = ""
+    for line in text("results/tables/league.md").splitlines():
+        if heading := re.match(r"## (.*?) \(.*\), scale (\w+), plan", line):
+            task, scale = heading.groups()
+        row = rf"\| ([^|]+) \| .* \([^|]*\) \| ({WORDS}) \|$"
+        if match := re.match(row, line):
+            yield (task, scale, match[1], "LayerNorm"), match[2]
+
+
+def of_the_figures() -> Iterator[tuple[Pair, str]]:
+    """The titles of the figures of claims: the answer on each data set."""
+    for norms in re.findall(r"^evidence-\w+", "\n".join(FIGURES), re.MULTILINE):
+        drawn = html.unescape(text(f"results/figures/{norms}.svg"))
+        (message,) = set(re.findall(r">(\S.* beside [^<]*: [^<]*)<", drawn)) or {""}
+        better, worse, answers = re.match(r"(.*?) beside (.*?): (.*)", message).groups()
+        for part in answers.split("; "):
+            word, _, tasks = part.partition(" on ")
+            for task in re.split(r", | and ", tasks):
+                yield (task, SCALES[task], better, worse), word
 
 
 def of_the_claims() -> Iterator[tuple[Pair, str]]:
@@ -50,7 +89,8 @@ def of_the_claims() -> Iterator[tuple[Pair, str]]:
         if len(fields) < 12 or " loss" in fields[1] or "(" in fields[1]:
             continue  # of a loss, or of other settings than the scale's own
         if word := re.match(WORDS, fields[CLAIM_COLUMNS.index("answer")]):
-            yield (fields[0], scale, fields[2], fields[3]), word[0]
+            assert scale in ("small", "paper")
+            yield (fields[0], SCALES[fields[0]], fields[2], fields[3]), word[0]
 
 
 def of_rules() -> Iterator[tuple[Pair, str]]:
@@ -70,7 +110,15 @@ def of_rules() -> Iterator[tuple[Pair, str]]:
 
 def test_every_pair_of_norms_that_two_pages_print_has_one_answer() -> None:
     printed: dict[Pair, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    pages = (of_the_guide, of_the_readme, of_the_claims, of_rules)
+    pages = (
+        of_the_guide,
+        of_the_readme,
+        of_the_answers,
+        of_the_claims,
+        of_the_league,
+        of_the_figures,
+        of_rules,
+    )
     for page in pages:
         for (task, scale, norm, other), word in page():
             printed[task, scale, norm, other][word].add(page.__name__)

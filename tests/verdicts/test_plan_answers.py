@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adanorm.reporting.tables.claims import answer_rows, headline
+from adanorm.reporting.tables.answers import answer_rows, answers_markdown, headline
 from adanorm.stats.sequential import nominal_levels
-from adanorm.verdicts.claims import TaskAnswer, task_answers
+from adanorm.verdicts.claims import TaskAnswer, TaskResult, first_plan_results, task_answers
 from adanorm.verdicts.preregistration import Claim, preregistration
 from tests.reporting.records import record, run_in
 from tests.verdicts import not_none
@@ -44,6 +44,11 @@ def pair_with_top3(
 def answer(folder: Path, task: str) -> TaskAnswer:
     (one,) = task_answers(claim(task), runs=str(folder))
     return one
+
+
+def first_plan_results_of(folder: Path) -> list[TaskResult]:
+    results = first_plan_results(str(folder))
+    return [result for result in results if result.claim.id == "adanorm"]
 
 
 def test_fresh_seeds_are_read_at_their_looks_by_the_mean_of_three_evaluations(
@@ -87,11 +92,13 @@ def test_until_the_first_look_the_first_plan_stands_and_no_plan_has_anothers_see
     assert (after.plan.name, after.before[0].comparison) == ("fresh", before.comparison), (
         "it stays decided"
     )
-    now, then = answer_rows([after])
-    assert (now[1:3], then[1:3]) == (
-        ["the paper's size", "10"],
-        ["the paper's size, first plan", "3"],
-    )
+    assert [row[3] for row in answer_rows([after])] == ["", "10"], "one answer"
+    (first,) = first_plan_results_of(tmp_path)
+    page = answers_markdown([after], [first])
+    now, history = page.partition("## What earlier plans answered")[::2]
+    assert "| RT | accuracy, mean of three evaluations | fresh | 10 |" in now
+    assert "| first | RT | accuracy | AdaNorm over LayerNorm | 3 |" in history
+    assert "seed 41: " in history, "every pair that is read"
 
 
 def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
@@ -109,7 +116,7 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
             task="ptb",
         )
     one = answer(tmp_path, "ptb")
-    assert answer_rows([one])[0][2] == "3 in each of 5 folds"
+    assert answer_rows([one])[1][3] == "3 x 5 folds"
     comparison = not_none(one.comparison)
     means = [lead + 0.02 for lead in leads.values()]
     assert comparison.gap == pytest.approx(fmean(means))
@@ -129,8 +136,8 @@ def test_norms_with_a_diverged_run_are_not_compared_and_wait_for_no_runs(tmp_pat
         record(run, status=status, test={"bleu": 30.0 + seed} if status == "done" else None)
     one = answer(tmp_path, "de-en")
     assert one.comparison is None
-    assert answer_rows([one])[0][2:4] == ["", "not compared: AdaNorm diverged 1/3"]
-    assert headline([one]).endswith(" Not compared: De-En (AdaNorm diverged 1/3).")
+    assert answer_rows([one])[1][2:] == ["", "", "not compared: AdaNorm diverged 1/3"]
+    assert " Not compared: De-En (AdaNorm diverged 1/3)." in headline([one])
 
 
 def test_a_task_that_no_cpu_trains_has_no_answer_from_runs_at_scale_mini(tmp_path: Path) -> None:

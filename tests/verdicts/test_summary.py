@@ -71,36 +71,38 @@ def test_the_noise_of_examples_is_the_pairs_own_and_not_the_registered_one() -> 
 
 
 @pytest.mark.parametrize(
-    ("shift", "answer", "is_within", "words"),
+    ("shift", "answer", "is_within", "end"),
     [
         (
             0.0,
-            "worse",
+            "equivalent",
             True,
-            "is no better than LayerNorm, and not different by more than the margin",
+            "lies below zero.",
         ),
         (
             0.6,
-            "better",
+            "equivalent",
             True,
-            "is better than LayerNorm, and not different by more than the margin",
+            "lies above zero.",
         ),
-        (0.3, "not told apart", True, "and LayerNorm are not told apart, and not different"),
+        (0.3, "equivalent", True, "within ±1)."),
         (
             -2.0,
             "worse",
             False,
-            "is no better than LayerNorm, and not shown to lie within the margin",
+            ").",
         ),
     ],
 )
 def test_the_answer_is_by_the_registered_rule(
-    shift: float, answer: str, is_within: bool, words: str
+    shift: float, answer: str, is_within: bool, end: str
 ) -> None:
     leads = {task: (lead + shift * margin, margin) for task, (lead, margin) in BEHIND.items()}
     made = summary_of(leads)
     assert (made.answer, made.is_within) == (answer, is_within)
-    assert summary_sentence(made).startswith(f"On average over four data sets AdaNorm {words}")
+    sentence = summary_sentence(made)
+    assert sentence.startswith(f"On average over four data sets AdaNorm is {answer} ")
+    assert sentence.endswith(end)
 
 
 def test_a_lead_like_the_papers_is_a_multiple_of_one() -> None:

@@ -1,10 +1,13 @@
-"""Compare norms on the same test examples, from the counts per example in the records of completed runs.
+"""Compare norms, from the records of completed runs.
 
-Every seed is scored on every example, and an interval allows for the noise of both. It holds for
-one look at these seeds; the intervals of claims are wider, because they allow for all looks of a
-plan. The variance over seeds is estimated for each comparison, with the task's other norms as a
-prior. From five seeds on, each norm has two standard deviations over seeds: on this test set, and
-on the distribution that it is drawn from. The last line has a digest of the outputs that were used.
+Without seeds and metric, it reads what decides: the plan that governs the task, with its score, its
+seeds and its intervals. With seeds or a metric, or where no later plan has looked, it compares
+the norms on the same test examples, by the counts per example. Every seed is scored on every
+example, and an interval allows for the noise of both. It holds for one look at these seeds; those
+of a plan are wider, because they allow for all its looks. The variance over seeds is estimated for
+each comparison, with the task's other norms as a prior. From five seeds on, each norm has two
+standard deviations over seeds: on this test set, and without the noise of its examples. The last
+line has a digest of the outputs that were used.
 """
 
 import textwrap
@@ -16,13 +19,16 @@ from adanorm.cli.command import Arguments, Key, Usage, name_list, seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
-from adanorm.config.sections import seed_series
 from adanorm.metrics.table import KIND_METRICS, METRICS
+from adanorm.reporting.tables.answers import SCORES, question
+from adanorm.reporting.text import seeds as seeds_text
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.variance import TaskVariance, spread_of
 from adanorm.verdicts.cell import cell_on_record
+from adanorm.verdicts.claims import deciding_pair
 from adanorm.verdicts.evidence import variance_of
+from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.plan import Plan, comparison_of
 from adanorm.verdicts.preregistration import Norms, claimed_pairs, first_plan, preregistration
 from adanorm.verdicts.same_examples import ByExample, compare_examples, runs_of
@@ -35,7 +41,7 @@ USAGE = Usage(
             "two or more, each compared with the first (default: pairs of claims)", also=("norms",)
         ),
         "seed": Key(
-            "such as 1,2,3 (default: those of 1 to 40 that both norms have)", also=("seeds",)
+            "such as 1,2,3 (default: those that the plan reads which decides)", also=("seeds",)
         ),
         "metric": Key("for translations: bleu, sacrebleu or compound_bleu (default: the task's)"),
     },
@@ -79,16 +85,60 @@ def main(arguments: Arguments) -> None:
             raise ValueError(
                 f"{first.task.name} {first.scale}: no completed runs of two norms of a claim"
             )
-    print(
-        "\n".join(
-            compare(
-                runs,
-                pairs,
-                seeds=seeds,
-                metric=keys["metric"],
-            )
+    folder = next((s.partition("=")[2] for s in overrides if s.startswith("runs=")), None)
+    decided = {}
+    for norm_pair in pairs:
+        decided[norm_pair] = deciding_pair(first.task.name, first.scale, norm_pair, folder)
+    lines: list[str] = []
+    if not (seeds or keys["metric"]):
+        for norm_pair, decision in decided.items():
+            lines += _decision(norm_pair, decision) if decision else []
+        pairs = [norm_pair for norm_pair in pairs if decided[norm_pair] is None]
+    if pairs:
+        lines += compare(
+            runs,
+            pairs,
+            seeds=seeds,
+            metric=keys["metric"],
         )
-    )
+        for norm_pair in pairs:
+            lines += _where_it_is_decided(norm_pair, decided[norm_pair], first.task.name)
+    print("\n".join(lines))
+
+
+def _decision(norms: Norms, decided: Pair) -> list[str]:
+    """Return lines on two norms as the plan reads them that decides."""
+    plan, (base, other) = decided.plan, norms
+    lines = [
+        f"{plan.task} {plan.scale}: {other} over {base}, plan {plan.name}, which decides",
+        f"  score: {SCORES.get(plan.quantity, plan.quantity)}",
+        f"  {seeds_text([decided.seeds])}",
+    ]
+    comparison = decided.comparison
+    if comparison is None:
+        lines.append(f"  {decided.answer}: {decided.remark}")
+    else:
+        sign, size = comparison.interval.text(3), comparison.margin_interval.text(3)
+        lines += [
+            f"  {comparison.gap + 0:+.3f} (95 %: {sign}): {decided.answer}",
+            f"  margin {comparison.margin:g} (90 %: {size})",
+        ]
+    if (other, base) == question().norms(plan.task):
+        lines.append(f"  every run: adanorm trace answer/{plan.task}")
+    return lines
+
+
+def _where_it_is_decided(norms: Norms, decided: Pair | None, task: str) -> list[str]:
+    """Return a line that names the score that decides, where this comparison reads another."""
+    base, other = norms
+    if decided is not None:
+        plan = decided.plan
+        score = SCORES.get(plan.quantity, plan.quantity)
+        command = f"adanorm compare task={task} scale={plan.scale} norm={base},{other}"
+        return [f"the decision reads {score}, {seeds_text([decided.seeds])}:", f"  {command}"]
+    if task in question().tasks and (other, base) == question().norms(task):
+        return [f"the decision may read other runs: adanorm trace answer/{task}"]
+    return []
 
 
 def compare(
@@ -131,8 +181,9 @@ def compare(
             variance,
             (base, other),
         )
-        seed_names = ", ".join(map(str, pair.seeds))
-        headline = f"{other} over {base}, seeds {seed_names}, {pair.noise.examples:,} examples"
+        headline = (
+            f"{other} over {base}, {seeds_text([pair.seeds])}, {pair.noise.examples:,} examples"
+        )
         lines += textwrap.wrap(
             headline,
             80,
@@ -198,11 +249,9 @@ def _lines(
             lines.append(
                 f"    {norm}: standard deviation over seeds {spread[0]:.3f} on this test set,"
             )
-            lines.append(f"      {spread[1]:.3f} on the distribution that it is drawn from")
+            lines.append(f"      {spread[1]:.3f} without the noise of its examples")
     if pair.parts:
         lines.append(
             f"    gap: {', '.join(f'{name} {part + 0:+.3f}' for name, part in pair.parts.items())}"
         )
-    names = ("seeds 1 to 40", "seeds 41 to 100", "seeds from 101 on", "seeds of trials")
-    series = names[seed_series(pair.seeds[0])]
-    return [*lines, f"    digest of the outputs: {pair.outputs}; series: {series}"]
+    return [*lines, f"    digest of the test outputs: {pair.outputs}"]

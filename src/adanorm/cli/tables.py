@@ -12,7 +12,8 @@ from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_files
 from adanorm.records.folder import path_text
 from adanorm.reporting.tables.analysis import write_analysis
-from adanorm.reporting.tables.claims import claims_markdown, question
+from adanorm.reporting.tables.answers import answers_markdown, question
+from adanorm.reporting.tables.claims import claims_markdown
 from adanorm.reporting.tables.findings import (
     findings_markdown,
     predictions_markdown,
@@ -28,7 +29,7 @@ from adanorm.reporting.tables.protocol import protocol_markdown
 from adanorm.reporting.tables.summary import summary_markdown
 from adanorm.reporting.tables.table import Spreads, Table
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.claims import claim_results, task_answers
+from adanorm.verdicts.claims import claim_results, first_plan_results, task_answers
 from adanorm.verdicts.later_answers import later_answers, without_runs
 from adanorm.verdicts.protocol import papers_own_count, same_orders, task_protocols
 from adanorm.verdicts.summary import summary
@@ -90,6 +91,7 @@ def _write_tables_of_no_single_study() -> None:
     leagues = task_leagues()
     answers = task_answers(question())
     texts = {
+        "answers.md": answers_markdown(answers, first_plan_results()),
         "claims.md": claims_markdown(claim_results()),
         "findings.md": findings_markdown(),
         "league.md": league_markdown(leagues),

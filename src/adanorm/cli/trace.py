@@ -1,7 +1,9 @@
-"""Print the runs behind a cell of a table, and the command that repeats each.
+"""Print the runs behind a cell of a table, or behind the answer on a data set.
 
-Write NORM and TASK as the table or the configuration does. The printed commands put a repeated run
-into a folder of its own (runs=repeated), so that it can be compared with the record.
+Write NORM and TASK as the table or the configuration does. `answer/TASK` prints what AdaNorm's
+lead over LayerNorm is made of: each run's evaluations and score, each pair, both intervals. The
+printed commands put a repeated run into a folder of its own (runs=repeated), so that it can be
+compared with the record.
 """
 
 import shlex
@@ -14,12 +16,14 @@ from adanorm.records import reader
 from adanorm.records.environment import code_text
 from adanorm.records.folder import location
 from adanorm.records.result import Result
+from adanorm.reporting.tables.answers import answer_trace, question
 from adanorm.reporting.tables.table import origins
+from adanorm.verdicts.claims import task_answers
 
 USAGE = Usage(
-    name="STUDY/NORM/TASK",
+    name="STUDY/NORM/TASK|answer/TASK",
     keys={"runs": Key("folder of the records (default: results/)")},
-    examples=("table4/AdaNorm/RT", "my-study.yaml/MyNorm/RT runs=runs"),
+    examples=("answer/mnist", "table4/AdaNorm/RT", "my-study.yaml/MyNorm/RT runs=runs"),
 )
 
 
@@ -29,10 +33,13 @@ def main(arguments: Arguments) -> None:
 
 
 def trace(address: str, runs: str | None = None) -> list[str]:
-    """Return lines on the runs of a cell, STUDY/NORM/TASK.
+    """Return lines on the runs of a cell, STUDY/NORM/TASK, or of an answer, answer/TASK.
 
-    Raises ValueError if there is no such cell.
+    Raises ValueError if there is no such cell or data set.
     """
+    kind, _, name = address.partition("/")
+    if kind == "answer":
+        return _answer(name, runs)
     table, cell, (row, task) = table_cell(address, runs)
     study = table.study
     lines = [f"{study.title}: {title(row)}, {title(task)}"]
@@ -66,6 +73,16 @@ def trace(address: str, runs: str | None = None) -> list[str]:
             ),
         ]
     return lines
+
+
+def _answer(name: str, runs: str | None) -> list[str]:
+    tasks = {task.lower(): task for task in question().tasks}
+    by_name = {title(task).lower(): task for task in question().tasks} | tasks
+    if name.lower() not in by_name:
+        raise ValueError(f"answer/{name}: no answer on {name!r}; choose from {', '.join(tasks)}")
+    answers = task_answers(question(), runs=runs)
+    (answer,) = (answer for answer in answers if answer.task == by_name[name.lower()])
+    return answer_trace(answer)
 
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:

@@ -16,6 +16,7 @@ from adanorm.records import reader
 from adanorm.records.environment import code_text
 from adanorm.records.folder import location
 from adanorm.records.result import Result
+from adanorm.reporting.tables import answers as answers_page
 from adanorm.reporting.tables import claims, formats
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import (
@@ -57,6 +58,7 @@ def report_page(
     )
     environment.filters["plain"] = plain
     environment.globals |= {
+        "answers_page": answers_page,
         "claims": claims,
         "formats": formats,
         "how_to_read": how_to_read,
@@ -78,16 +80,10 @@ def report_page(
 
 
 def _figure_of(result: ClaimResult, figures: Mapping[str, str]) -> str | None:
-    """Return the name of a claim's figure at its own scale or the paper's.
-
-    None if neither exists.
-    """
+    """Return the name of a claim's figure, or None."""
     claim = drawn_claim(result.claim)
-    if claim:
-        for scale in (result.scale, "paper"):
-            if (name := f"evidence-{claim.id}-{scale}") in figures:
-                return name
-    return None
+    name = f"evidence-{claim.id}" if claim else ""
+    return name if name in figures else None
 
 
 class RunGroups:
@@ -261,7 +257,7 @@ def build_report(runs: str | None = None) -> str:
         for page in sorted((PROJECT / "results" / "figures").glob("*.md")):
             caption = page.read_text("utf-8").strip().rpartition("\n\n")[2]
             figures[page.stem] = plain(caption)
-    answers = task_answers(claims.question(), runs=runs)
+    answers = task_answers(answers_page.question(), runs=runs)
     return report_page(
         read_tables(runs),
         claim_results(runs),

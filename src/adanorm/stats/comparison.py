@@ -109,6 +109,20 @@ class Comparison:
         return max(2, 1 - math.floor(math.log10(self.margin))) if self.margin else 2
 
     @property
+    def text(self) -> str:
+        """The gap with the interval that decides its answer, such as `+0.67 (95 %: -3.82 to +5.15)`.
+
+        A p that is corrected decides in place of the interval, and stands behind it.
+        """
+        level, interval = "95 %", self.interval
+        if self.answer == "equivalent":
+            level, interval = "90 %", self.margin_interval
+        inner = f"{level}: {interval.text(self.digits)}"
+        if self.family_p is not None and self.answer != "equivalent":
+            inner += f" uncorrected, corrected p {self.family_p:.3f}"
+        return f"{self.gap + 0.0:+.{self.digits}f} ({inner})"
+
+    @property
     def why(self) -> str:
         """What decides the answer: its interval (both, if *open*), and the corrected p."""
         p = "" if self.family_p is None else f", corrected p {self.family_p:.3f}"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from adanorm.config.titles import title
-from adanorm.stats.comparison import Comparison, Hypothesis
+from adanorm.stats.comparison import Answer, Comparison, Hypothesis
 from adanorm.stats.conjunction import corrected, count_shown, partial_conjunction, sign_test
 from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.later_plans import later_plans
@@ -16,8 +16,8 @@ from adanorm.verdicts.plan import Plan, compare_by
 from adanorm.verdicts.preregistration import Claim, first_plan, preregistration
 from adanorm.verdicts.quantities import Quantity
 
-# What tables print for the plans that judge a claim: `paper` for the first plan, `small` for the
-# newest plan of each data set, which is at the paper's size where a CPU can train it.
+# `small` is the newest plan of each data set, at the paper's size where a CPU can train it; `paper`
+# is that size throughout.
 SCALES = ("paper", "small")
 BESIDE: tuple[Quantity, ...] = ("valid_best", "valid_level")  # shown beside a claim on test scores
 # By a claim's bound, the hypotheses that are tested: the claim, its contrary, no such gain.
@@ -108,14 +108,39 @@ class ClaimResult:
 
 
 def claim_results(runs: str | None = None) -> list[ClaimResult]:
-    """Return the result of every claim of the paper at each of SCALES."""
+    """Return the result of every claim of the paper, each data set by the plan that decides it.
+
+    Claims at the paper's size stand apart only if runs of other data sets than those that the
+    newest plans read have that size.
+    """
+    claims = preregistration().claims
     results = []
     for scale in SCALES:
-        results += evaluated(
-            preregistration().claims,
-            scale,
-            runs=runs,
-        )
+        at_scale = evaluated(claims, scale, runs=runs)
+        if scale == "small" or any(map(_has_runs_of_its_own, at_scale)):
+            results += at_scale
+    return results
+
+
+def _has_runs_of_its_own(result: ClaimResult) -> bool:
+    return any(not _newest_has_the_papers_size(result.claim, task.task) for task in result.run)
+
+
+def _newest_has_the_papers_size(claim: Claim, task: str) -> bool:
+    return preregistration().governing(task, "small", claim.quantity).scale == "paper"
+
+
+def first_plan_results(runs: str | None = None) -> list[TaskResult]:
+    """Return what the first plan reads of the claims on data sets that a later plan decides now."""
+    results = []
+    for claim in preregistration().claims:
+        for task in claim.tasks:
+            if not _newest_has_the_papers_size(claim, task):
+                continue
+            _, by_first = _by_first_plan(claim, task, runs)
+            _, decided = _decided(claim, task, "small", runs)
+            if by_first.answer != "not run" and decided.plan.name != "first":
+                results.append(TaskResult(claim, task, by_first))
     return results
 
 
@@ -174,8 +199,11 @@ def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[st
 def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair]:
     """Return the records that decide a claim on a task, and the pair of its norms.
 
-    A plan decides from its first look on, and until then the plan before it.
+    A plan decides from its first look on, and until then the plan before it. A data set that the
+    newest plan reads at the paper's size has one answer for both SCALES.
     """
+    if scale == "paper" and _newest_has_the_papers_size(claim, task):
+        scale = "small"
     if scale == "small" and claim.quantity == "test":
         for later in later_plans().newest_first(task):
             records, claimed_pair = _read(
@@ -200,6 +228,24 @@ def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evi
     if plan.name == "first" or claimed_pair.has_looked or plan.scale != "paper":
         return records, claimed_pair
     return _by_first_plan(claim, task, runs)
+
+
+def deciding_pair(
+    task: str, scale: str, norms: tuple[str, str], runs: str | None = None
+) -> Pair | None:
+    """Return two norms (worse, better) as the plan that decides reads the runs of a scale.
+
+    None where that is the first plan, or a plan that reads other runs or folds.
+    """
+    if task not in preregistration().margins:
+        return None
+    worse, better = norms
+    claim = Claim(id="pair", text="", source="", better=better, worse=worse, tasks=[task])
+    if preregistration().governing(task, "small").folds:
+        return None
+    _, decided = _decided(claim, task, "small", runs)
+    is_later = decided.plan.name != "first" and decided.has_looked
+    return decided if is_later and decided.plan.scale == scale else None
 
 
 def _by_first_plan(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair]:
@@ -237,6 +283,9 @@ class TaskAnswer:
     # What plans before this one decided, each by its own rule, the newest first.
     before: tuple["TaskAnswer", ...] = ()
     setback: str = ""  # norms with runs that diverged or did not learn: there is no comparison
+    without_scores: Answer | Literal["not run"] = "not run"  # the answer without a comparison
+    norms: tuple[str, str] = ("", "")  # better, worse
+    records: tuple[Evidence, ...] = ()  # what is compared, one entry for each fold
     # With the pair's own noise of test examples; of folds, whose gaps have it, the comparison.
     by_own_noise: Comparison | None = None
 
@@ -244,6 +293,18 @@ class TaskAnswer:
     def task(self) -> str:
         """The data set."""
         return self.plan.task
+
+    @property
+    def answer(self) -> Answer | Literal["not run"]:
+        """The answer for the norm that is claimed to be better, in one word."""
+        return self.comparison.answer if self.comparison else self.without_scores
+
+    @property
+    def seeds_compared(self) -> int:
+        """The number of shared seeds, in each fold if there are several, that the answer reads."""
+        if self.plan.folds:
+            return self.plan.seeds_read(self.pairs) or 0
+        return self.comparison.seeds if self.comparison else 0
 
     @property
     def next_look(self) -> int | None:
@@ -254,9 +315,8 @@ class TaskAnswer:
     @property
     def seeds(self) -> str:
         """How many shared seeds are compared, perhaps in each of several folds, as text."""
-        if self.plan.folds:
-            return f"{self.plan.seeds_read(self.pairs)} in each of {self.plan.folds} folds"
-        return str(self.comparison.seeds if self.comparison else 0)
+        folds = f" in each of {self.plan.folds} folds" if self.plan.folds else ""
+        return f"{self.seeds_compared}{folds}"
 
 
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
@@ -306,11 +366,11 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
             [records.variance for records in folds],
             norms,
         )
-        with_own_noise = comparison
+        with_own_noise, without_scores = comparison, "not run"
     else:
         records, claimed_pair = _decided(claim, task, "small", runs)
         plan, folds, comparison = records.plan, [records], claimed_pair.comparison
-        with_own_noise = by_own_noise(records, claimed_pair)
+        with_own_noise, without_scores = by_own_noise(records, claimed_pair), claimed_pair.answer
     setbacks: dict[str, None] = {}  # each once, in the order of norms and folds
     for norm in norms:
         for records in folds:
@@ -320,7 +380,15 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     text = ", ".join(setbacks)
     before = _answers_before(plan, claim, runs)
     return TaskAnswer(
-        plan, comparison, pairs, before=before, setback=text, by_own_noise=with_own_noise
+        plan,
+        comparison,
+        pairs,
+        before=before,
+        setback=text,
+        by_own_noise=with_own_noise,
+        without_scores=without_scores,
+        norms=norms,
+        records=tuple(folds),
     )
 
 

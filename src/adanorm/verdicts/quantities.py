@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from adanorm.config.experiment import Experiment
 from adanorm.metrics.table import METRICS, Metric
@@ -15,12 +15,29 @@ Quantity: TypeAlias = Compares | Literal["valid_best", "valid_level", "chrf", "l
 Value: TypeAlias = float | None
 
 
+class Scored(NamedTuple):
+    """A test score that a run is judged by, with the update of its evaluation."""
+
+    update: int
+    test: float
+
+
 def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> Value:
     """Return a completed run's value of a quantity (a test score in `metric`).
 
     None if it has none.
     """
     return _VALUES[quantity](run, result, metric)
+
+
+def scored(run: Experiment, result: Result, quantity: Quantity, metric: str) -> list[Scored]:
+    """Return the test scores whose mean is a completed run's value; [] for no test score."""
+    if quantity == "top3" and not result.averaged:
+        return three_best(_evaluations(run, metric))
+    score = _test(run, result, metric)
+    if quantity not in ("test", "top3") or score is None or result.best_step is None:
+        return []
+    return [Scored(result.best_step, score)]
 
 
 def metric_of(run: Experiment, quantity: Quantity, metric: str) -> Metric:
@@ -40,31 +57,38 @@ def tail_mean(curve: Sequence[float]) -> Value:
     return fmean(curve[-max(1, len(curve) // 3) :]) if curve else None
 
 
-def top3(evaluations: Sequence[tuple[float, float]]) -> Value:
-    """Return the mean test score of the three of (validation, test) best by validation, or None."""
-    best = sorted(
-        evaluations,
-        key=lambda evaluation: evaluation[0],
-        reverse=True,
-    )[:3]
-    return fmean(test for _, test in best) if best else None
-
-
 def _test(_: Experiment, result: Result, metric: str) -> Value:
     return (result.test or {}).get(metric)
 
 
 def _top3(run: Experiment, result: Result, metric: str) -> Value:
-    if result.averaged:  # averaged weights are a mean over evaluations already
-        return _test(run, result, metric)
+    """Return the mean test score of the three evaluations best by validation, or None.
+
+    Averaged weights are a mean over evaluations already: theirs is the run's test score.
+    """
+    evaluations = scored(run, result, "top3", metric)
+    return fmean(evaluation.test for evaluation in evaluations) if evaluations else None
+
+
+def three_best(evaluations: Sequence[tuple[float, Scored]]) -> list[Scored]:
+    """Return the test scores with the three largest validation scores; of ties the first."""
+    best = sorted(
+        evaluations,
+        key=lambda evaluation: evaluation[0],
+        reverse=True,
+    )[:3]
+    return [evaluation for _, evaluation in best]
+
+
+def _evaluations(run: Experiment, metric: str) -> list[tuple[float, Scored]]:
     record, name = reader.record(run.folder()), run.task.selection_metric
     tests = {row["update"]: row[f"test_{metric}"] for row in record.rows("test_metrics.jsonl")}
     evaluations = []
     for row in record.rows():
         if f"valid_{name}" in row and row["update"] in tests:
-            score = METRICS[name].sign * row[f"valid_{name}"]
-            evaluations.append((score, tests[row["update"]]))
-    return top3(evaluations)
+            valid = METRICS[name].sign * row[f"valid_{name}"]
+            evaluations.append((valid, Scored(row["update"], tests[row["update"]])))
+    return evaluations
 
 
 def _valid_best(run: Experiment, result: Result, _: str) -> Value:

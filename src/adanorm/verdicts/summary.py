@@ -1,11 +1,11 @@
 """One number over all data sets: the mean lead of a claim's norm, in units of the margin."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from adanorm.stats.comparison import Interval, student_interval
+from adanorm.stats.comparison import Answer, Interval, student_interval
 from adanorm.stats.sequential import Numbers
 from adanorm.stats.summary import (
     Multiple,
@@ -18,8 +18,6 @@ from adanorm.stats.summary import (
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.later_plans import later_plans
 from adanorm.verdicts.pair import published_gap
-
-MeanAnswer = Literal["better", "worse", "not told apart"]
 
 
 class Lead(NamedTuple):
@@ -52,12 +50,17 @@ class Summary(NamedTuple):
     posterior: Posterior
 
     @property
-    def answer(self) -> MeanAnswer:
-        """The registered answer: by the 95 % interval of the mean."""
+    def answer(self) -> Answer:
+        """The registered answer in one word.
+
+        *Equivalent* by the 90 % interval of the mean, which goes first, or else by the 95 % one.
+        """
+        if self.is_within:
+            return "equivalent"
         interval = self.effects.interval()
         if interval.low > 0:
             return "better"
-        return "worse" if interval.high < 0 else "not told apart"
+        return "worse" if interval.high < 0 else "open"
 
     @property
     def is_within(self) -> bool:

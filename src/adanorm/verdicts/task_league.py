@@ -1,5 +1,6 @@
 """Leagues of the norms on record, and of any scores, by the plans that decide here."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -7,21 +8,24 @@ from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import League, league_of
 from adanorm.stats.variance import Scores, TaskVariance
 from adanorm.verdicts.evidence import evidence
+from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.plan import Plan, compare_by
 from adanorm.verdicts.preregistration import preregistration
+
+BASE = "layernorm"
 
 
 class TaskLeague(NamedTuple):
     """The league of a task's norms by a plan; `left_out` says why others are missing.
 
-    `first` is the league by the first plan, where a later plan has fresh seeds.
+    `pairs` has what the plan answers on each norm beside LayerNorm, with the noise of examples.
     """
 
     task: str
     plan: Plan
     league: League
     left_out: dict[str, str]
-    first: League | None = None
+    pairs: Mapping[str, Pair]
 
 
 def plan_names() -> list[str]:
@@ -69,8 +73,9 @@ def _by_newest_plan(task: str, runs: str | None) -> TaskLeague | None:
         if any(league.pairs.values()):
             setbacks = {norm: cell.setback for norm, cell in records.norms.items()}
             left_out = {norm: setback for norm, setback in setbacks.items() if setback}
-            by_first = None
-            if plan.scale == first.scale and plan != first:
-                by_first = league_by_plan(evidence(first, runs=runs).variance.scores, first)
-            return TaskLeague(task, plan, league, left_out, by_first)
+            pairs = {}
+            for norm in league.scores:
+                if norm != BASE and BASE in league.scores:
+                    pairs[norm] = pair(records, norm, BASE)
+            return TaskLeague(task, plan, league, left_out, pairs)
     return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import cache, partial
-from itertools import product
 from typing import TypeAlias
 
 from adanorm.analyses.spec import (
@@ -28,14 +27,14 @@ from adanorm.reporting.figures.scores import (
 )
 from adanorm.reporting.figures.square import square
 from adanorm.reporting.figures.style import NamedFigure
-from adanorm.reporting.tables.claims import question
+from adanorm.reporting.tables.answers import question
 from adanorm.reporting.tables.table import table_of
 from adanorm.studies.study import (
     Study,
     load_studies,
     study_grid,
 )
-from adanorm.verdicts.claims import SCALES, task_answers
+from adanorm.verdicts.claims import task_answers
 from adanorm.verdicts.preregistration import (
     drawn_claim,
     preregistration,
@@ -70,9 +69,9 @@ def figures() -> dict[str, Draw]:
         elif study.over or "figure" in study.roles or "square" in study.roles:
             drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
     claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]
-    for claim, scale in product(claims, SCALES):
-        figure = f"evidence-{claim.id}-{scale}"
-        drawing[figure] = partial(evidence_accrual, figure, claim, scale)
+    for claim in claims:
+        figure = f"evidence-{claim.id}"
+        drawing[figure] = partial(evidence_accrual, figure, claim)
     for analysis in map(load_analysis, choices("analysis")):
         for task in analysis.tasks:
             drawing[f"analysis-{analysis.name}-{task}"] = partial(_analysis, analysis, task)

@@ -8,22 +8,14 @@ from matplotlib.ticker import MaxNLocator
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
-from adanorm.reporting.tables.claims import SIZES, headline
+from adanorm.reporting.tables.answers import SIZES, headline
 from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.pair import Pair, pair
-from adanorm.verdicts.preregistration import (
-    Claim,
-    preregistration,
-)
+from adanorm.verdicts.preregistration import Claim
 from adanorm.verdicts.sentences import listed
 
-SIGNS = {
-    "ahead": "#0072B2",
-    "behind": "#D55E00",
-    "not told apart": "0.35",
-}
 ANSWERS = {
     "better": "#0072B2",
     "worse": "#D55E00",
@@ -51,9 +43,9 @@ ZERO: style.Drawn = {
     "zorder": 1,
 }
 INTERVALS: dict[str, style.Handle] = {
-    "interval of the sign": {},
-    "interval of the size": SIZE,
-    "within the margin": MARGIN,
+    "95 %: who is ahead": {},
+    "90 %: is it small enough": SIZE,
+    "smaller than the margin": MARGIN,
 }
 
 
@@ -68,7 +60,7 @@ def answer_figure(
     compared = [answer for answer in answers if answer.comparison is not None]
     if not compared:
         return None
-    message = headline(answers).partition(";")[0]
+    message = headline(answers).partition(".")[0]
     figure, grid = style.panels(
         len(compared),
         0.55,
@@ -94,7 +86,7 @@ def answer_figure(
 def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     comparison = answer.comparison
     assert comparison is not None, "only answers with a comparison are drawn"
-    margin, color = comparison.margin, SIGNS[comparison.sign]
+    margin, color = comparison.margin, ANSWERS[comparison.answer]
     axes.axvspan(
         -margin,
         margin,
@@ -138,8 +130,9 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
-    size = comparison.size.replace("the margin", f"±{margin:g}")
-    text = f"{comparison.sign}\n{size}"
+    text = comparison.answer
+    if comparison.papers_gap == "excluded":
+        text += "\nthe paper's excluded"
     axes.text(
         1.02,
         0,
@@ -169,17 +162,15 @@ def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
 
 
 @style.figure_style()
-def evidence_accrual(
-    name: str, claim: Claim, scale: str, runs: str | None
-) -> style.NamedFigure | None:
+def evidence_accrual(name: str, claim: Claim, runs: str | None) -> style.NamedFigure | None:
     """Return effect and interval over seeds, one panel per task.
 
-    None if none has two seeds at this scale.
+    None if none has two seeds.
     """
-    evidence = claim_evidence(claim, scale, runs)
+    evidence = claim_evidence(claim, "small", runs)
     by_task = {task: evidence_by_seeds(claim, records) for task, records in evidence.items()}
     by_task = {task: pairs for task, pairs in by_task.items() if pairs}
-    if all(pairs[-1].plan.scale != scale for pairs in by_task.values()):
+    if not by_task:
         return None
     better, worse = map(title, claim.norms(next(iter(by_task))))
     parts = []
@@ -216,14 +207,10 @@ def evidence_accrual(
     if papers:
         handles["the paper's lead"] = PAPER_LINE
     style.legend_below(figure, handles)
-    when = "at each look of the plan that reads a data set; an interval"
-    if scale == "paper":
-        planned = preregistration().stopping.planned
-        when = (
-            f"after each seed that both have. Intervals widen beyond {planned} seeds because we"
-            " check after every seed; one"
-        )
-    caption = f"Lead of {better} over {worse} {when} longer than its panel is cut off."
+    caption = (
+        f"Lead of {better} over {worse} at each look of the plan that reads a data set; an interval"
+        " longer than its panel is cut off."
+    )
     return style.NamedFigure(name, caption, figure)
 
 

@@ -13,7 +13,7 @@ from scipy.stats import t
 from adanorm.config.titles import counted, task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
-from adanorm.reporting.tables.claims import SIZES
+from adanorm.reporting.tables.answers import SIZES
 from adanorm.reporting.tables.table import Table, TaskColumn
 from adanorm.reporting.text import seeds
 from adanorm.stats.variance import Spread

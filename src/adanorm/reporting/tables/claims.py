@@ -1,4 +1,4 @@
-"""The verdicts on the paper's claims as text, and the answer to the main question."""
+"""The verdicts on the paper's claims as text."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -14,35 +14,19 @@ from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import origin_note
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.comparison import Comparison
-from adanorm.stats.conjunction import pooled
 from adanorm.verdicts.claims import (
     ClaimResult,
-    TaskAnswer,
     TaskResult,
     claims_of_the_paper,
 )
-from adanorm.verdicts.pair import Pair, published_gap
-from adanorm.verdicts.preregistration import (
-    Claim,
-    preregistration,
-)
+from adanorm.verdicts.pair import Pair
+from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.sentences import (
     claim_closing,
     claim_sentence,
-    count,
-    data_sets,
-    listed,
     more,
 )
 
-ANSWER_COLUMNS = (
-    "Data set", "Trained with", "Seeds", "AdaNorm's lead", "Sign", "Size", "The paper's lead",
-)  # fmt: skip
-SIZES = {
-    "paper": "the paper's size",
-    "small": "small model and data",
-}
-PLAN_NAMES = {"first": "first plan", "fresh": "plan of fresh seeds"}
 SUMMARY_COLUMNS = (
     "claim",
     "scale",
@@ -72,8 +56,9 @@ def registered_note() -> str:
         "Claims, margins, norms and the stopping rule were written down in"
         f" `conf/claims/paper.yaml`, digest **{registered.digest}**. The first plan reads"
         f" {plan.planned} seeds of each cell once; with more it looks after each seed, up to"
-        f" {plan.most}. Later plans decide at scale small, with looks of their own; RT, SST5 and"
-        " MNIST are at full size there. `docs/verdicts.md` has every formula."
+        f" {plan.most}. The newest plan with a look decides on a data set; RT, SST5 and MNIST have"
+        " the paper's size, the others a smaller model and data. `answers.md` has what earlier plans"
+        " answered, and `docs/verdicts.md` every formula."
     )
 
 
@@ -192,11 +177,13 @@ def claim_row(result: TaskResult) -> list[str]:
 
 
 def _by_own_noise(comparison: Comparison | None) -> str:
-    """Return size and sign, each with the interval that decides it, of a later plan's comparison."""
+    """Return the answer of a later plan's comparison, with the intervals that decide it."""
     if comparison is None:
         return "-"
     size, sign = comparison.margin_interval.text(3), comparison.interval.text(3)
-    return f"{comparison.size} ({size}); {comparison.sign} ({sign})"
+    if comparison.answer == "equivalent":
+        return f"equivalent (90 %: {size})"
+    return f"{comparison.answer} (95 %: {sign}; 90 %: {size})"
 
 
 def _seeds_text(pair: Pair, seeds: int | None) -> str:
@@ -220,144 +207,4 @@ def over_tasks(result: ClaimResult) -> str:
         f"Over all data sets, p corrected for the claims of the scale: {holds} for the claim,"
         f" {contrary} for the opposite, {no_gain} for no such gain. The claim"
         f" is shown on at least {result.shown_on} of them."
-    )
-
-
-def question() -> Claim:
-    """Return the claim that AdaNorm beats LayerNorm."""
-    return next(claim for claim in preregistration().claims if claim.id == "adanorm")
-
-
-def headline(answers: Sequence[TaskAnswer]) -> str:
-    """Return where AdaNorm is ahead, where behind, and where the paper's lead is excluded."""
-    ahead, behind, missing, not_compared = [], [], [], []
-    for answer in answers:
-        task = title(answer.task)
-        if answer.comparison is None:
-            if answer.setback:
-                not_compared.append(f"{task} ({answer.setback})")
-            else:
-                missing.append(task)
-        elif answer.comparison.sign == "ahead":
-            ahead.append(task)
-        elif answer.comparison.sign == "behind":
-            behind.append(task)
-    compared = len(answers) - len(missing) - len(not_compared)
-    claim = question()
-    needed, claimed = (
-        claim.needed("paper"),
-        len(claim.tasks_at("paper")),
-    )
-    where = data_sets(len(answers))
-    if 0 < compared < len(answers):
-        where = f"the {data_sets(compared)} with an answer"
-    names = f" ({listed(ahead)})" if ahead else ""
-    sentences = [
-        f"AdaNorm is ahead of LayerNorm on {count(len(ahead))} of {where}{names};"
-        f" the paper reports it on {count(needed)} of {count(claimed)}."
-    ]
-    if behind:
-        sentences.append(f"It is behind on {listed(behind)}.")
-    excluded = _excluded(answers)
-    earlier = _excluded([before for answer in answers for before in answer.before[-1:]])
-    earlier = [task for task in earlier if task not in excluded]
-    papers = {"on": excluded, "by the first plan on": earlier}
-    parts = [f"{how} {listed(tasks)}" for how, tasks in papers.items() if tasks]
-    if parts:
-        sentences.append(f"The paper's lead is excluded {', and '.join(parts)}.")
-    if not_compared:
-        sentences.append(f"Not compared: {listed(not_compared)}.")
-    if missing:
-        sentences.append(f"No answer yet: {listed(missing)}.")
-    return " ".join(sentences)
-
-
-def _excluded(answers: Sequence[TaskAnswer]) -> list[str]:
-    """Return the titles of the tasks on which the paper's lead is excluded."""
-    compared = {title(answer.task): answer.comparison for answer in answers}
-    return [
-        task
-        for task, comparison in compared.items()
-        if comparison and comparison.papers_gap == "excluded"
-    ]
-
-
-def answer_rows(
-    answers: Sequence[TaskAnswer],
-) -> list[list[str]]:
-    """Return one row per data set, with one text for each of ANSWER_COLUMNS.
-
-    Without an answer, last.
-
-    Below an answer by a later plan are the answers of plans before it, by their own rules.
-    """
-    rows = []
-    for answer in sorted(answers, key=lambda answer: answer.comparison is None):
-        rows.append(_answer_row(answer))
-        for before in answer.before:
-            rows.append(_answer_row(before, f", {PLAN_NAMES[before.plan.name]}"))
-    return rows
-
-
-def _answer_row(answer: TaskAnswer, mark: str = "") -> list[str]:
-    metric = task_metric(answer.task)
-    about = [
-        f"{title(answer.task)} ({metric.label})",
-        f"{SIZES[answer.plan.scale]}{mark}",
-    ]
-    gap = published_gap(answer.task, *question().norms(answer.task))
-    papers = f"{gap.value + 0.0:+.2f}" if gap else ""  # no -0.00
-    comparison = answer.comparison
-    if comparison is None and answer.setback:
-        return [
-            *about,
-            "",
-            f"not compared: {answer.setback}",
-            "",
-            "",
-            papers,
-        ]
-    if comparison is None:
-        seeds = str(answer.pairs)
-        if answer.next_look is not None:
-            seeds += f" of {answer.next_look}"
-        return [
-            *about,
-            seeds,
-            "no answer yet",
-            "",
-            "",
-            papers,
-        ]
-    digits = comparison.digits
-    inner = comparison.margin_interval.text(digits)
-    return [
-        *about,
-        answer.seeds,
-        f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})",
-        comparison.sign,
-        f"{comparison.size}, ±{comparison.margin:g} ({inner})",
-        f"{papers}, {comparison.papers_gap}",
-    ]
-
-
-def corrections(answers: Sequence[TaskAnswer]) -> str:
-    """Return the answers corrected for the number of data sets, and the lead in translation."""
-    significance = preregistration().level
-    significant, translations = [], []
-    for answer in answers:
-        if answer.comparison is None:
-            continue
-        if answer.family_p < significance:
-            significant.append(title(answer.task))
-        if task_metric(answer.task).label == "BLEU":
-            translations.append(answer.comparison)
-    names = listed(significant) if significant else "none of them"
-    text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is ahead or behind on {names}."
-    if len(translations) < 2:
-        return text
-    whole = pooled(translations)
-    return (
-        f"{text} Over {count(len(translations))} translations together the lead is"
-        f" {whole.gap:+.2f} BLEU ({whole.interval.text(2)}): {whole.sign}."
     )

@@ -14,9 +14,8 @@ from adanorm.stats.conjunction import League
 from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 
-BASE = "layernorm"
 HEADER = (
-    "Model", "score", "seeds", "group", "lead over LayerNorm", "95 % interval", "sign", "size",
+    "Model", "score", "seeds", "group", "lead over LayerNorm", "answer",
 )  # fmt: skip
 
 
@@ -46,9 +45,6 @@ def league_markdown(leagues: Sequence[TaskLeague]) -> str:
         lines += [*markdown_table(header, rows), ""]
         margin = f"Margin {task_league.plan.margin:g}."
         lines.append(f"{margin} {markdown(outlook(league, title))}")
-        if task_league.first:
-            told_apart = _told_apart(task_league.first)
-            lines[-1] += f" By the first plan, on its own seeds: {told_apart}."
         left_out = [f"{title(norm)} ({why})" for norm, why in task_league.left_out.items()]
         if left_out:
             lines += [
@@ -65,19 +61,10 @@ def _row(task_league: TaskLeague, norm: str) -> list[str]:
         task_metric(task_league.task).sign,
     )
     scores = [sign * score for score in league.scores[norm].values()]
-    comparison = None
-    if BASE in league.scores and norm != BASE:
-        comparison = league.comparison(norm, BASE)
-    lead = ["-"] * 4
-    if comparison:
-        gap = f"{comparison.gap:+.{comparison.digits}f}"
-        interval = comparison.interval.text(comparison.digits)
-        lead = [
-            gap,
-            interval,
-            comparison.sign,
-            comparison.size,
-        ]
+    lead = ["-", "-"]
+    both = task_league.pairs.get(norm)
+    if both is not None and both.comparison is not None:
+        lead = [both.comparison.text, both.answer]
     name = markdown(title(norm))
     return [
         name,

@@ -20,22 +20,25 @@ EXPLORATORY = (
 )
 WORDS = {
     "better": "is better than LayerNorm",
-    "worse": "is no better than LayerNorm",
-    "not told apart": "and LayerNorm are not told apart",
+    "worse": "is worse than LayerNorm",
+    "equivalent": "is equivalent to LayerNorm",
+    "open": "is open beside LayerNorm",
 }
 
 
 def summary_sentence(summary: Summary) -> str:
-    """Return the answer over all data sets in one sentence, with its 95 % interval."""
-    where = f"On average over {data_sets(len(summary.leads))} AdaNorm"
-    size = "not shown to lie within the margin"
-    if summary.is_within:
-        size = "not different by more than the margin"
+    """Return the answer over all data sets in one sentence, with the interval that decides it."""
     effects = summary.effects
-    return (
-        f"{where} {WORDS[summary.answer]}, and {size}:"
-        f" {effects.mean:+.2f} margins (95 %: {effects.interval().text(2)})."
-    )
+    where = f"On average over {data_sets(len(summary.leads))} AdaNorm {WORDS[summary.answer]}"
+    text = f"{where}: {effects.mean:+.2f} margins"
+    sign = effects.interval()
+    if summary.answer != "equivalent":
+        return f"{text} (95 %: {sign.text(2)})."
+    text += f" (90 %: {effects.interval(0.1).text(2)}, within ±1)"
+    if sign.low > 0 or sign.high < 0:
+        side = "above" if sign.low > 0 else "below"
+        text += f"; its 95 % interval, {sign.text(2)}, lies {side} zero"
+    return f"{text}."
 
 
 def paper_sentence(summary: Summary, answers: Sequence[TaskAnswer]) -> str:
@@ -94,9 +97,8 @@ def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> 
     rows.append(["**mean**", "", "", "", mean, "", *_share_fields(belief.mean)])
     rows.append(["a new data set", "", "", "", "", "", *_share_fields(belief.new)])
     lines += [*markdown_table(COLUMNS, rows), ""]
-    size = "within the margin" if summary.is_within else "not shown within the margin"
     lines += [
-        f"- By the registered rule: *{summary.answer}* on average, and *{size}*.",
+        f"- By the registered rule: *{summary.answer}* on average.",
         f"- Mean by random effects: {effects.mean:+.2f} margins, 95 % {effects.interval().text(2)},"
         f" 90 % {effects.interval(0.1).text(2)}, p {p_text(effects.p)}.",
         f"- Deviation of true leads between data sets: {effects.deviation:.2f} margins;"
