@@ -41,6 +41,8 @@ export MALLOC_TRIM_THRESHOLD_ ?= 1000000000
 export MALLOC_MMAP_THRESHOLD_ ?= 1000000000
 
 ADANORM := $(BIN)/python -P -m adanorm
+# It prints each package: without a word, a slow index looks like a standstill.
+INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt
 BENCHMARKS := updates translation attention recurrent parsing
 # A folder may have any characters in its name.
 quoted = '$(subst ','\'',$1)'
@@ -203,19 +205,19 @@ $(BIN)/python:
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): a minute or two"
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[translation]
+	$(INSTALL) -e .[translation]
 	@$(BIN)/python -c 'from importlib.util import find_spec; find_spec("fairseq") or print("translation tasks are left out: \
 	fairseq has wheels for Linux on x86_64 with Python 3.11 and 3.12")'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[dev]
+	$(INSTALL) -e .[dev]
 	@touch $@
 
 $(VENV)/installed-mutation: $(VENV)/installed
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[mutation]
+	$(INSTALL) -e .[mutation]
 	@touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e .[docs]
+	$(INSTALL) -e .[docs]
 	@touch $@

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from scripts.command_line import ended_by_mistakes
 
 PROJECT = Path(__file__).parents[1]
-PYTHON = "3.11.5"  # the oldest that all pins support
+PYTHON = "3.11.0"  # the oldest that all pins support
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", re.MULTILINE)
 
 

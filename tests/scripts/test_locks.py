@@ -1,12 +1,14 @@
 """Locks against the requirements that they pin, on changed copies."""
 
 import shutil
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from adanorm.config.paths import PROJECT
-from scripts.locks import problems
+from scripts.locks import PYTHON, problems
 
 
 @pytest.fixture
@@ -25,6 +27,17 @@ def changed(path: Path, old: str, new: str) -> None:
 
 def test_the_committed_locks_match_the_committed_requirements() -> None:
     assert problems(PROJECT) == []
+
+
+def test_pins_support_the_first_python_that_the_package_allows() -> None:
+    """Debian 12 has 3.11.2; pip searches for minutes where a pin needs a later one."""
+    pinned = (PROJECT / "constraints.txt").read_text()
+    for package in distributions():
+        needs = package.metadata["Requires-Python"]
+        if needs and f"\n{package.name}=={package.version}\n" in pinned:
+            assert SpecifierSet(needs).contains(PYTHON), package.name
+    assert PYTHON == "3.11.0"
+    assert "soupsieve==2." in pinned, "no part of every installation; later ones need 3.11.5"
 
 
 def test_a_new_dependency_is_missed_in_both_locks(copy: Path) -> None:
