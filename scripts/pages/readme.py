@@ -11,16 +11,15 @@ from adanorm.reporting.tables.answers import (
     answer_rows,
     corrections,
     decided,
-    headline,
     question,
     repeats_sentence,
     runs_sentence,
     score_sentence,
 )
 from adanorm.reporting.tables.summary import (
+    answer_sentence,
     paper_sentence,
     protocol_sentence,
-    summary_sentence,
 )
 from adanorm.reporting.tables.table import Table, on_gpu
 from adanorm.reporting.text import markdown, markdown_table
@@ -54,10 +53,9 @@ def answer_parts() -> dict[str, str]:
     answers = task_answers(question())
     rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers, PAGE))
     over_all = summary(answers)
-    sentences = [f"**{headline(answers)}**"]
+    sentences = [f"**{answer_sentence(answers)}**"]
     if over_all is not None:
-        sentences = [
-            f"**{summary_sentence(over_all)}**",
+        sentences += [
             decided(answers),
             paper_sentence(over_all, answers),
             repeats_sentence(claim_results()),

@@ -144,17 +144,18 @@ def digests_of(identity: dict[str, Any], seeds: Iterable[int]) -> list[str]:
 
 def _canonical(values: dict[str, Any]) -> str:
     """Return plain values as JSON with sorted keys, no spaces, and whole numbers as integers."""
+    return json.dumps(_with_integers(values), sort_keys=True, separators=(",", ":"))
 
-    def number(text: str) -> float:
-        value = float(text)
-        return int(value) if value.is_integer() else value
 
-    plain = json.loads(json.dumps(values), parse_float=number)
-    return json.dumps(
-        plain,
-        sort_keys=True,
-        separators=(",", ":"),
-    )
+def _with_integers(value: Any) -> Any:
+    kind = type(
+        value
+    )  # asking for it is faster than isinstance, and every run's digest is computed
+    if kind is dict:
+        return {key: _with_integers(entry) for key, entry in value.items()}
+    if kind is list or kind is tuple:
+        return [_with_integers(entry) for entry in value]
+    return int(value) if kind is float and value.is_integer() else value
 
 
 def _digest(text: str) -> str:

@@ -75,15 +75,16 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
     Raises ValueError for an argument that the command does not take.
     """
-    from adanorm.config.overrides import check_each_once
+    if len(arguments) > 1:  # its imports take a tenth of a second
+        from adanorm.config.overrides import check_each_once
 
+        check_each_once(arguments)
     spellings: dict[str, str] = {}
     for key, entry in usage.keys.items():
         spellings |= dict.fromkeys((key, *entry.also), key)
     values = {key: entry.default for key, entry in usage.keys.items()}
     parsed = Arguments([], values, [])
     given = set()
-    check_each_once(arguments)
     for argument in arguments:
         spelling, equals, value = argument.partition("=")
         key = spellings.get(spelling, "")

@@ -68,10 +68,10 @@ def main(arguments: Arguments) -> None:
         raise ValueError(
             f"metric={keys['metric']}: the test of {first.task.name} yields {', '.join(names)}"
         )
-    base, *others = name_list("norm", keys["norm"])
-    if base and not others:
+    base, *compared = name_list("norm", keys["norm"])
+    if base and not compared:
         raise ValueError("name two or more norms, such as norm=layernorm,adanorm")
-    pairs = [(base, other) for other in others] or claimed_pairs(first.task.name)
+    pairs = [(base, norm) for norm in compared] or claimed_pairs(first.task.name)
     if not pairs:
         raise ValueError(
             f"task={first.task.name}: no claim names it; give norms: norm=layernorm,adanorm"
@@ -164,13 +164,13 @@ def compare(
     if metric != first.task.metric:
         plan = replace(plan, margin=0.0)  # margins are of the task's own metric
     lines = [f"{first.task.name} {first.scale}, test {METRICS[metric].label}"]
-    for base, other in pairs:
+    for base, rival in pairs:
         pair_seeds = (
             seeds
-            or sorted(cells[base].by_seed.keys() & cells[other].by_seed.keys())
+            or sorted(cells[base].by_seed.keys() & cells[rival].by_seed.keys())
             or [first.seed]
         )
-        pair = compare_examples([runs_of(runs[norm], pair_seeds) for norm in (base, other)], metric)
+        pair = compare_examples([runs_of(runs[norm], pair_seeds) for norm in (base, rival)], metric)
         if pair is None:
             raise ValueError(
                 f"{first.task.name}: no run has the {metric} of two or more test examples"
@@ -179,10 +179,10 @@ def compare(
             plan,
             pair,
             variance,
-            (base, other),
+            (base, rival),
         )
         headline = (
-            f"{other} over {base}, {seeds_text([pair.seeds])}, {pair.noise.examples:,} examples"
+            f"{rival} over {base}, {seeds_text([pair.seeds])}, {pair.noise.examples:,} examples"
         )
         lines += textwrap.wrap(
             headline,
@@ -190,11 +190,11 @@ def compare(
             initial_indent="  ",
             subsequent_indent="    ",
         )
-        example = max(cells[norm].example for norm in (base, other))
+        example = max(cells[norm].example for norm in (base, rival))
         lines += _lines(
             pair,
             comparison,
-            (base, other),
+            (base, rival),
             example,
         )
     return lines

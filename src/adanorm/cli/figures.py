@@ -4,6 +4,7 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import path_text
+from adanorm.records.reader import unchanging
 
 
 def _names() -> list[str]:
@@ -22,6 +23,7 @@ USAGE = Usage(
 )
 
 
+@unchanging()
 def main(arguments: Arguments) -> None:
     """Write every figure that has records, or those named, and say which have none."""
     from adanorm.reporting.figures.catalogue import figures

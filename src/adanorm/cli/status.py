@@ -40,6 +40,7 @@ class RunProgress(NamedTuple):
     on_gpu: bool
 
 
+@reader.unchanging()
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names, or of all studies."""
     workers = whole_number(

@@ -65,7 +65,7 @@ def _of_tasks(study: Study, tasks: list[str]) -> Study:
         "columns": [task for task in columns if task in tasks],
         "rows": rows,
         "column_overrides": {
-            task: own for task, own in study.column_overrides.items() if task in tasks
+            task: changes for task, changes in study.column_overrides.items() if task in tasks
         },
         "improvements": tuple(pair for pair in study.improvements if rows.keys() >= {*pair}),
         "rule": None,

@@ -11,6 +11,7 @@ from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_files
 from adanorm.records.folder import path_text
+from adanorm.records.reader import unchanging
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.answers import answers_markdown, question
 from adanorm.reporting.tables.claims import claims_markdown
@@ -27,8 +28,7 @@ from adanorm.reporting.tables.league import league_csv, league_markdown
 from adanorm.reporting.tables.plans import plans_markdown
 from adanorm.reporting.tables.protocol import protocol_markdown
 from adanorm.reporting.tables.summary import summary_markdown
-from adanorm.reporting.tables.table import Spreads, Table
-from adanorm.studies.study import load_study, study_grid
+from adanorm.reporting.tables.table import table_of
 from adanorm.verdicts.claims import claim_results, first_plan_results, task_answers
 from adanorm.verdicts.later_answers import later_answers, without_runs
 from adanorm.verdicts.protocol import papers_own_count, same_orders, task_protocols
@@ -53,6 +53,7 @@ USAGE = Usage(
 )
 
 
+@unchanging()
 def main(arguments: Arguments) -> None:
     """Write the table of every study, or of those named.
 
@@ -68,15 +69,8 @@ def main(arguments: Arguments) -> None:
         studies,
         "; `adanorm study` writes the table of one of your own",
     )
-    spreads: Spreads = {}
     for name in arguments.names or studies:
-        study = load_study(name)
-        table = Table(
-            study,
-            study_grid(study),
-            metric=metric,
-            spreads=spreads,
-        )
+        table = table_of(name, None, metric)
         if metric:
             print(table_text(table))
         else:

@@ -118,12 +118,8 @@ class Experiment(Config):
     def with_seeds(self, seeds: Sequence[int]) -> list[Self]:
         """Return a copy for each seed; what their identities share is computed once."""
         copies = []
-        _ = self.data_digest  # which the copies share
-        for seed, digest in zip(
-            seeds,
-            digests_of(self.identity, seeds),
-            strict=True,
-        ):
+        digests = digests_of(self.identity, seeds)
+        for seed, digest in zip(seeds, digests, strict=True):
             copy = self.model_copy(update={"seed": seed})
             copy.__dict__["digest"] = digest
             copies.append(copy)

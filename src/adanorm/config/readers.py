@@ -235,5 +235,5 @@ def setting(values: Mapping[str, Any], key: str) -> Any:
     """Return the value of a dotted key, or None if there is none."""
     value: Any = values
     for name in key.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
+        value = value.get(name) if isinstance(value, dict) else None
     return value

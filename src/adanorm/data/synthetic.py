@@ -173,9 +173,10 @@ def _lines(count: int, words: int, *, seed: int) -> list[str]:
     )
     order = random.permutation(words)[: len(numbers)]
     numbers[-len(order) :] = order
-    return [
-        " ".join(f"w{word}" for word in part) for part in np.split(numbers, np.cumsum(lengths)[:-1])
-    ]
+    texts = []
+    for sentence in np.split(numbers, np.cumsum(lengths)[:-1]):
+        texts.append(" ".join(f"w{word}" for word in sentence))
+    return texts
 
 
 def _splits() -> dict[str, list[list[str]]]:

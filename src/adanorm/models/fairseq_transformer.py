@@ -259,8 +259,8 @@ def _attention() -> Any:
                 return self._extend(query, key, key_padding_mask, beams), None
             # fairseq's own code serves any option that is set, also `need_weights`, which is set by
             # default. `static_kv` only says that decoding may keep keys and values.
-            others = {"need_weights": True, **options, "static_kv": False}
-            if any(option not in (None, False) for option in others.values()):
+            asked = {"need_weights": True, **options, "static_kv": False}
+            if any(option not in (None, False) for option in asked.values()):
                 return super().forward(
                     query, key, value, key_padding_mask, attn_mask=attn_mask, **options
                 )

@@ -6,16 +6,15 @@ counts nowhere.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from pydantic import ValidationError
 
 from adanorm.config.errors import one_line
-from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
 from adanorm.config.sections import seed_series
 from adanorm.files import digests_of, without_checksum
@@ -24,8 +23,11 @@ from adanorm.records import integrity, lines
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 if TYPE_CHECKING:
+    from adanorm.config.experiment import Experiment
     from adanorm.metrics.by_example import Counts
 
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
 SCHEMA = 1
 
 
@@ -111,9 +113,6 @@ class Record:
             raise ValueError("it has not ended, or is no record")
         if not line.is_whole:
             raise ValueError(f"its line in {line.file.name} has been changed")
-        for name in (integrity.TEST_ROWS, *integrity.ROWS.values()):
-            if name in line.names and line.content(name) is None:
-                raise ValueError(f"{name} is missing or has been changed")
         values = self.values
         if values is None:
             raise ValueError("result.json: it is not a JSON object")
@@ -186,10 +185,13 @@ class Record:
     def rows(self, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
         """Return the rows of a file of JSON lines.
 
-        Raises ValueError naming a line that is not one.
+        Raises ValueError naming a line that is not one, or if a record's rows cannot be read.
         """
         if name not in self._rows:
-            self._rows[name] = integrity.json_rows(name, self.content(name) or b"")
+            content = self.content(name)
+            if content is None and self.has_ended and self.has(name):
+                raise ValueError(f"{self.folder}: {name}: cannot be read")
+            self._rows[name] = integrity.json_rows(name, content or b"")
         return self._rows[name]
 
     def outputs(self) -> list[str]:
@@ -238,6 +240,37 @@ class Record:
 Runs: TypeAlias = list[tuple[Record, Result]]
 
 
+# What `once` has computed in the blocks of `unchanging`.
+_COMPUTED: list[dict[Any, Any]] = []
+
+
+@contextmanager
+def unchanging() -> Iterator[None]:
+    """In this block, or decorated function, no record changes, so that each is looked up once."""
+    _COMPUTED.append({})
+    try:
+        yield
+    finally:
+        _COMPUTED.pop()
+
+
+def once(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
+    """Return a function of records that computes once per arguments while no record changes."""
+
+    @wraps(function)
+    def computed(*arguments: Arguments.args, **options: Arguments.kwargs) -> Value:
+        if not _COMPUTED:
+            return function(*arguments, **options)
+        key = function, arguments, *options.items()
+        values = _COMPUTED[-1]
+        if key not in values:
+            values[key] = function(*arguments, **options)
+        return cast("Value", values[key])
+
+    return computed
+
+
+@once
 def record(folder: Path) -> Record:
     """Return the record of a run or an analysis by its folder, which need not exist.
 
@@ -308,6 +341,7 @@ def contributed(folder: Path) -> list[Record]:
     return [entry for entry in entries if entry and entry.line and entry.line.is_whole]
 
 
+@once
 def names(parent: Path) -> list[str]:
     """Return the sorted names of a folder's records: kept, in it, or contributed."""
     present = set(_kept(parent))
@@ -355,10 +389,10 @@ def curve(folder: Path, name: str) -> list[float]:
     return [row[name] for row in record(folder).rows() if name in row]
 
 
-_SERIES: dict[tuple[Path, tuple[str, ...]], list[Experiment]] = {}
+_SERIES: dict[tuple[Path, tuple[str, ...]], "list[Experiment]"] = {}
 
 
-def runs_on_record(run: Experiment) -> list[Experiment]:
+def runs_on_record(run: "Experiment") -> "list[Experiment]":
     """Return the runs on record that differ from a run in nothing but a seed of its series.
 
     The same runs are returned as long as the folder has the same names: many tables and claims ask.

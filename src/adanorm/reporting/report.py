@@ -20,7 +20,6 @@ from adanorm.reporting.tables import answers as answers_page
 from adanorm.reporting.tables import claims, formats
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import (
-    Spreads,
     Table,
     table_of,
 )
@@ -238,16 +237,7 @@ def _differences(base: str, text: str) -> str:
 
 def read_tables(runs: str | None = None) -> dict[str, Table]:
     """Return the table of every study by name, from a folder of records or from results/."""
-    spreads: Spreads = {}
-    studies = load_studies()
-    return {
-        name: table_of(
-            study,
-            runs,
-            spreads=spreads,
-        )
-        for name, study in studies.items()
-    }
+    return {name: table_of(name, runs) for name in load_studies()}
 
 
 def build_report(runs: str | None = None) -> str:

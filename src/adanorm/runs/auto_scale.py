@@ -34,19 +34,19 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     """
     if "scale=auto" not in overrides:
         return list(overrides)
-    others = [override for override in overrides if override != "scale=auto"]
-    settings = [entry for entry in others if not entry.startswith("-")]
+    kept = [override for override in overrides if override != "scale=auto"]
+    settings = [entry for entry in kept if not entry.startswith("-")]
     first = _runs_of(settings)[0]
     paper = compose_experiment([*first, "scale=paper"])
     is_affordable = on_cuda(paper) or not paper.cost.needs_gpu
     if reader.is_complete(paper.folder()):
         print("scale paper: its record is here", flush=True)
-        return [*others, "scale=paper"]
+        return [*kept, "scale=paper"]
     recorded = [scale for scale in SMALLER if _is_on_record(settings, scale)]
     # No other edition of the data is chosen if the command line names its data, or sweeps over
     # tasks.
-    own_data = any(entry.startswith(("preset=", "data.")) for entry in others)
-    is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in others)
+    own_data = any(entry.startswith(("preset=", "data.")) for entry in kept)
+    is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in kept)
     is_shown = recorded and not is_affordable  # no data are needed
     edition = [] if own_data or is_sweep or is_shown else _edition_at_hand(paper)
     if edition:
@@ -59,12 +59,12 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
                 f"{edition[0]}: that edition of the data lies here, the default one does not",
                 flush=True,
             )
-        return [*others, "scale=paper", *edition]
+        return [*kept, "scale=paper", *edition]
     reason = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
     if recorded:
         print(f"scale {recorded[0]}: {reason}; its record is here", flush=True)
-        _show_repeats(others, first, recorded)
-        return [*others, f"scale={recorded[0]}"]
+        _show_repeats(kept, first, recorded)
+        return [*kept, f"scale={recorded[0]}"]
     mini = compose_experiment([*first, "scale=mini"])
     if lack := _missing(mini):
         folder = SOURCES[mini.data.source].folder
@@ -73,7 +73,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
             " name that with ADANORM_MIRROR or data.mirror"
         )
     print(f"scale mini: {reason}; a run takes {_span(mini)}", flush=True)
-    return [*others, "scale=mini"]
+    return [*kept, "scale=mini"]
 
 
 def _runs_of(settings: Sequence[str]) -> list[tuple[str, ...]]:
@@ -99,10 +99,10 @@ def _is_on_record(settings: Sequence[str], scale: str) -> bool:
     return True
 
 
-def _show_repeats(others: Sequence[str], first: Sequence[str], scales: Sequence[str]) -> None:
+def _show_repeats(kept: Sequence[str], first: Sequence[str], scales: Sequence[str]) -> None:
     """Print for each scale with a record the command that repeats it, and how long that takes."""
-    is_sweep = {"-m", "--multirun"} & {*others}
-    settings = [entry for entry in (others if is_sweep else first) if not entry.startswith("runs=")]
+    is_sweep = {"-m", "--multirun"} & {*kept}
+    settings = [entry for entry in (kept if is_sweep else first) if not entry.startswith("runs=")]
     for scale in scales:
         words = "to repeat it" if scale == scales[0] else f"scale {scale} is on record too"
         command = shlex.join(["adanorm", "run", *settings, f"scale={scale}", "runs=runs"])

@@ -36,10 +36,10 @@ def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, 
     """
     seen = set()
     for rows in family:
-        one = frozenset(frozenset(pair) for pair in _pairs(rows))
-        if one in seen:
+        comparison = frozenset(map(frozenset, _pairs(rows)))
+        if comparison in seen:
             raise ValueError(f"{list(rows)}: compared twice, in one direction or the other")
-        seen.add(one)
+        seen.add(comparison)
     return family
 
 

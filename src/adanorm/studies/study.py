@@ -284,14 +284,12 @@ def _candidates(
     for setting in study.budget_of(label) or (None,):
         overrides = (*base, setting) if setting else base
         first = cached_experiment((*overrides, *settings), runs=runs)
-        if first.digest in candidates:
-            same = candidates[first.digest].setting
+        cell_runs = first.with_seeds(study.seeds)
+        digest = cell_runs[0].digest
+        if digest in candidates:
+            same = candidates[digest].setting
             raise ValueError(f"{same} and {setting} of its budget are one setting")
-        candidates[first.digest] = Candidate(
-            overrides,
-            first.with_seeds(study.seeds),
-            setting,
-        )
+        candidates[digest] = Candidate(overrides, cell_runs, setting)
     return tuple(candidates.values())
 
 

@@ -179,7 +179,7 @@ def cell_of(
         ended.append((run, result))
         if result.status != "done":
             continue
-        if not has_learned(run, result.test_score(first.task.metric)):
+        if not has_learned(first, result.test_score(first.task.metric)):
             unlearned.append(run.seed)
             continue
         value = value_of(run, result, quantity, metric)

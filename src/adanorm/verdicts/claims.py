@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from adanorm.config.titles import title
+from adanorm.records.reader import once
 from adanorm.stats.comparison import Answer, Comparison, Hypothesis
 from adanorm.stats.conjunction import corrected, count_shown, partial_conjunction, sign_test
 from adanorm.verdicts.evidence import Evidence, evidence
@@ -262,13 +263,14 @@ def _read(
     plan: Plan, claim: Claim, overrides: Sequence[str], runs: str | None
 ) -> tuple[Evidence, Pair]:
     """Return the records that a plan reads for a claim on its task, and the pair of its norms."""
-    norms = claim.norms(plan.task)
-    records = evidence(
-        plan,
-        runs=runs,
-        norms=norms,
-        overrides=overrides,
-    )
+    return _read_pair(plan, claim.norms(plan.task), tuple(overrides), runs)
+
+
+@once
+def _read_pair(
+    plan: Plan, norms: tuple[str, str], overrides: tuple[str, ...], runs: str | None
+) -> tuple[Evidence, Pair]:
+    records = evidence(plan, runs=runs, norms=norms, overrides=overrides)
     return records, pair(records, *norms)
 
 

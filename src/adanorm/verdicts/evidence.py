@@ -52,20 +52,26 @@ def evidence(
 
     `runs` is a folder.
     """
-    settings = [f"task={plan.task}", f"scale={plan.scale}", *plan.overrides, *overrides]
     cells = {}
     for norm in dict.fromkeys([*preregistration().norms, *norms]):
-        composed = cached_experiment([*settings, f"norm={norm}"], runs=runs)
-        first = composed.model_copy(update={"seed": plan.first})  # it says which series is read
-        on_record = reader.runs_on_record(first)
-        its_runs = [run for run in on_record if plan.first <= run.seed <= plan.last]
-        cells[norm] = cell_of(first, its_runs, plan.quantity)
+        cells[norm] = _cell(plan, norm, runs, tuple(overrides))
     return Evidence(
         plan,
         cells,
         variance_of(cells, plan.quantity),
         overrides,
     )
+
+
+@reader.once
+def _cell(plan: Plan, norm: str, runs: str | None, overrides: tuple[str, ...]) -> Cell:
+    """Return the cell of a norm's runs that a plan reads."""
+    settings = [f"task={plan.task}", f"scale={plan.scale}", *plan.overrides, *overrides]
+    composed = cached_experiment([*settings, f"norm={norm}"], runs=runs)
+    first = composed.model_copy(update={"seed": plan.first})  # it says which series is read
+    on_record = reader.runs_on_record(first)
+    its_runs = [run for run in on_record if plan.first <= run.seed <= plan.last]
+    return cell_of(first, its_runs, plan.quantity)
 
 
 def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskVariance:

@@ -86,18 +86,22 @@ def task_protocols(runs: str | None = None) -> list[TaskProtocols]:
                     ]
                 )
             )
-        counts = [sum(len(fold[norm]["test"]) for fold in folds) for norm in NORMS]
+        ours, theirs = (_number_of_runs(folds, norm) for norm in NORMS)
         scale = preregistration().plans_of(task)[-1].scale
         results.append(
             TaskProtocols(
                 task,
                 scale,
-                (counts[0], counts[1]),
+                (ours, theirs),
                 paper,
                 tuple(shown),
             )
         )
     return results
+
+
+def _number_of_runs(folds: Sequence[dict[str, dict[str, Numbers]]], norm: str) -> int:
+    return sum(len(fold[norm]["test"]) for fold in folds)
 
 
 def numbers_ahead(results: Sequence[TaskProtocols]) -> dict[str, Numbers]:

@@ -199,12 +199,7 @@ def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str
             )
         corrected = zip(cases, in_family(comparisons), strict=True)
         decisions[name] = [
-            Decision(
-                rows,
-                column,
-                one,
-            )
-            for (rows, column), one in corrected
+            Decision(rows, column, comparison) for (rows, column), comparison in corrected
         ]
     return decisions
 

@@ -44,7 +44,14 @@ def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByEx
     one_series([*seeds])
     records = []
     for side in sides:
-        records.append([reader.record(run.folder()) for run in side])
+        records.append(tuple(reader.record(run.folder()) for run in side))
+    return _compared(seeds, tuple(records), metric)
+
+
+@reader.once
+def _compared(
+    seeds: tuple[int, ...], records: tuple[tuple[reader.Record, ...], ...], metric: str
+) -> ByExample | None:
     all_records = [*chain(*records)]
     if not seeds or any(metric not in record.counts for record in all_records):
         return None

@@ -166,7 +166,7 @@ def _lines(texts: Texts) -> Lines:
 
 
 def _texts(sides: Iterable[Sequence[str]]) -> Texts:
-    return ["".join([f"{line}\n" for line in side]).encode() for side in sides]
+    return ["".join(map("{}\n".format, side)).encode() for side in sides]
 
 
 class Steps:

@@ -333,9 +333,8 @@ def _tree(lines: Sequence[str], tags: str) -> Tree:
 def _tree_of_columns(rows: Sequence[tuple[str | int, ...]]) -> Tree:
     if len({len(row) for row in rows}) > 1:
         raise ValueError("its lines differ in their number of columns")
-    words, tags, heads, *labels = (
-        [str(entry) for entry in column] for column in zip(*rows, strict=True)
-    )
+    columns = zip(*rows, strict=True)
+    words, tags, heads, *labels = ([*map(str, column)] for column in columns)
     punctuation = tuple(tag in PENN_PUNCTUATION for tag in tags)
     arc_labels = tuple(labels[0]) if labels else None
     return Tree(

@@ -149,10 +149,14 @@ def _percent(right: Sequence[bool]) -> float:
     return 100 * sum(right) / max(1, len(right))
 
 
+def _is_punctuation(word: str) -> bool:
+    return all(unicodedata.category(character).startswith("P") for character in word)
+
+
 def left_out(tree: Tree, scoring: Scoring) -> Sequence[bool]:
     """Return for each word of a tree whether a scoring leaves it out of `uas` and `las`."""
     if scoring == "ud":
         return [False] * len(tree.words)  # that evaluation has no punctuation
     if scoring == "eval07":
-        return [all(unicodedata.category(c).startswith("P") for c in word) for word in tree.words]
+        return [*map(_is_punctuation, tree.words)]
     return tree.punctuation

@@ -8,7 +8,8 @@ from matplotlib.ticker import MaxNLocator
 from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
-from adanorm.reporting.tables.answers import SIZES, headline
+from adanorm.reporting.tables.answers import SIZES
+from adanorm.reporting.tables.summary import answer_sentence
 from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.evidence import Evidence
@@ -60,7 +61,7 @@ def answer_figure(
     compared = [answer for answer in answers if answer.comparison is not None]
     if not compared:
         return None
-    message = headline(answers).partition(".")[0]
+    message = answer_sentence(answers)
     figure, grid = style.panels(
         len(compared),
         0.55,

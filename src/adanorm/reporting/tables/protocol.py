@@ -25,14 +25,10 @@ def protocol_markdown(
     for label in labels:
         header += [label, "ahead"]
     header.append(f"as large as the paper's, {labels[0]}")
-    counts = [
-        [
-            label,
-            f"{sum(n * p for n, p in enumerate(shares)):.1f}",
-            f"{sum(shares[PAPERS_LEADS:]):.3f}",
-        ]
-        for label, shares in numbers_ahead(results).items()
-    ]
+    counts = []
+    for label, shares in numbers_ahead(results).items():
+        mean = sum(number * share for number, share in enumerate(shares))
+        counts.append([label, f"{mean:.1f}", f"{sum(shares[PAPERS_LEADS:]):.3f}"])
     lines = [
         "# The paper's own protocol, simulated from our records",
         "",

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from adanorm.config.titles import title
+from adanorm.reporting.tables.answers import headline
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.summary import Shares
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.protocol import TRIES, TaskProtocols
 from adanorm.verdicts.sentences import count, data_sets, listed
-from adanorm.verdicts.summary import Lead, Summary
+from adanorm.verdicts.summary import Lead, Summary, summary
 
 COLUMNS = (
     "data set", "plan", "seeds", "margin", "lead, in margins", "the paper's lead",
@@ -39,6 +40,12 @@ def summary_sentence(summary: Summary) -> str:
         side = "above" if sign.low > 0 else "below"
         text += f"; its 95 % interval, {sign.text(2)}, lies {side} zero"
     return f"{text}."
+
+
+def answer_sentence(answers: Sequence[TaskAnswer]) -> str:
+    """Return the answer over all data sets; which of them have a sign, where there is no mean."""
+    over_all = summary(answers)
+    return headline(answers) if over_all is None else summary_sentence(over_all)
 
 
 def paper_sentence(summary: Summary, answers: Sequence[TaskAnswer]) -> str:

@@ -40,7 +40,6 @@ from adanorm.verdicts.repetition import elsewhere
 from adanorm.verdicts.tried import Tried
 
 Address: TypeAlias = tuple[str, str]  # a row and a task, or a row and a setting
-Spreads: TypeAlias = dict[tuple[str, str], Spread | None]  # by task and scale
 
 
 class Table:
@@ -48,8 +47,7 @@ class Table:
 
     If the study has a budget of settings, a cell shows the best by validation, named in `chosen`.
     `metric`, such as another kind of BLEU, replaces the task's own metric where runs have it.
-    Raises ValueError if no run has it. Tables of the same records may share `spreads`: each then
-    reads only what no other has read.
+    Raises ValueError if no run has it.
     """
 
     def __init__(
@@ -58,9 +56,7 @@ class Table:
         grid: StudyGrid,
         *,
         metric: str | None = None,
-        spreads: Spreads | None = None,
     ) -> None:
-        self.spreads = {} if spreads is None else spreads
         self.study, self.grid, self.metric = (
             study,
             grid,
@@ -312,13 +308,8 @@ class TaskColumn:
     @cached_property
     def spread(self) -> Spread | None:
         """The spread over seeds of all records of the task's registered norms at this scale."""
-        table, key = (
-            self.table,
-            (self.task, self.table.study.scale),
-        )
-        if key not in table.spreads:
-            table.spreads[key] = evidence(first_plan(*key), runs=table.folder).variance.within
-        return table.spreads[key]
+        plan = first_plan(self.task, self.table.study.scale)
+        return evidence(plan, runs=self.table.folder).variance.within
 
     @cached_property
     def mixes_devices(self) -> bool:
@@ -369,20 +360,15 @@ class TaskColumn:
         return f"{self.metric.text(baseline.score)} ({baseline.name})"
 
 
-def table_of(
-    study: Study | str,
-    runs: str | None = None,
-    *,
-    spreads: Spreads | None = None,
-) -> Table:
-    """Return the table of a study, or of the study of this name; `runs` is the records' folder."""
-    if isinstance(study, str):
-        study = load_study(study)
-    return Table(
-        study,
-        study_grid(study, runs=runs),
-        spreads=spreads,
-    )
+def table_of(name: str, runs: str | None = None, metric: str | None = None) -> Table:
+    """Return the table of the study of this name; `runs` is the records' folder."""
+    return _table_of(name, runs, metric)
+
+
+@reader.once
+def _table_of(name: str, runs: str | None, metric: str | None) -> Table:
+    study = load_study(name)
+    return Table(study, study_grid(study, runs=runs), metric=metric)
 
 
 def origins(record: reader.Record) -> list[str]:
