@@ -252,10 +252,20 @@ def test_lost_or_spoiled_outputs_are_an_error_that_names_them(
 
 
 @pytest.mark.filterwarnings("ignore:.* is not counted. it is no record")
-def test_a_record_whose_rows_are_lost_is_named_and_does_not_count(kept: Experiment) -> None:
+def test_lost_rows_are_an_error_that_names_them(kept: Experiment) -> None:
     file_of(kept).with_suffix(lines.EXAMPLES).write_bytes(b"")
-    with pytest.warns(UserWarning, match=r"metrics\.jsonl is missing or has been changed"):
-        assert reader.result(kept.folder()) is None
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: cannot be read"):
+        reader.record(kept.folder()).rows()
+
+
+def test_while_no_record_changes_each_is_looked_up_once(kept: Experiment) -> None:
+    """Also what is computed from records; after the block all is looked up again."""
+    with reader.unchanging():
+        before = reader.record(kept.folder())
+        file_of(kept).unlink()
+        assert reader.record(kept.folder()) is before
+        assert reader.names(kept.folder().parent) == [kept.folder().name]
+    assert not reader.record(kept.folder()).has_ended
 
 
 def test_analyses_are_kept_beside_the_runs(tmp_path: Path) -> None:
