@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mode
 
 from adanorm.config.paths import PROJECT
-from adanorm.config.titles import title
+from adanorm.config.titles import listed, title
 from adanorm.reporting.tables.answers import (
     ANSWER_COLUMNS,
     PAGE,
@@ -25,7 +25,6 @@ from adanorm.reporting.tables.table import Table, on_gpu
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.claims import claim_results, task_answers
 from adanorm.verdicts.protocol import task_protocols
-from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.summary import summary
 
 README = PROJECT / "README.md"

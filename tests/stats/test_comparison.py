@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from adanorm.stats.comparison import Comparison, PaperGap, compare
-from adanorm.stats.sequential import Kind, Levels, seeds_looked_at, seeds_needed
+from adanorm.stats.sequential import Kind, Levels, Looks, seeds_looked_at, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
 from tests.verdicts import not_none
 
@@ -282,35 +282,32 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
     assert closed / 500 == pytest.approx(0.8, abs=0.06)
 
 
-def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_have() -> None:
-    by_seed = compare({4: 9.0, **dict(enumerate(SECOND))}, {**dict(enumerate(FIRST)), 7: 1.0}, 1.0)
-    assert by_seed == compare(SECOND.tolist(), FIRST.tolist(), 1.0)
+def test_lists_pair_only_if_asked_and_dictionaries_by_seed() -> None:
+    pairs = not_none(compare(SECOND.tolist(), FIRST.tolist(), 1.0, paired=True))
+    assert compare(dict(enumerate(SECOND)), dict(enumerate(FIRST)), 1.0) == pairs
+    with_rest = [{4: 9.0, **dict(enumerate(SECOND))}, {**dict(enumerate(FIRST)), 7: 1.0}]
+    assert compare(*with_rest, 1.0, paired=True) == pairs
     student = stats.ttest_rel(SECOND, FIRST)
     for level in (0.05, 0.2):
-        comparison = not_none(
-            compare(
-                SECOND,
-                FIRST,
-                1.0,
-                level=level,
-            )
-        )
+        comparison = not_none(compare(SECOND, FIRST, 1.0, level=level, paired=True))
         assert comparison.interval == pytest.approx(tuple(student.confidence_interval(1 - level)))
-    assert (
-        not_none(
-            compare(
-                SECOND,
-                FIRST,
-                1.0,
-                levels=Levels(0.01, 0.02),
-            )
-        ).levels.equivalence
-        == 0.02
-    )
-    assert compare([1.0], [2.0], 1.0) is None, "one seed"
-    assert compare([1.0, 2.0], [2.0, 3.0], 1.0) is None, "equal gaps"
+    welch = not_none(compare(SECOND, FIRST, 1.0))
+    assert welch.p == pytest.approx(stats.ttest_ind(SECOND, FIRST, equal_var=False).pvalue)
+    labels = [dict(enumerate(SECOND)), dict(enumerate(FIRST))]
+    assert compare(*labels, 1.0, paired=False) == welch
+    assert compare(labels[0], FIRST, 1.0) == welch, "seeds of one side pair with nothing"
+    stricter = not_none(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02)))
+    assert stricter.levels.equivalence == 0.02
+    assert compare([1.0], [2.0, 3.0], 1.0) is None, "one score"
+    assert compare([1.0, 2.0], [2.0, 3.0], 1.0, paired=True) is None, "equal gaps"
+    assert compare([1.0, 1.0], [2.0, 2.0], 1.0) is None, "no noise"
+
+
+def test_scores_margins_and_levels_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="2 and 1 scores: name seeds"):
-        compare([1.0, 2.0], [1.0], 1.0)
+        compare([1.0, 2.0], [1.0], 1.0, paired=True)
+    with pytest.raises(ValueError, match="name the seeds of all scores or of none"):
+        compare({1: 1.0, 2: 2.0}, [1.0, 3.0], 1.0, paired=True)
     for margin in (0.0, math.nan, math.inf, -1.0):
         with pytest.raises(ValueError, match=f"margin={margin:g}: must be above 0"):
             compare(SECOND, FIRST, margin)
@@ -320,6 +317,14 @@ def test_scores_by_seed_or_in_their_order_are_compared_on_the_seeds_that_both_ha
     for score in (math.nan, math.inf, 1e308):
         with pytest.raises(ValueError, match=r"seed 7: scores .* must be finite"):
             compare({6: 1.0, 7: score, 8: 2.0}, {6: 1.0, 7: -1e308, 8: 3.0}, 1.0)
+        with pytest.raises(ValueError, match=r"a list: scores .* must be finite"):
+            compare([1.0, score], [2.0, 3.0], 1.0)
+    levels = Looks((4, 8), 1.5).levels(4)
+    assert not_none(compare(SECOND, FIRST, 1.0, levels=levels)).levels == levels
+    with pytest.raises(ValueError, match="3 seeds: these are the levels of the look after 4"):
+        compare(SECOND[:3], FIRST, 1.0, levels=levels)
+    with pytest.raises(ValueError, match="numbers, or equally many for each seed"):
+        compare({1: [1.0, 2.0], 2: [1.0]}, {1: [1.0, 2.0], 2: [2.0, 1.0]}, 1.0)
 
 
 def test_a_corrected_p_and_a_lead_beyond_the_margin_decide_the_sign_where_a_rule_says_so() -> None:

@@ -1,5 +1,6 @@
 """Claims over data sets against definitions and libraries of others."""
 
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -15,6 +16,7 @@ from adanorm.stats.conjunction import (
     sign_test,
     significantly_best,
 )
+from adanorm.stats.sequential import Levels
 from adanorm.stats.variance import TaskVariance
 from tests.stats.test_comparison import of_gap
 from tests.verdicts import not_none
@@ -86,3 +88,11 @@ def test_one_estimate_over_tasks_is_their_mean_tested_as_welch_does() -> None:
     for none in ([], [None], [one, None]):
         with pytest.raises(ValueError, match="one or more, and none of them None"):
             pooled(none)  # type: ignore[arg-type]
+    wide = (
+        replace(one, margin=2.0),
+        replace(one, level=0.01),
+        replace(one, levels=Levels(0.01, 0.1)),
+    )
+    for comparison, name in zip(wide, ("margin", "level", "levels"), strict=True):
+        with pytest.raises(ValueError, match=f"^{name} .* pool what has one {name}$"):
+            pooled([one, comparison])

@@ -60,10 +60,15 @@ def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are
     )
     assert table.chance("a", "b") == table.chance("b", "a") == 0.5
     gaps = [not_none(table.comparison(*two)).gap for two in (("a", "b"), ("b", "a"))]
-    assert gaps == pytest.approx([-1 / 6, 1 / 6])
-    assert league({"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 3: 1.0}}, 0.1).pairs["a", "b"] is None
+    assert gaps == pytest.approx([-1 / 8, 1 / 8])
+    few = {"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 3: 1.0}}
+    assert league(few, 0.1, paired=True).pairs["a", "b"] is None
+    assert not_none(league(few, 0.1).pairs["a", "b"]).design == "independent"
+    lists = {"a": np.array([1.0, 2.0, 3.0]), "b": [1.0, 1.0, 4.5]}
     seeded = league({"a": {0: 1.0, 1: 2.0, 2: 3.0}, "b": {0: 1.0, 1: 1.0, 2: 4.5}}, 0.1)
-    assert league({"a": np.array([1.0, 2.0, 3.0]), "b": [1.0, 1.0, 4.5]}, 0.1).pairs == seeded.pairs
+    assert league(lists, 0.1, paired=True).pairs == seeded.pairs
+    assert not_none(league(lists, 0.1).pairs["b", "a"]).design == "independent"
+    assert league(lists, 0.1).chance("b", "a") == pytest.approx((1 + 1 + 6) / 18)
 
 
 def test_names_that_make_more_groups_than_letters_are_refused() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from adanorm.cli.trace import trace
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import listed
 from adanorm.records import reader
 from adanorm.records.integrity import packed
 from adanorm.records.result import Result
@@ -25,7 +26,7 @@ from adanorm.verdicts.claims import ClaimResult, claim_evidence, claims_of_the_p
 from adanorm.verdicts.evidence import Evidence, evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
 from adanorm.verdicts.preregistration import Claim, first_plan, preregistration
-from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lacking, listed, more
+from adanorm.verdicts.sentences import claim_closing, claim_sentence, count, lacking, more
 from tests.records.test_result import FACTS
 from tests.reporting.records import put, record, run_in
 from tests.verdicts import not_none

@@ -75,10 +75,9 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
     Raises ValueError for an argument that the command does not take.
     """
-    if len(arguments) > 1:  # its imports take a tenth of a second
-        from adanorm.config.overrides import check_each_once
+    from adanorm.config.errors import check_each_once
 
-        check_each_once(arguments)
+    check_each_once(arguments)
     spellings: dict[str, str] = {}
     for key, entry in usage.keys.items():
         spellings |= dict.fromkeys((key, *entry.also), key)
@@ -184,12 +183,12 @@ def folder_of(text: str) -> str | None:
     return path
 
 
-def output_path(output: str) -> Path:
+def output_path(output: str, key: str = "output") -> Path:
     """Return the path in `output=`, ~ being the home folder; ValueError if it can hold no file."""
     path = Path(os.path.expanduser(output))
     target = Path(os.path.realpath(path))  # still a link in a loop of links
     if path.is_dir() or target.is_symlink() or not (path.exists() or target.parent.is_dir()):
-        raise ValueError(f"output={output}: no file can be written there")
+        raise ValueError(f"{key}={output}: no file can be written there")
     return path
 
 

@@ -214,7 +214,7 @@ def _comparison(
         plan = replace(plan, planned=seeds)
     spread = variance.of_difference(*norms)
     if seeds > plan.planned:
-        spread = spread_of(variance.gaps(*norms), variance.resolution)
+        spread = spread_of(variance.gaps(*norms), variance.resolution, largest=variance.largest)
     return comparison_of(
         plan,
         pair.gaps,

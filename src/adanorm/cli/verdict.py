@@ -1,42 +1,44 @@
-"""Compare scores of any origin, from a CSV file with the columns name, seed, score and optionally task.
+"""Compare scores of any origin, from a CSV file with the columns name and score.
 
-Every two names of a task are compared over the seeds that both have: the difference with its
-interval, its sign, and whether it lies within the margin. p is corrected over all pairs of the task
-(Holm). Names that share a letter are not told apart. Commas, semicolons or tabs separate fields;
-other columns are ignored.
+With a column seed, runs of one seed are paired, and seeds that only one name has count too; without
+it, the names are independent groups. A column example or cluster has one row per test example of a
+run. A column task separates data sets. Every two names of a task are compared: the difference with
+its interval, its sign, and whether it lies within the margin. p is corrected over all pairs of the
+task (Holm). Names that share a letter are not told apart. Commas, semicolons or tabs separate
+fields; other columns are ignored.
+
+Assumed: seeds are true blocks, runs are independent, differences are about normal, and there is one
+test set. The size and the printed intervals are not corrected for the number of pairs.
+
+With gate=NAME the exit status is its answer beside `against`: 0 better, 3 worse, 4 equivalent, 5
+open. It is 2 for a mistake. Without a file, detect= and deviation= say how many seeds to run.
 """
 
-import csv
-import io
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
 
-from adanorm.cli.command import Arguments, Key, Usage, hanging
+import numpy as np
+
+from adanorm.cli.command import Arguments, Key, Usage, hanging, output_path, true_or_false
 from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
+from adanorm.files import write_whole
 from adanorm.metrics.table import mean_text
-from adanorm.reporting.tables.league import outlook
-from adanorm.reporting.text import p_text, seeds
+from adanorm.reporting.league_formats import FileLeague, as_json, as_svg, seeds_to_show
+from adanorm.reporting.text import outlook, p_text
+from adanorm.stats.comparison import NO_SEED, Comparison, Score, digits_for
 from adanorm.stats.conjunction import League, league
-from adanorm.stats.variance import Scores
-from adanorm.verdicts.task_league import league_by_plan, plan_for_scores, plan_names
+from adanorm.stats.sequential import Looks
+from adanorm.verdicts.score_file import NUMBER, TaskScores, column_names, read_scores
 
-NEEDED = ("name", "seed", "score")
-LARGEST, MOST_NAMES, LONGEST, MOST = (
-    1 << 21,
-    50,
-    40,
-    1e9,
-)  # bytes, names, characters of one, a score
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-Rows: TypeAlias = dict[
-    tuple[str, str, int], int
-]  # the row of each task, name and seed; the header is row 1
+MOST_NAMES, MOST_SEEDS, LARGEST = 50, 1000, 1e12  # the last: a margin
+STATUS = {"better": 0, "worse": 3, "equivalent": 4, "open": 5}
+PAIRED = {"": None, "true": True, "false": False}
 
 USAGE = Usage(
-    name="FILE",
+    name="[FILE]",
     keys={
         "margin": Key("required: the smallest difference that matters, in the unit of the scores"),
         "better": Key("higher or lower", default="higher"),
@@ -44,218 +46,237 @@ USAGE = Usage(
             "the name that the others are compared with (default: the first of the file)"
         ),
         "task": Key("one task of the file (default: all)"),
-        "plan": Key(
-            "first, fresh or small: a plan of this suite with looks (default: read all scores once)"
+        "paired": Key(
+            "true: read shared seeds alone; false: seeds are mere labels (default: both)"
         ),
+        "plan": Key(
+            "looks of your own, such as 6,10,16 seeds; or a plan of this suite: first, fresh, small"
+            " (default: read all scores once)"
+        ),
+        "spending": Key("how late a plan of your own spends its error; 1: evenly", default="1.5"),
+        "detect": Key("a difference: how many seeds show it, and how many equivalence, at 80 %"),
+        "deviation": Key(
+            "for detect=: the standard deviation of scores of independent runs (default: each"
+            " pair's own noise)"
+        ),
+        "columns": Key("the file's columns, as in name:config.norm,seed:config.seed,score:acc"),
+        "gate": Key("a name whose answer beside `against` is the exit status"),
+        "format": Key("text or json", default="text"),
+        "figure": Key("a file of the kind .svg for the league, its intervals and the margin"),
     },
-    examples=("scores.csv margin=0.5", "losses.csv margin=0.01 better=lower against=layernorm"),
+    examples=(
+        "scores.csv margin=0.5",
+        "losses.csv margin=0.01 better=lower against=layernorm gate=mine format=json",
+        "detect=0.5 deviation=0.8",
+    ),
 )
 
 
-def main(arguments: Arguments) -> None:
-    """Print the answers and the league of every task of a file."""
-    keys, (file,) = arguments.keys, arguments.names
-    margin, task = keys["margin"], keys["task"]
-    if not NUMBER.fullmatch(margin) or not 0 < float(margin) < MOST:
-        raise ValueError(
-            f"margin={margin}: must be a number above 0, the smallest difference that matters"
-        )
-    check_known(
-        "better",
-        [keys["better"]],
-        ("higher", "lower"),
-    )
-    check_known(
-        "plan",
-        filter(None, [keys["plan"]]),
-        plan_names(),
-    )
-    by_task, rows = read_scores(Path(file))
+def main(arguments: Arguments) -> int:
+    """Print the answers and the league of every task of a file, and return the exit status."""
+    keys = arguments.keys
+    _check(keys, has_file=bool(arguments.names))
+    looks = _looks(keys)
+    if not arguments.names:
+        print("\n".join(_seeds_line("seeds: ", None, keys, looks)))
+        return 0
+    figure = output_path(keys["figure"], "figure") if keys["figure"] else None
+    (file,) = arguments.names
+    leagues = _leagues(file, keys, looks)
+    status = None
+    if keys["gate"]:
+        pair = leagues[0].with_base(keys["gate"])
+        status = STATUS[pair.answer if pair else "open"]
+    if keys["format"] == "json":
+        answers = as_json(leagues, keys, looks)
+        if status is not None:
+            answers["gate"] = {"name": keys["gate"], "status": status}
+        print(json.dumps(answers, indent=1, allow_nan=False))
+    else:
+        texts = [_lines(file, entry, keys, looks) for entry in leagues]
+        for lines in texts:
+            print("\n".join(lines))
+    if figure:
+        write_whole(figure, as_svg(leagues).encode())
+    return status or 0
+
+
+def _check(keys: Mapping[str, str], *, has_file: bool) -> None:
+    """Raise ValueError for a key without its value, or with one that it cannot have."""
+    for name in ("margin", "detect", "deviation", "spending"):
+        if keys[name] and not (NUMBER.fullmatch(keys[name]) and 0 < float(keys[name]) < LARGEST):
+            raise ValueError(f"{name}={keys[name]}: must be a number above 0")
+    for name, choices in (("better", ("higher", "lower")), ("format", ("text", "json"))):
+        check_known(name, [keys[name]], choices)
+    if keys["paired"]:
+        true_or_false("paired", keys["paired"])
+    if keys["deviation"] and not keys["detect"]:
+        raise ValueError("deviation=: is for detect=, the difference to find")
+    if has_file and not keys["margin"]:
+        raise ValueError("margin=: is required, the smallest difference that matters")
+    if not has_file and not keys["deviation"]:
+        raise ValueError("verdict needs a FILE of scores, or detect= and deviation=")
+    if keys["figure"] and not keys["figure"].endswith(".svg"):
+        raise ValueError(f"figure={keys['figure']}: must end with .svg")
+
+
+def _looks(keys: Mapping[str, str]) -> Looks | None:
+    """Return the looks that plan= lists; None for a plan's name or no plan."""
+    plan = keys["plan"]
+    if not re.match(r"\d", plan, re.ASCII):
+        return None
+    numbers = plan.split(",")
+    are_numbers = all(text.isascii() and text.isdecimal() and len(text) < 5 for text in numbers)
+    after = tuple(map(int, numbers)) if are_numbers else (0,)
+    if after[0] < 2 or after[-1] > MOST_SEEDS or [*after] != sorted({*after}):
+        raise ValueError(f"plan={plan}: looks rise from 2 seeds or more to {MOST_SEEDS} at most")
+    return Looks(after, float(keys["spending"]))
+
+
+def _leagues(file: str, keys: Mapping[str, str], looks: Looks | None) -> list[FileLeague]:
+    """Return the league of each task; raises ValueError, with the row, where there is none."""
+    by_task = read_scores(Path(file), column_names(keys["columns"]))
+    task = keys["task"]
     if task and "" in by_task:
         raise ValueError(f"task={task}: {file} has no column task")
     check_known("task", filter(None, [task]), by_task)
-    tasks = [name for name in by_task if task in ("", name)]
-    for lines in [
-        _lines(
-            file,
-            name,
-            by_task[name],
-            rows,
-            keys,
-        )
-        for name in tasks
-    ]:  # all are checked first
-        print("\n".join(lines))
+    chosen = {name: table for name, table in by_task.items() if task in ("", name)}
+    if keys["gate"] and len(chosen) > 1:
+        raise ValueError(f"gate={keys['gate']}: {file} has {len(chosen)} tasks; write task=")
+    return [_league(file, name, table, keys, looks) for name, table in chosen.items()]
 
 
-def read_scores(path: Path) -> tuple[dict[str, dict[str, dict[int, float]]], Rows]:
-    """Return a CSV file's scores by task, name and seed, and the row of each.
-
-    ValueError for a wrong row.
-    """
-    by_task: dict[str, dict[str, dict[int, float]]] = {}
-    rows: Rows = {}
-    for row, fields in _rows(path):
-        field, (name, seed, score) = (
-            f"{path}, row {row}, column",
-            (fields[column] for column in NEEDED),
-        )
-        for column, text in fields.items():
-            if column in ("task", "name") and not (text.isprintable() and 0 < len(text) <= LONGEST):
-                raise ValueError(
-                    f"{field} {column}: {text[:40]!r} must have 1 to {LONGEST} characters"
-                )
-        if not (seed.isascii() and seed.isdecimal() and len(seed) <= 20):
-            raise ValueError(f"{field} seed: {seed[:40]!r} is not a whole number")
-        if not NUMBER.fullmatch(score) or abs(float(score)) > MOST:
-            raise ValueError(f"{field} score: {score[:40]!r} is not a number such as 75.8")
-        task = fields.get("task", "")
-        if (first_row := rows.setdefault((task, name, int(seed)), row)) != row:
-            raise ValueError(
-                f"{field} seed: {seed} of {name} occurs twice, first in row {first_row}"
-            )
-        by_task.setdefault(task, {}).setdefault(name, {})[int(seed)] = float(score)
-    if not by_task:
-        raise ValueError(f"{path}: has no row of scores")
-    return by_task, rows
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows below the header by their number, each with its fields by column."""
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ValueError(f"{path}: has more than {LARGEST:,} bytes")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = (
-            content.count(
-                b"\n",
-                0,
-                error.start,
-            )
-            + 1
-        )
-        raise ValueError(f"{path}, row {row}: not UTF-8") from None
-    separator = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(
-        io.StringIO(text, newline=""),
-        delimiter=separator,
-        strict=True,
-    )
-    try:
-        columns = reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or []]
-        for name in NEEDED:
-            if columns.count(name) != 1:
-                raise ValueError(
-                    f"{path}, row 1: needs one column {name!r}, has {','.join(columns)[:80]!r}"
-                )
-        for fields in reader:
-            if None in fields or None in fields.values():
-                raise ValueError(
-                    f"{path}, row {reader.line_num}: not the {len(columns)} fields of row 1"
-                )
-            yield reader.line_num, {column: field.strip() for column, field in fields.items()}
-    except csv.Error as error:
-        raise ValueError(f"{path}, row {reader.line_num + 1}: {error}") from None
-
-
-def _lines(file: str, task: str, scores: Scores, rows: Rows, keys: Mapping[str, str]) -> list[str]:
-    """Return the lines on the scores of a task.
-
-    Raises ValueError if two names cannot be compared.
-    """
-    first_rows = {}
-    for name, by_seed in scores.items():
-        first_rows[name] = min(rows[task, name, seed] for seed in by_seed)
+def _league(
+    file: str, task: str, table: TaskScores, keys: Mapping[str, str], looks: Looks | None
+) -> FileLeague:
+    scores = table.scores
     if not 2 <= len(scores) <= MOST_NAMES:
+        first_rows = {name: row for (name, _), row in reversed(table.rows.items())}
         reason = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
         raise ValueError(f"{file}, row {max(first_rows.values())}, column name: {reason}")
-    base, better = keys["against"] or next(iter(scores)), keys["better"]
-    check_known(f"name of {task or file}", [base], scores)
-    if keys["plan"]:
-        plan = plan_for_scores(keys["plan"], float(keys["margin"]))
-        for name, by_seed in scores.items():
-            for seed in by_seed:
-                if not plan.first <= seed <= plan.last:
-                    reads = f"plan={plan.name} reads seeds {plan.first} to {plan.last}"
-                    row = rows[task, name, seed]
-                    raise ValueError(f"{file}, row {row}, column seed: {seed}: {reads}")
-    table = _league(scores, keys)
-    for names, pair in table.pairs.items():
-        if pair is None:
-            row = max(first_rows[name] for name in names)
-            raise ValueError(f"{file}, row {row}, column {_lacking(table, *names)}")
-    corrected = f"p corrected for {counted(len(table.pairs), 'pair')} (Holm)"
-    lines = hanging("", f"{task or file}: {better} is better, margin {keys['margin']}, {corrected}")
-    lines += _table(table, scores)
-    for name in table.scores:
-        if name != base:
-            lines += _answer(table, name, base)
-    lines += hanging("", outlook(table))
-    all_seeds = set[int]().union(*scores.values())
-    for name, by_seed in scores.items():
-        missing = all_seeds - {*by_seed}
-        if missing:
-            lines += hanging("", f"{name} lacks {seeds([missing])}, which its pairs leave out.")
-    return lines
-
-
-def _league(scores: Scores, keys: Mapping[str, str]) -> League:
-    """Return the league of scores, by a plan if the command line names one."""
-    sign, margin = (1 if keys["better"] == "higher" else -1), float(keys["margin"])
+    base, gate = keys["against"] or next(iter(scores)), keys["gate"]
+    check_known(f"name of {task or file}", filter(None, [base, gate]), scores)
+    if gate == base:
+        raise ValueError(f"gate={gate}: the others are compared with it; write against=")
+    sign = 1 if keys["better"] == "higher" else -1
     signed = {}
     for name, by_seed in scores.items():
         signed[name] = {seed: sign * score for seed, score in by_seed.items()}
-    if keys["plan"]:
-        return league_by_plan(signed, plan_for_scores(keys["plan"], margin))
-    return league(signed, margin)
+    margin = float(keys["margin"])
+    if keys["plan"] and looks is None:
+        ranked = _league_by_name(file, table, signed, keys)
+    else:
+        ranked = league(signed, margin, paired=PAIRED[keys["paired"]], looks=looks)
+    reasons = {}
+    for pair, comparison in ranked.pairs.items():
+        if comparison is None:
+            reasons[pair] = _reason(ranked, *pair, is_paired=keys["paired"] == "true")
+    return FileLeague(task, base, margin, sign, ranked, reasons)
 
 
-def _table(table: League, scores: Scores) -> list[str]:
-    """Return one line per name, the best first: its scores, seeds and groups."""
-    digits = max(pair.digits for pair in table.pairs.values() if pair)
-    rows = [("name", "mean ± deviation", "seeds", "group")]
-    for name in table.scores:
-        mean = mean_text([*scores[name].values()], digits)
-        rows.append((name, mean, str(len(scores[name])), table.letters[name]))
+def _league_by_name(
+    file: str, table: TaskScores, signed: Mapping[str, Mapping[int, Score]], keys: Mapping[str, str]
+) -> League:
+    """Return the league by a plan of the suite; ValueError for a seed that it does not read."""
+    from adanorm.verdicts.task_league import league_by_plan, plan_for_scores, plan_names
+
+    check_known("plan", [keys["plan"]], plan_names(), ", or looks of your own, as in 6,10,16")
+    plan = plan_for_scores(keys["plan"], float(keys["margin"]))
+    means = {}
+    for name, by_seed in signed.items():
+        means[name] = {seed: float(np.mean(score)) for seed, score in by_seed.items()}
+        for seed in by_seed:
+            if not plan.first <= seed <= plan.last:
+                number = seed if seed < NO_SEED else "none"
+                reads = f"plan={plan.name} reads seeds {plan.first} to {plan.last}"
+                row = table.rows[name, seed]
+                raise ValueError(f"{file}, row {row}, column seed: {number}: {reads}")
+    return league_by_plan(means, plan)
+
+
+def _reason(ranked: League, first: str, second: str, *, is_paired: bool) -> str:
+    """Return why two names are not compared."""
+    ours, theirs = (ranked.scores[name].keys() for name in (first, second))
+    shared = len(ours & theirs)
+    fewest = ranked.looks.after[0] if ranked.looks else 2
+    if is_paired and shared < fewest:
+        return f"they share {counted(shared, 'seed')}, and need {fewest}"
+    for name, seeds in ((first, ours), (second, theirs)):
+        if len(seeds) < fewest:
+            return f"{name} has {counted(len(seeds), 'score')}, and needs {fewest}"
+    if shared > 1:
+        return "they differ by the same with every seed, so there is no noise"
+    return "no score of either differs from the others of its name, so there is no noise"
+
+
+def _lines(file: str, entry: FileLeague, keys: Mapping[str, str], looks: Looks | None) -> list[str]:
+    """Return the lines on a task: the league, each name beside the base, and what is left out."""
+    ranked = entry.league
+    corrected = f"p corrected for {counted(len(ranked.pairs), 'pair')} (Holm)"
+    about = f"{keys['better']} is better, margin {keys['margin']}, {corrected}"
+    if looks:
+        about += f", looks after {', '.join(map(str, looks.after))} scores of each name"
+    lines = hanging("", f"{entry.task or file}: {about}")
+    lines += _table(entry)
+    for name in ranked.scores:
+        if name != entry.base:
+            lines += _answer(entry, name, keys, looks)
+    lines += hanging("", outlook(ranked))
+    for (first, second), reason in entry.left_out.items():
+        lines += hanging("", f"Left out: {first} and {second}: {reason}.")
+    return lines
+
+
+def _table(entry: FileLeague) -> list[str]:
+    """Return one line per name, the best first: its scores, how many they are, and groups."""
+    digits = digits_for(entry.margin)
+    rows = [("name", "mean ± deviation", "scores", "group")]
+    for name, by_seed in entry.league.scores.items():
+        mean = mean_text([entry.sign * score for score in by_seed.values()], digits)
+        rows.append((name, mean, str(len(by_seed)), entry.league.letters[name]))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        cells = [
-            f"{text:{width}}"
-            for text, width in zip(
-                row,
-                widths,
-                strict=True,
-            )
-        ]
+        cells = [f"{text:{width}}" for text, width in zip(row, widths, strict=True)]
         lines += hanging("  ", "  ".join(cells).rstrip())
     return lines
 
 
-def _lacking(table: League, first: str, second: str) -> str:
-    """Return the column in which two names have nothing to compare, and why."""
-    shared = table.scores[first].keys() & table.scores[second].keys()
-    fewest = table.looks.after[0] if table.looks else 2
-    if len(shared) < fewest:
-        return f"seed: {first} and {second} share {counted(len(shared), 'seed')}, and need {fewest}"
-    reason = "differ by the same with every shared seed: equal gaps show no noise"
-    return f"score: {first} and {second} {reason}"
-
-
-def _answer(table: League, name: str, base: str) -> list[str]:
+def _answer(
+    entry: FileLeague, name: str, keys: Mapping[str, str], looks: Looks | None
+) -> list[str]:
     """Return lines on a name beside the base: sign, size and answer, each with what decides it."""
-    pair = table.comparison(name, base)
-    assert pair is not None, "checked for every pair"
-    digits = pair.digits
-    chance = f"P({name} > {base}) = {table.chance(name, base):.2f}"
-    sign = f"{pair.sign}, {pair.gap:+.{digits}f}, 95 % {pair.interval.text(digits)}"
+    pair = entry.with_base(name)
+    if pair is None:
+        return []
+    ranked, digits = entry.league, digits_for(entry.margin)
+    chance = f"P({name} > {entry.base}) = {ranked.chance(name, entry.base):.2f}"
+    luck = ranked.luck(name, entry.base)
+    if luck:
+        chance += f" (by chance 1 in {luck:,})"
+    sign = f"{pair.sign}, {pair.gap:+z.{digits}f}, 95 % {pair.interval.text(digits)}"
     ps = f"p {p_text(pair.p)}, corrected {p_text(pair.family_p)}"
-    return [
-        *hanging("", f"{name} over {base}: {counted(pair.seeds, 'seed')}, {chance}"),
+    lines = [
+        *hanging("", f"{name} over {entry.base}: {pair.method}, {chance}"),
         *hanging("  sign: ", f"{sign}, {ps}"),
         *hanging("  size: ", f"{pair.size}, 90 % {pair.margin_interval.text(digits)}"),
         f"  answer: {pair.answer}",
     ]
+    if keys["detect"]:
+        lines += _seeds_line("  seeds: ", pair, keys, looks)
+    return lines
+
+
+def _seeds_line(
+    start: str, pair: Comparison | None, keys: Mapping[str, str], looks: Looks | None
+) -> list[str]:
+    """Return how many seeds of each name show the difference of detect=, and equivalence."""
+    needed = seeds_to_show(pair, keys, looks)
+    texts = []
+    for number in (needed["difference"], needed["equivalence"]):
+        texts.append(f"{number:,} of each" if number else "more than 2,000 of each")
+    within = keys["margin"] or keys["detect"]
+    text = (
+        f"{texts[0]} show a difference of {keys['detect']}, {texts[1]} equivalence within {within}"
+    )
+    return hanging(start, f"{text}, with probability 80 %")

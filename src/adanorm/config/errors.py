@@ -1,11 +1,14 @@
 """Turns any error into one line that names the setting, name or file at fault."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Overrides = TypeVar("Overrides", bound=Sequence[str])
 
 
 def one_line(error: Exception, keys: Iterable[str] = ()) -> str:
@@ -75,6 +78,18 @@ def suggestion(name: str, choices: Iterable[str]) -> str:
     return f"; did you mean {spellings[similar[0]]}?" if similar else ""
 
 
+def check_each_once(overrides: Overrides) -> Overrides:
+    """Return the overrides unchanged; raises ValueError if a key is given twice."""
+    keys = set()
+    for override in overrides:
+        key, equals, _ = override.lstrip("+").partition("=")
+        if equals and key in keys:
+            raise ValueError(f"{key} is given twice")
+        if equals:
+            keys.add(key)
+    return overrides
+
+
 def mistake(error: Exception) -> str | None:
     """Return one line on what the user can mend: a mistake, a full disk, lack of memory.
 
@@ -101,7 +116,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError)
 
 
-def first_problem(error: ValidationError) -> str:
+def first_problem(error: "ValidationError") -> str:
     """Return pydantic's first error as one line that names the key and its value."""
     problems: list[Mapping[str, Any]] = [*error.errors()]
     problem = problems[0]

@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from adanorm.config.data_sections import SPLITS
-from adanorm.config.errors import check_known
+from adanorm.config.errors import Overrides, check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import choices
 from adanorm.config.yaml_file import read_conf
@@ -38,7 +38,6 @@ PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e-?\d+)?", re.ASCII)
 PLAIN_WORD = re.compile(r"[a-z][a-z\d_-]*")
 SCALARS = {"true": True, "false": False, "null": None}
 QUOTE_OR_END = re.compile(r"(\\*)('|$)")
-Overrides = TypeVar("Overrides", bound=Sequence[str])
 
 
 def quoted(text: str) -> str:
@@ -51,18 +50,6 @@ def quoted(text: str) -> str:
     # Backslashes escape only in front of ${ or a quote, and at the end; there each is doubled.
     inner = re.sub(r"(\\*)(\$\{)", escaped, text)
     return f"'{QUOTE_OR_END.sub(escaped, inner)}'"
-
-
-def check_each_once(overrides: Overrides) -> Overrides:
-    """Return the overrides unchanged; raises ValueError if a key is given twice."""
-    keys = set()
-    for override in overrides:
-        key, equals, _ = override.lstrip("+").partition("=")
-        if equals and key in keys:
-            raise ValueError(f"{key} is given twice")
-        if equals:
-            keys.add(key)
-    return overrides
 
 
 def differences(lines: Sequence[Sequence[str]]) -> list[str]:

@@ -1,10 +1,9 @@
 """What figures and tables call norms and tasks, and how they show a task's metric."""
 
+from collections.abc import Sequence
 from functools import cache
 
-from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import CONF, choices
-from adanorm.config.yaml_file import read_yaml_file
 from adanorm.metrics.table import METRICS, Metric
 
 QUANTITIES = {  # titles of what claims compare
@@ -20,6 +19,8 @@ QUANTITIES = {  # titles of what claims compare
 @cache
 def title(name: str) -> str:
     """Return the title of a norm or task from its YAML; any other name is returned unchanged."""
+    from adanorm.config.yaml_file import read_yaml_file
+
     group = next((group for group in ("task", "norm") if name in choices(group)), None)
     section = read_yaml_file(CONF / group / f"{name}.yaml") if group else {}
     return str(section.get("task", section).get("title", name))
@@ -28,6 +29,13 @@ def title(name: str) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, which gets an s unless the count is one."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names joined as in a sentence: a, b and c."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def in_words(hours: float) -> str:
@@ -39,4 +47,6 @@ def in_words(hours: float) -> str:
 
 def task_metric(task: str) -> Metric:
     """Return the test metric of a task; raises ValueError for an unknown task."""
+    from adanorm.config.compose import cached_experiment
+
     return METRICS[cached_experiment([f"task={task}"]).task.metric]

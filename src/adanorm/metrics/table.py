@@ -54,8 +54,14 @@ class Metric(NamedTuple):
 
 def mean_text(scores: Sequence[float], digits: int) -> str:
     """Return the mean of scores over seeds, with their standard deviation if there are several."""
-    mean = f"{fmean(scores):.{digits}f}"
-    return f"{mean} ± {stdev(scores):.{digits}f}" if len(scores) > 1 else mean
+    mean, deviation = mean_and_deviation(scores)
+    text = f"{mean:z.{digits}f}"
+    return text if deviation is None else f"{text} ± {deviation:.{digits}f}"
+
+
+def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float | None]:
+    """Return the mean and the standard deviation over seeds, None for one score."""
+    return fmean(scores), stdev(scores) if len(scores) > 1 else None
 
 
 METRICS = {

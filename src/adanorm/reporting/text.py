@@ -3,9 +3,12 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+
+from adanorm.config.titles import counted, listed
+from adanorm.stats.conjunction import League
 
 LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
@@ -92,3 +95,12 @@ def seeds(by_row: Iterable[Iterable[int]]) -> str:
         return f"seed {names}" if len(every) == 1 else f"seeds {names}"
     fewest_and_most = dict.fromkeys([counts[0], counts[-1]])
     return f"{' to '.join(map(str, fewest_and_most))} of the seeds {names}"
+
+
+def outlook(league: League, label: Callable[[str], str] = str) -> str:
+    """Return how many pairs are told apart, and which the next look or seed would add."""
+    told_apart = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
+    when = "the next look" if league.looks else "one more seed of each"
+    pairs = [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]
+    names = listed(pairs) or "no more"
+    return f"Told apart: {told_apart}; {when}, with these means and deviations, would tell apart {names}."

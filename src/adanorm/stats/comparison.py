@@ -2,21 +2,42 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from adanorm.stats.sequential import Levels, Numbers
-from adanorm.stats.variance import Spread, spread_of
+import numpy as np
+
+from adanorm.stats.designs import Method, Moments, moments_of
+from adanorm.stats.example_noise import example_error, example_noise, example_noise_of_groups
+from adanorm.stats.sequential import (
+    Kind,
+    Levels,
+    LevelsOfLook,
+    Looks,
+    Numbers,
+    seeds_looked_at,
+    seeds_needed,
+)
+from adanorm.stats.variance import ROUNDING, Spread, spread_of
 
 Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
 Size = Literal["within the margin", "not shown within the margin"]
 Hypothesis = Literal["better", "worse", "not inferior", "inferior", "not superior"]
-SeedScores: TypeAlias = (
-    Mapping[int, float] | Numbers | Sequence[float]
-)  # by seed, or one list in their order
+Score: TypeAlias = float | Numbers  # a number, or one number for each test example
+SeedScores: TypeAlias = Mapping[int, Any] | Numbers | Sequence[Any]  # by seed, or a list
 SMALLEST_P = 1e-300  # floor of p: a smaller one could be taken for 0
+LARGEST = 1e150  # a score's square is finite
+NO_SEED = 2**62  # numbers from here on stand for scores without a seed
+ASSUMPTIONS = (
+    "Seeds are blocks: runs that share a seed share all that the seed decides.",
+    "Runs are independent, and their differences about normal.",
+    "All runs are scored on one test set; without scores per example its choice adds no noise.",
+    "The sign is corrected for the number of pairs; the size and its interval are not.",
+    "Printed intervals are not corrected either: one may exclude 0 where the sign does not.",
+)
 
 
 class Interval(NamedTuple):
@@ -27,7 +48,7 @@ class Interval(NamedTuple):
 
     def text(self, digits: int) -> str:
         """Return both bounds with their signs, such as `+0.64 to +1.36`."""
-        return f"{self.low + 0.0:+.{digits}f} to {self.high + 0.0:+.{digits}f}"
+        return f"{self.low:+z.{digits}f} to {self.high:+z.{digits}f}"
 
 
 def student_interval(mean: float, error: float, df: float, level: float = 0.05) -> Interval:
@@ -36,6 +57,11 @@ def student_interval(mean: float, error: float, df: float, level: float = 0.05) 
 
     reach = -float(stdtrit(df, level / 2)) * error
     return Interval(mean - reach, mean + reach)
+
+
+def digits_for(margin: float) -> int:
+    """Return the decimals to show: two, or more for two significant digits of the margin."""
+    return max(2, 1 - math.floor(math.log10(margin)))
 
 
 class PaperGap(NamedTuple):
@@ -54,7 +80,9 @@ class Comparison:
     """The gap between two norms in the metric's unit, with the noise of seeds and of test examples.
 
     `gap` is the mean over `seeds` shared seeds, positive if the first norm is better; `sd` is the
-    deviation of one seed's gap, with `df` degrees of freedom. `example_error` is the standard error
+    deviation of one seed's gap, with `df` degrees of freedom. Without such seeds it is the
+    difference of two means; `seeds` is then the smaller group's number of scores, and `moments`
+    has what the standard error sd / sqrt(seeds) is made of. `example_error` is the standard error
     that the choice of `examples` adds, 0 if unknown. It has no degrees of freedom, so more noise
     never narrows an interval. `family_p`, if set, decides the sign instead of p. With
     `beyond_margin`, a lead must exceed the margin.
@@ -72,6 +100,53 @@ class Comparison:
     paper: PaperGap | None = None
     family_p: float | None = None
     beyond_margin: bool = False
+    design: Method = "paired"
+    moments: Moments | None = None
+
+    @property
+    def method(self) -> str:
+        """How the scores go together, and how many they are."""
+        if self.moments is None:
+            return f"{self.seeds} seeds, {self.design}"
+        first, second = self.moments.sizes
+        if self.design == "independent":
+            return f"{first} and {second} scores, independent"
+        return f"{self.moments.shared} shared seeds of {first} and {second}, partly paired"
+
+    @property
+    def reverse(self) -> "Comparison":
+        """The comparison of the second norm with the first."""
+        moments = self.moments and self.moments.reverse
+        return replace(self, gap=0.0 - self.gap, moments=moments)
+
+    def after(self, seeds: int, df: float, levels: Levels) -> "Comparison":
+        """Return the comparison with today's means and deviations after so many seeds.
+
+        Groups that do not pair have degrees of freedom of their own, not `df`.
+        """
+        sd, moments = self.sd, self.moments
+        if moments:
+            moments = moments.grown(seeds - self.seeds)
+            sd, df = moments.error * math.sqrt(seeds), moments.df
+        return replace(self, sd=sd, df=df, seeds=seeds, moments=moments, levels=levels)
+
+    def seeds_to_show(self, effect: float, kind: Kind, looks: Looks | None = None) -> int | None:
+        """Return how many seeds of each norm show a difference of `effect`, or equivalence within it.
+
+        With probability 0.8 (`Looks.power`), by the comparison's own noise: a difference if it is
+        the true one, equivalence if there is none. None if 2,000 are too few.
+        """
+        sd, df_per_seed = self.sd, 1.0
+        if self.moments:
+            sd = self.moments.gap_sd
+            variances = self.moments.variances
+            if not self.moments.shared:
+                df_per_seed = sum(variances) ** 2 / (variances[0] ** 2 + variances[1] ** 2)
+        noise = {"sd": sd, "example_error": self.example_error}
+        if looks:
+            return seeds_looked_at(looks, effect, kind=kind, **noise)
+        once = Looks((2,), 1.0, self.level)
+        return seeds_needed(once, effect, kind=kind, df_per_seed=df_per_seed, **noise)
 
     @property
     def seed_error(self) -> float:
@@ -106,7 +181,7 @@ class Comparison:
     @property
     def digits(self) -> int:
         """The decimals of a gap: two, or more to show two significant digits of the margin."""
-        return max(2, 1 - math.floor(math.log10(self.margin))) if self.margin else 2
+        return digits_for(self.margin) if self.margin else 2
 
     @property
     def text(self) -> str:
@@ -219,14 +294,20 @@ def compare(
     second: SeedScores,
     margin: float,
     *,
+    paired: bool | None = None,
     level: float = 0.05,
     levels: Levels | None = None,
 ) -> Comparison | None:
-    """Return the comparison of the first norm with the second, over the seeds that both have.
+    """Return the comparison of the first norm's scores with the second's.
 
-    Larger scores are better, so negate a loss. A difference below `margin` does not matter. None
-    with fewer than two shared seeds or equal gaps: they show no noise. Raises ValueError for a
-    margin or level out of range, for lists of different lengths and for scores that are not finite.
+    Dictionaries pair by seed; scores of seeds that only one norm has count too (Derrick et al.
+    2017, T_new2). Two lists are independent groups (Welch 1947). `paired=True` pairs lists by
+    position, and of dictionaries reads the shared seeds alone; `paired=False` takes seeds for mere
+    labels. A score may be an array of one number per test example: the choice of examples then
+    adds its noise. Larger scores are better, so negate a loss. A difference below `margin` does
+    not matter. None with fewer than two scores of a norm, or if they show no noise. Raises
+    ValueError for a margin or level out of range, the levels of another look, lists of different
+    lengths that pair, and scores that are not finite. ASSUMPTIONS has what is taken for granted.
     """
     if not 0 < margin < math.inf:
         raise ValueError(
@@ -234,51 +315,139 @@ def compare(
         )
     if not 0 < level < 1:
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
-    if (
-        not isinstance(first, Mapping)
-        and not isinstance(second, Mapping)
-        and len(first) != len(second)
-    ):
-        raise ValueError(
-            f"{len(first)} and {len(second)} scores: name seeds, as in {{1: 75.9, 2: 76.4}}"
-        )
-    ours, others = map(by_seed, (first, second))
-    gaps = {seed: float(ours[seed] - others[seed]) for seed in ours if seed in others}
-    for seed, gap in gaps.items():
-        if not math.isfinite(gap):
-            raise ValueError(
-                f"seed {seed}: scores {ours[seed]:g} and {others[seed]:g}: must be finite"
-            )
-    return compare_gaps(
-        [*gaps.values()],
-        margin,
+    ours, others = by_seed([first, second], paired)
+    shared = [seed for seed in ours if seed in others]
+    if len(shared) < 2 and not paired:
+        shared = []
+    rest = [[], []] if paired else [_without(group, shared) for group in (ours, others)]
+    scores = [
+        _array(group, shared + alone) for group, alone in zip((ours, others), rest, strict=True)
+    ]
+    means = [group.mean(axis=1) if group.ndim == 2 else group for group in scores]
+    _check_finite(ours, others, means)
+    fewest = min(map(len, means))
+    if isinstance(levels, LevelsOfLook) and fewest != levels.seeds:
+        raise ValueError(f"{fewest} seeds: these are the levels of the look after {levels.seeds}")
+    if fewest < 2:
+        return None
+    is_paired = len(shared) == len(means[0]) == len(means[1])
+    facts: dict[str, Any] = {"level": level, "levels": levels, "largest": _largest(means)}
+    if scores[0].ndim == 2:
+        if is_paired:
+            noise = example_noise(scores[0] - scores[1])
+        else:
+            noise = example_noise_of_groups(*scores)
+        facts |= {"example_error": example_error(noise), "examples": scores[0].shape[1]}
+    if is_paired:
+        return compare_gaps(means[0] - means[1], margin, **facts)
+    return _compare_groups(*means, margin, shared=len(shared), **facts)
+
+
+def _compare_groups(
+    first: Numbers,
+    second: Numbers,
+    margin: float,
+    *,
+    shared: int,
+    level: float,
+    levels: Levels | None,
+    largest: float,
+    **facts: Any,
+) -> Comparison | None:
+    """Return the comparison of two groups, of which the first `shared` scores have common seeds."""
+    moments = moments_of(first, second, shared)
+    seeds = min(moments.sizes)
+    if moments.error <= ROUNDING * largest:
+        return None
+    return Comparison(
+        gap=float(first.mean() - second.mean()),
+        sd=moments.error * math.sqrt(seeds),
+        df=moments.df,
+        seeds=seeds,
+        margin=margin,
+        levels=levels or Levels(level, 2 * level),
         level=level,
-        levels=levels,
+        design="partly paired" if shared else "independent",
+        moments=moments,
+        **facts,
     )
 
 
-def by_seed(scores: SeedScores) -> Mapping[int, float]:
-    """Return scores by seed; a list without seeds is numbered from 0."""
-    return scores if isinstance(scores, Mapping) else dict(enumerate(map(float, scores)))
+def by_seed(groups: Sequence[SeedScores], paired: bool | None) -> list[Mapping[int, Score]]:
+    """Return the scores of each group by seed; what does not pair has numbers from NO_SEED on.
+
+    `paired` is that of `compare`. Raises ValueError if groups that pair have different lengths, or
+    only some have seeds.
+    """
+    lists = [group for group in groups if not isinstance(group, Mapping)]
+    if paired and lists:
+        lengths = [len(group) for group in groups]
+        if len(lists) < len(groups):
+            raise ValueError("paired=True: name the seeds of all scores or of none")
+        if len({*lengths}) > 1:
+            sizes = " and ".join(map(str, lengths))
+            raise ValueError(f"{sizes} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
+    unused = count(NO_SEED)
+    seeded: list[Mapping[int, Score]] = []
+    for group in groups:
+        if isinstance(group, Mapping) and paired is not False:
+            seeded.append(group)
+        else:
+            values = group.values() if isinstance(group, Mapping) else group
+            seeds = count() if paired else unused
+            seeded.append({next(seeds): value for value in values})
+    return seeded
+
+
+def _without(group: Mapping[int, Score], shared: Sequence[int]) -> list[int]:
+    known = {*shared}
+    return [seed for seed in group if seed not in known]
+
+
+def _array(group: Mapping[int, Score], seeds: Sequence[int]) -> Numbers:
+    """Return the scores of seeds, (seeds,) or (seeds, examples)."""
+    try:
+        return np.array([group[seed] for seed in seeds], dtype=float)
+    except ValueError:
+        raise ValueError("scores: must be numbers, or equally many for each seed") from None
+
+
+def _largest(groups: Sequence[Numbers]) -> float:
+    return max(float(np.abs(group).max()) for group in groups)
+
+
+def _check_finite(
+    ours: Mapping[int, Score], others: Mapping[int, Score], means: Sequence[Numbers]
+) -> None:
+    """Raise ValueError, with the seed, unless all means are finite and below LARGEST."""
+    if all((np.abs(group) < LARGEST).all() for group in means):
+        return
+    for seed in [*ours, *others]:
+        scores = [group[seed] for group in (ours, others) if seed in group]
+        if not all(abs(np.mean(score)) < LARGEST for score in scores):
+            name = f"seed {seed}" if seed < NO_SEED else "a list"
+            texts = " and ".join(f"{np.mean(score):g}" for score in scores)
+            raise ValueError(f"{name}: scores {texts}: must be finite and below {LARGEST:g}")
 
 
 def compare_gaps(
-    gaps: Sequence[float],
+    gaps: Sequence[float] | Numbers,
     margin: float = 0.0,
     *,
     level: float = 0.05,
     levels: Levels | None = None,
     spread: Spread | None = None,
     overlap: float = 0.0,
+    largest: float = 0.0,
     **facts: Any,
 ) -> Comparison | None:
     """Return the comparison of gaps, one per seed or fold; None if their spread is unknown or 0.
 
     Without `levels` the plan is fixed: one look. For n folds with `overlap` test examples per
     training example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section
-    3).
+    3). `largest` is the largest absolute score.
     """
-    spread = spread or spread_of(gaps)
+    spread = spread or spread_of(gaps, largest=largest)
     if spread is None:
         return None
     sd, df = spread

@@ -1,5 +1,6 @@
 """Several comparisons combined: families, counts of data sets, one estimate, leagues."""
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,8 +11,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from adanorm.stats.comparison import Comparison, SeedScores, by_seed, compare, compare_gaps
-from adanorm.stats.sequential import Levels, Looks
+from adanorm.stats.comparison import (
+    Comparison,
+    Score,
+    SeedScores,
+    by_seed,
+    compare,
+    compare_gaps,
+)
+from adanorm.stats.sequential import Looks, last_look
 from adanorm.stats.variance import Scores, TaskVariance
 
 Two: TypeAlias = tuple[str, str]
@@ -70,27 +78,30 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the mean gap of comparisons with one unit and one margin, all with the same weight.
 
     Degrees of freedom: Welch (1938) and Satterthwaite (1946). Weights by variances of three seeds
-    would favor comparisons whose variance is too small by chance. The levels are the strictest of
-    all looks. Raises ValueError if there are no comparisons, or if one is None.
+    would favor comparisons whose variance is too small by chance. Raises ValueError if there are no
+    comparisons, if one is None, or if they differ in margin, level or the levels of a look.
     """
     if not comparisons or None in comparisons:
         wrong = [*comparisons]
         raise ValueError(f"comparisons={wrong}: must be one or more, and none of them None")
+    first = comparisons[0]
+    for comparison in comparisons:
+        for name in ("margin", "level", "levels"):
+            values = getattr(first, name), getattr(comparison, name)
+            if values[0] != values[1]:
+                raise ValueError(f"{name} {values[0]} and {values[1]}: pool what has one {name}")
     variances = np.array([comparison.error**2 for comparison in comparisons])
     dfs = np.array([comparison.df for comparison in comparisons])
     seeds = sum(comparison.seeds for comparison in comparisons)
-    levels = [comparison.levels for comparison in comparisons]
     return Comparison(
         gap=fmean(comparison.gap for comparison in comparisons),
         sd=float(np.sqrt(seeds * variances.sum())) / len(comparisons),
         df=float(variances.sum() ** 2 / (variances**2 / dfs).sum()),
         seeds=seeds,
-        margin=comparisons[0].margin,
-        levels=Levels(
-            min(level.difference for level in levels),
-            min(level.equivalence for level in levels),
-        ),
-        level=comparisons[0].level,
+        margin=first.margin,
+        levels=first.levels,
+        level=first.level,
+        design=first.design,
     )
 
 
@@ -148,21 +159,35 @@ class League:
         """Return the comparison of the first name with the second, or None."""
         if (first, second) in self.pairs:
             return self.pairs[first, second]
-        reverse = self.pairs[second, first]
-        return reverse and replace(reverse, gap=-reverse.gap)
+        pair = self.pairs[second, first]
+        return pair and pair.reverse
 
-    def chance(self, first: str, second: str) -> float | None:
+    def chance(self, first: str, second: str) -> float:
         """Return P(first > second): the share of shared seeds where the first is better.
 
-        A tie counts half. It is the probability of outperforming (Bouthillier et al. 2021). None
-        without a shared seed.
+        With fewer than two shared seeds, the share of all pairs of one score of each name. A tie
+        counts half. It is the probability of outperforming (Bouthillier et al. 2021), or of
+        improvement (Agarwal et al. 2021).
         """
-        wins = []
-        for seed, score in self.scores[first].items():
-            if seed in self.scores[second]:
-                gap = score - self.scores[second][seed]
-                wins.append(0.5 if gap == 0 else float(gap > 0))
-        return fmean(wins) if wins else None
+        ours, theirs = self.scores[first], self.scores[second]
+        shared = [seed for seed in ours if seed in theirs]
+        if len(shared) > 1:
+            gaps = np.array([ours[seed] - theirs[seed] for seed in shared])
+        else:
+            gaps = np.subtract.outer([*ours.values()], [*theirs.values()])
+        return float(np.mean((np.sign(gaps) + 1) / 2))
+
+    def luck(self, first: str, second: str) -> int | None:
+        """Return n if one name wins every time, which happens once in n without a difference.
+
+        With k shared seeds in k of k: once in 2^k. Without, if all of its m scores are better than
+        all n others: once in (m + n) choose m. None otherwise.
+        """
+        if self.chance(first, second) not in (0.0, 1.0):
+            return None
+        ours, theirs = self.scores[first].keys(), self.scores[second].keys()
+        shared = len(ours & theirs)
+        return 2**shared if shared > 1 else math.comb(len(ours) + len(theirs), len(ours))
 
     @property
     def told_apart(self) -> list[Two]:
@@ -224,20 +249,10 @@ class League:
         if comparison is None:
             return None
         if self.looks is None:
-            return replace(
-                comparison,
-                seeds=comparison.seeds + 1,
-                df=comparison.df + 1,
-            )
+            return comparison.after(comparison.seeds + 1, comparison.df + 1, comparison.levels)
         for look in self.looks.after:
             if look > comparison.seeds:
-                levels = self.looks.levels(look)
-                return replace(
-                    comparison,
-                    seeds=look,
-                    df=look - 1,
-                    levels=levels,
-                )
+                return comparison.after(look, look - 1, self.looks.levels(look))
         return comparison
 
 
@@ -245,23 +260,47 @@ def _is_part(group: frozenset[str], groups: Collection[frozenset[str]]) -> bool:
     return any(group < larger for larger in groups)
 
 
-def league(scores: Mapping[str, SeedScores], margin: float, *, level: float = 0.05) -> League:
+def league(
+    scores: Mapping[str, SeedScores],
+    margin: float,
+    *,
+    paired: bool | None = None,
+    level: float = 0.05,
+    looks: Looks | None = None,
+) -> League:
     """Return the league of scores by name and seed, or lists by name.
 
-    `compare` compares every two names. Larger scores are better. `margin` and the errors are those
-    of `compare`.
+    `compare` compares every two names; with `looks`, the scores of the last look that both have
+    reached, at its levels. Larger scores are better. `margin`, `paired` and the errors are those
+    of `compare`; ASSUMPTIONS has what is taken for granted.
     """
-    seeded = {name: by_seed(its_scores) for name, its_scores in scores.items()}
+    seeded = dict(zip(scores, by_seed([*scores.values()], paired), strict=True))
+    means = {}
+    for name, group in seeded.items():
+        means[name] = {seed: float(np.mean(score)) for seed, score in group.items()}
 
     def compare_two(first: str, second: str) -> Comparison | None:
-        return compare(
-            scores[first],
-            scores[second],
-            margin,
-            level=level,
-        )
+        ours, theirs, levels = seeded[first], seeded[second], None
+        if looks:
+            size = min(len(ours), len(theirs))
+            if paired:
+                size = len(ours.keys() & theirs.keys())
+            look = last_look(looks.after, size)
+            if look is None:
+                return None
+            levels = looks.levels(look)
+            ours, theirs = at_look(ours, theirs, look), at_look(theirs, ours, look)
+        # Seeds that stand for none differ between names, so only those given can pair.
+        only_shared = True if paired else None
+        return compare(ours, theirs, margin, paired=only_shared, level=level, levels=levels)
 
-    return league_of(seeded, compare_two)
+    return league_of(means, compare_two, looks)
+
+
+def at_look(ours: Mapping[int, Score], theirs: Mapping[int, Score], look: int) -> dict[int, Score]:
+    """Return the scores of the first `look` seeds, those that the other group has going first."""
+    order = sorted(ours, key=lambda seed: (seed not in theirs, seed))
+    return {seed: ours[seed] for seed in order[:look]}
 
 
 def league_of(

@@ -1,13 +1,13 @@
-"""The gap of two groups of scores, whose seeds are blocks or are not."""
+"""The gap of two groups of scores, whose seeds are blocks, are not, or are for some scores."""
 
 import math
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
-
-import numpy as np
 
 from adanorm.stats.sequential import Numbers
 
 Design = Literal["paired", "independent"]
+Method = Literal["paired", "independent", "partly paired"]  # by what the two groups share
 
 
 class Gap(NamedTuple):
@@ -18,6 +18,85 @@ class Gap(NamedTuple):
     df: float
 
 
+@dataclass(frozen=True)
+class Moments:
+    """The variances and sizes of two groups, of whose scores `shared` pairs have one seed.
+
+    `correlation` is that of these pairs.
+    """
+
+    variances: tuple[float, float]
+    sizes: tuple[int, int]
+    shared: int = 0
+    correlation: float = 0.0
+
+    @property
+    def gap_sd(self) -> float:
+        """The standard deviation of the difference of one score of each group, as they pair."""
+        covariance = self.correlation * math.sqrt(self.variances[0] * self.variances[1])
+        return math.sqrt(max(0.0, sum(self.variances) - 2 * covariance))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the difference of the two means."""
+        variance = sum(self._parts)
+        if self.shared:
+            covariance = self.correlation * math.sqrt(self.variances[0] * self.variances[1])
+            variance -= 2 * covariance * self.shared / (self.sizes[0] * self.sizes[1])
+        return math.sqrt(max(0.0, variance))
+
+    @property
+    def df(self) -> float:
+        """The degrees of freedom: Satterthwaite's for groups that share nothing.
+
+        With shared seeds, between those of the pairs and Satterthwaite's, by the share of scores
+        without a partner (Derrick et al. 2017).
+        """
+        freedom = [size - 1.0 for size in self.sizes]
+        if any(self._parts):
+            terms = [part**2 / df for part, df in zip(self._parts, freedom, strict=True)]
+            satterthwaite = sum(self._parts) ** 2 / sum(terms)
+        else:
+            satterthwaite = sum(freedom)
+        if not self.shared:
+            return satterthwaite
+        of_pairs = self.shared - 1.0
+        alone = sum(self.sizes) - 2 * self.shared
+        return of_pairs + (satterthwaite - of_pairs) * alone / sum(self.sizes)
+
+    @property
+    def _parts(self) -> tuple[float, float]:
+        return self.variances[0] / self.sizes[0], self.variances[1] / self.sizes[1]
+
+    @property
+    def reverse(self) -> "Moments":
+        """The moments with the second group first."""
+        return replace(self, variances=self.variances[::-1], sizes=self.sizes[::-1])
+
+    def grown(self, more: int) -> "Moments":
+        """Return the moments with more scores of each group, which share seeds if others do."""
+        first, second = self.sizes
+        shared = self.shared + more if self.shared else 0
+        return replace(self, sizes=(first + more, second + more), shared=shared)
+
+
+def moments_of(first: Numbers, second: Numbers, shared: int = 0) -> Moments:
+    """Return the moments of scores (seeds,), the first `shared` of which have the same seeds.
+
+    Raises ValueError for groups of fewer than two scores.
+    """
+    if min(len(first), len(second)) < 2:
+        raise ValueError(f"{len(first)} and {len(second)} scores: a spread needs two of each")
+    variances = (float(first.var(ddof=1)), float(second.var(ddof=1)))
+    correlation = 0.0
+    if shared:
+        ours = first[:shared] - first[:shared].mean()
+        theirs = second[:shared] - second[:shared].mean()
+        squares = float(ours @ ours) * float(theirs @ theirs)
+        correlation = float(ours @ theirs) / math.sqrt(squares) if squares else 0.0
+    return Moments(variances, (len(first), len(second)), shared, correlation)
+
+
 def gap_of(first: Numbers, second: Numbers, design: Design) -> Gap:
     """Return the gap of scores (seeds,) of two groups.
 
@@ -25,26 +104,11 @@ def gap_of(first: Numbers, second: Numbers, design: Design) -> Gap:
     `independent`: they share nothing (Welch 1947), with Satterthwaite's degrees of freedom. Raises
     ValueError for groups of fewer than two scores, or pairs of unequal numbers.
     """
-    if min(len(first), len(second)) < 2:
-        raise ValueError(f"{len(first)} and {len(second)} scores: a spread needs two of each")
+    moments = moments_of(first, second)
     mean = float(first.mean() - second.mean())
-    if design == "paired":
-        if len(first) != len(second):
-            raise ValueError(f"{len(first)} and {len(second)} scores: pairs need equally many")
-        deviation = float((first - second).std(ddof=1))
-        return Gap(
-            mean,
-            deviation / math.sqrt(len(first)),
-            len(first) - 1.0,
-        )
-    parts = np.array([group.var(ddof=1) / len(group) for group in (first, second)])
-    freedom = np.array([len(first) - 1.0, len(second) - 1.0])
-    variance = float(parts.sum())
-    if variance == 0:
-        return Gap(
-            mean,
-            0.0,
-            float(freedom.sum()),
-        )
-    df = variance**2 / float((parts**2 / freedom).sum())
-    return Gap(mean, math.sqrt(variance), df)
+    if design == "independent":
+        return Gap(mean, moments.error, moments.df)
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} and {len(second)} scores: pairs need equally many")
+    deviation = float((first - second).std(ddof=1))
+    return Gap(mean, deviation / math.sqrt(len(first)), len(first) - 1.0)

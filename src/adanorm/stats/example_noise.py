@@ -37,13 +37,31 @@ def example_noise(gaps: Numbers) -> ExampleNoise:
     the example - mean gap)² - (variance over seeds) / seeds, so its standard error is that of a
     mean, whatever the distribution of gaps. Raises ValueError for fewer than two seeds or examples.
     """
-    seeds, examples = gaps.shape
+    return _noise(gaps.mean(axis=0), _of_seeds(gaps), len(gaps))
+
+
+def example_noise_of_groups(first: Numbers, second: Numbers) -> ExampleNoise:
+    """Return the noise of examples in the gap of two groups (seeds, examples) without common seeds.
+
+    As `example_noise`; the variances over seeds of the two groups add up.
+    """
+    gaps = first.mean(axis=0) - second.mean(axis=0)
+    return _noise(gaps, _of_seeds(first) + _of_seeds(second), min(len(first), len(second)))
+
+
+def _of_seeds(values: Numbers) -> Numbers:
+    """Return the variance of each example's mean over seeds, without what all examples share."""
+    seeds, examples = values.shape
     if seeds < 2 or examples < 2:
         raise ValueError(f"{seeds} seeds, {examples} examples: noise needs two of each")
-    over_seeds = gaps.mean(axis=0)
-    rest = gaps - gaps.mean(axis=1, keepdims=True) - over_seeds + gaps.mean()
-    variances = np.square(rest).sum(axis=0) / (seeds - 1)
-    parts = (np.square(over_seeds - over_seeds.mean()) - variances / seeds) / (examples - 1)
+    over_seeds = values.mean(axis=0)
+    rest = values - values.mean(axis=1, keepdims=True) - over_seeds + values.mean()
+    return np.asarray(np.square(rest).sum(axis=0) / (seeds - 1) / seeds)
+
+
+def _noise(gaps: Numbers, of_seeds: Numbers, seeds: int) -> ExampleNoise:
+    examples = len(gaps)
+    parts = (np.square(gaps - gaps.mean()) - of_seeds) / (examples - 1)
     error = math.sqrt(examples) * float(parts.std(ddof=1))
     return ExampleNoise(
         float(parts.sum()) / examples,

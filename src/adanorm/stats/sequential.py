@@ -29,6 +29,12 @@ class Levels(NamedTuple):
     equivalence: float
 
 
+class LevelsOfLook(Levels):
+    """The levels of the look after `seeds` seeds of each norm."""
+
+    seeds: int
+
+
 class Looks(NamedTuple):
     """The numbers of seeds after which a comparison is looked at.
 
@@ -52,7 +58,7 @@ class Looks(NamedTuple):
                 f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}"
             )
         look = self.after.index(seeds)
-        return Levels(
+        levels = LevelsOfLook(
             nominal_levels(
                 self.after,
                 self.level,
@@ -64,6 +70,8 @@ class Looks(NamedTuple):
                 self.spending,
             )[look],
         )
+        levels.seeds = seeds
+        return levels
 
 
 def last_look(looks: tuple[int, ...], seeds: int) -> int | None:
@@ -288,49 +296,29 @@ def seeds_needed(
     kind: Kind,
     sd: float,
     prior_df: float = 0.0,
+    df_per_seed: float = 1.0,
     example_error: float = 0.0,
 ) -> int | None:
     """Return the fewest seeds with which a plan with one look has its power.
 
-    None if MOST_SEEDS are too few. The variance has n - 1 + prior_df degrees of freedom. A
-    difference takes a two-sided t-test. Equivalence takes two one-sided tests; for norms that do
-    not differ their power is 2 P - 1, with P that of one test.
+    None if MOST_SEEDS are too few. The variance has df_per_seed (n - 1) + prior_df degrees of
+    freedom: two independent groups of one deviation have 2 per seed. A difference takes a two-sided
+    t-test. Equivalence takes two one-sided tests; for norms that do not differ their power is
+    2 P - 1, with P that of one test.
     """
     if effect == 0:
         return None
-    from scipy.stats import nct, t
+    from scipy.special import nctdtr, stdtrit
 
     def power(count: int) -> float:
-        df = count - 1 + prior_df
+        df = df_per_seed * (count - 1) + prior_df
         center = effect / math.sqrt(sd**2 / count + example_error**2)
-        if kind == "difference":
-            bound = t.isf(plan.level / 2, df)
-            far = np.nan_to_num(
-                nct.cdf(
-                    -bound,
-                    df,
-                    center,
-                )
-            )  # scipy gives NaN where it vanishes
-            return float(
-                nct.sf(
-                    bound,
-                    df,
-                    center,
-                )
-                + far
-            )
-        return (
-            2
-            * float(
-                nct.sf(
-                    t.isf(plan.level, df),
-                    df,
-                    center,
-                )
-            )
-            - 1
-        )
+        if kind == "equivalence":
+            bound = -float(stdtrit(df, plan.level))
+            return 1 - 2 * float(nctdtr(df, center, bound))
+        bound = -float(stdtrit(df, plan.level / 2))
+        far = np.nan_to_num(nctdtr(df, center, -bound))  # scipy gives NaN where it vanishes
+        return 1 - float(nctdtr(df, center, bound)) + float(far)
 
     # Power rises with seeds, so bisection finds the first number that is enough.
     first = bisect_left(

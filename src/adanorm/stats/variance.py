@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
-from statistics import stdev
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +14,7 @@ from adanorm.stats.sequential import Numbers
 Scores: TypeAlias = Mapping[str, Mapping[int, float]]  # norm -> seed -> score
 FEWEST_SEEDS = 5  # for a split of one norm's variance
 FEWEST_PAIRS = 3  # of norms, to estimate how much their variances differ
-NO_SPREAD = 1e-9  # equal gaps differ by up to this in floating point
+ROUNDING = 2.0**-46  # equal gaps differ by up to this share of their scores in floating point
 Standing = Literal["consistent", "differs", "inconclusive"]
 DIFFERS = 0.05  # a smaller p: outside the central 95 %
 CONSISTENT = 0.20  # this p or more: inside the central 80 %
@@ -72,7 +71,13 @@ class TaskVariance:
             pair_squares += rest * borrowed_df / rest_df
         variance = 2 * pair_squares / (pair_df + borrowed_df)  # twice that of a score
         sd = math.sqrt(max(variance, self.resolution**2 / 6))
-        return Spread(sd, pair_df + borrowed_df) if sd > NO_SPREAD else None
+        return Spread(sd, pair_df + borrowed_df) if sd > ROUNDING * self.largest else None
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute score."""
+        scores = chain.from_iterable(by_seed.values() for by_seed in self.scores.values())
+        return max(map(abs, scores), default=0.0)
 
     @cached_property
     def prior_df(self) -> float:
@@ -135,15 +140,20 @@ class TaskVariance:
         return float(np.square(values - design @ estimates).sum()), len(runs) - int(rank)
 
 
-def spread_of(gaps: Sequence[float], resolution: float = 0.0) -> Spread | None:
+def spread_of(
+    gaps: Sequence[float] | Numbers, resolution: float = 0.0, *, largest: float = 0.0
+) -> Spread | None:
     """Return the spread of gaps by themselves; None for one gap, or if they do not vary.
 
-    `resolution` is the step of the scores: the variance is at least resolution² / 6.
+    `resolution` is the step of the scores: the variance is at least resolution² / 6. `largest` is
+    the largest absolute score, which rounding errors are a share of.
     """
     if len(gaps) < 2:
         return None
-    sd = max(stdev(gaps), resolution / math.sqrt(6))
-    return Spread(sd, len(gaps) - 1) if sd > NO_SPREAD else None
+    values = np.asarray(gaps, dtype=float)
+    sd = max(float(values.std(ddof=1)), resolution / math.sqrt(6))
+    least = ROUNDING * max(largest, float(np.abs(values).max()))
+    return Spread(sd, len(gaps) - 1) if sd > least else None
 
 
 class Prediction(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from adanorm.config.compose import cached_experiment
-from adanorm.config.errors import check_known
+from adanorm.config.errors import check_each_once, check_known
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
-from adanorm.config.overrides import check_each_once, check_fixed
+from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Scale, Seeds, each_once
 from adanorm.config.titles import title

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import median
 
-from adanorm.config.titles import counted, title
+from adanorm.config.titles import counted, listed, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.text import markdown_table
 from adanorm.trials.power import BedNoise, share_better
 from adanorm.trials.reading import Reading, Row, Setting
-from adanorm.verdicts.sentences import listed
 
 WORDS = {
     "better": "{norm} is better than LayerNorm{where}: {lead}, all above zero.",

@@ -1,6 +1,6 @@
 """Compare norms by their scores over seeds, on record or your own, and judge the paper's claims."""
 
-from adanorm.stats.comparison import Comparison, compare
+from adanorm.stats.comparison import ASSUMPTIONS, Comparison, compare
 from adanorm.stats.conjunction import League, in_family, league, pooled
 from adanorm.stats.designs import gap_of
 from adanorm.stats.example_noise import example_error, example_noise
@@ -8,6 +8,7 @@ from adanorm.stats.sequential import Looks
 from adanorm.stats.summary import multiple_of, posterior, random_effects
 
 __all__ = [
+    "ASSUMPTIONS",
     "Comparison",
     "League",
     "Looks",

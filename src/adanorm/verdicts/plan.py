@@ -11,7 +11,7 @@ import numpy as np
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.stats.designs import Design, gap_of
 from adanorm.stats.sequential import Levels, Looks, last_look
-from adanorm.stats.variance import NO_SPREAD, Components, Spread, TaskVariance, spread_of
+from adanorm.stats.variance import ROUNDING, Components, Spread, TaskVariance, spread_of
 from adanorm.verdicts.quantities import Quantity
 
 
@@ -127,7 +127,9 @@ def compare_by(
             shared[0][:seeds],
         )
     else:
-        spread = spread_of(gaps, 0.0 if plan.folds else samples[0].resolution)
+        resolution = 0.0 if plan.folds else samples[0].resolution
+        largest = max(sample.largest for sample in samples)
+        spread = spread_of(gaps, resolution, largest=largest)
     return comparison_of(
         plan, gaps, seeds, spread, noise=noise, paper=paper, beyond_margin=beyond_margin
     )
@@ -149,7 +151,7 @@ def comparison_of(
     """
     if spread is None:
         return None
-    facts: dict[str, Any] = {"paper": paper, "beyond_margin": beyond_margin}
+    facts: dict[str, Any] = {"paper": paper, "beyond_margin": beyond_margin, "design": plan.groups}
     if noise is not None:
         facts |= {"example_error": noise.example_error, "examples": noise.examples}
     return compare_gaps(
@@ -170,7 +172,7 @@ def _spread_of_groups(
     first, second = (np.array([sample.scores[row][seed] for seed in seeds]) for row in rows)
     gap = gap_of(first, second, "independent")
     sd = max(gap.error * math.sqrt(len(seeds)), sample.resolution / math.sqrt(6))
-    return Spread(sd, gap.df) if sd > NO_SPREAD else None
+    return Spread(sd, gap.df) if sd > ROUNDING * sample.largest else None
 
 
 def _gap(sample: TaskVariance, rows: Sequence[str], seed: int) -> float:

@@ -10,12 +10,13 @@ from adanorm.metrics.table import METRICS
 from adanorm.records.integrity import OUTPUTS
 from adanorm.records.reader import Record, siblings
 from adanorm.records.result import Result
-from adanorm.stats.variance import DIFFERS, NO_SPREAD, Spread, prediction
+from adanorm.stats.variance import DIFFERS, Spread, prediction
 
 Agreement = Literal["to the bit", "within rounding", "within the seeds' spread", "open", "differs"]
 ROUNDING = (
     1e-4  # relative: how far another order of summation moves a sum, before training magnifies it
 )
+LEAST_SPREAD = 1e-9  # of scores that are all equal
 FACTS = {
     "device": "processor",
     "arithmetic": "instructions and libraries",
@@ -58,7 +59,7 @@ def repetition(before: Record, after: Record) -> Repetition:
     agreement: Agreement = "open"
     p = None
     if repeated is not None and len(scores) > 1:
-        spread = Spread(max(stdev(scores), NO_SPREAD), len(scores) - 1)
+        spread = Spread(max(stdev(scores), LEAST_SPREAD), len(scores) - 1)
         mean, count = fmean(scores), len(scores)
         p = prediction(
             repeated,

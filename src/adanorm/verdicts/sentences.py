@@ -1,21 +1,12 @@
 """Verdicts in plain words, made from the results of tests."""
 
-from collections.abc import Sequence
-
-from adanorm.config.titles import QUANTITIES, counted, title
+from adanorm.config.titles import QUANTITIES, counted, listed, title
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.preregistration import Claim
 
 ANSWERS = {"worse": "worse", "equivalent": "equivalent within the margin", "open": "open"}
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names joined as in a sentence: a, b and c."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def count(number: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import listed, task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.answers import SIZES
@@ -15,7 +15,6 @@ from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.evidence import Evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.preregistration import Claim
-from adanorm.verdicts.sentences import listed
 
 ANSWERS = {
     "better": "#0072B2",

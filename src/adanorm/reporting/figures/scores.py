@@ -10,7 +10,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from scipy.stats import t
 
-from adanorm.config.titles import counted, task_metric, title
+from adanorm.config.titles import counted, listed, task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.answers import SIZES
@@ -20,7 +20,6 @@ from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, StudyRow
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.quantities import Quantity, value_of
-from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 
 BAR: style.Drawn = {"color": "0.2", "marker": "o"}

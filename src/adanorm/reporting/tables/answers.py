@@ -2,13 +2,15 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import stdev
 
-from adanorm.config.titles import counted, task_metric, title
+from adanorm.config.titles import counted, listed, task_metric, title
 from adanorm.records.folder import location
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import pooled
+from adanorm.stats.sequential import Levels
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.claims import ClaimResult, TaskAnswer, TaskResult
 from adanorm.verdicts.evidence import Evidence
@@ -16,7 +18,7 @@ from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.plan import Plan
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.quantities import scored
-from adanorm.verdicts.sentences import count, data_sets, listed
+from adanorm.verdicts.sentences import count, data_sets
 
 ANSWER_COLUMNS = ("Data set", "Paper", "Our gain (95 %)", "Seeds", "Answer")
 FULL_COLUMNS = (
@@ -203,7 +205,11 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
     text = f"Corrected for {data_sets(len(answers))} (Holm), AdaNorm is better or worse on {names}."
     if len(translations) < 2:
         return text
-    whole = pooled(translations)
+    # The looks differ: the strictest levels hold for all.
+    difference = min(pair.levels.difference for pair in translations)
+    equivalence = min(pair.levels.equivalence for pair in translations)
+    levels, level = Levels(difference, equivalence), translations[0].level
+    whole = pooled([replace(pair, levels=levels, level=level) for pair in translations])
     words = {"ahead": "better", "behind": "worse", "not told apart": "open"}
     return (
         f"{text} Over {count(len(translations))} translations together the gain is"

@@ -1,17 +1,17 @@
 """The comparisons of all pairs of norms on each task, as text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from adanorm.config.titles import counted, task_metric, title
+from adanorm.config.titles import task_metric, title
 from adanorm.metrics.table import mean_text
 from adanorm.reporting.text import (
     csv_text,
     how_to_read,
     markdown,
     markdown_table,
+    outlook,
 )
 from adanorm.stats.conjunction import League
-from adanorm.verdicts.sentences import listed
 from adanorm.verdicts.task_league import TaskLeague
 
 HEADER = (
@@ -81,18 +81,6 @@ def _chances(league: League, norm: str) -> list[str]:
         chance = None if rival == norm else league.chance(norm, rival)
         row.append("-" if chance is None else f"{chance:.2f}")
     return row
-
-
-def outlook(league: League, label: Callable[[str], str] = str) -> str:
-    """Return how many pairs are told apart, and which the next look or seed would add."""
-    when = "the next look" if league.looks else "one more seed of each"
-    pairs = [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]
-    names = listed(pairs) or "no more"
-    return f"Told apart: {_told_apart(league)}; {when}, with these means and deviations, would tell apart {names}."
-
-
-def _told_apart(league: League) -> str:
-    return f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
 
 
 def league_csv(leagues: Sequence[TaskLeague]) -> str:

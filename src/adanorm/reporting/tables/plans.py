@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import task_metric, title
+from adanorm.config.titles import listed, task_metric, title
 from adanorm.metrics.table import METRICS
 from adanorm.reporting.text import how_to_read, markdown_table
 from adanorm.verdicts.later_answers import LaterAnswer
-from adanorm.verdicts.sentences import listed
 
 COLUMNS = (
     "plan", "data set", "score", "compared", "seeds", "lead (95 %)", "size (90 %)", "answer",

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import title
+from adanorm.config.titles import listed, title
 from adanorm.reporting.tables.answers import headline
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.summary import Shares
 from adanorm.verdicts.claims import TaskAnswer
 from adanorm.verdicts.protocol import TRIES, TaskProtocols
-from adanorm.verdicts.sentences import count, data_sets, listed
+from adanorm.verdicts.sentences import count, data_sets
 from adanorm.verdicts.summary import Lead, Summary, summary
 
 COLUMNS = (
