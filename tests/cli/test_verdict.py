@@ -69,15 +69,11 @@ def test_the_committed_scores_give_the_committed_league(
         if re.search(r"\d ±", row)
     ]
     assert len(rows) == 7
-    for name, (label, mean, seeds, letters, lead, interval, sign, size) in zip(
+    for name, (label, mean, seeds, letters, *_) in zip(
         re.findall(r"^  (\S+) .*\d ±", printed, re.MULTILINE), rows, strict=True
     ):
         assert label == title(name)
         assert re.search(rf"^  {name} +{mean} +{seeds} +{letters}$", printed, re.MULTILINE)
-        if name != "layernorm":
-            answer = printed.partition(f"\n{name} over layernorm: ")[2]
-            assert f"\n  sign: {sign}, {lead}, 95 % {interval}, p " in answer
-            assert answer.partition("\n  size: ")[2].startswith(f"{size}, 90 % ")
 
 
 @pytest.mark.parametrize(
