@@ -1,6 +1,7 @@
 """The table of norms: every norm that was on trial, in groups that are not told apart."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -26,13 +27,9 @@ class Entry(NamedTuple):
     """A trial of a norm by one contributor."""
 
     reading: Reading
-    source: Path  # the folder of its records
+    by: str  # who contributed it, or this repository
+    date: str  # of the contributor's first contribution
     is_contested: bool = False
-
-    @property
-    def by(self) -> str:
-        """Who contributed it; for runs that no contribution brought, this repository."""
-        return str(_contribution(self.source).get("by") or f"contribution {self.source.name}")
 
     @property
     def interval(self) -> Interval:
@@ -53,25 +50,34 @@ def entries(rules: Rules, runs: str | None = None, optimizer: Optimizer = "adam"
     """Return the trials on record with a first look, the best first."""
     folders = sources(runs, alone=True)
     records = Records(rules, folders)
-    unmarked: list[Entry] = []
+    by_author: dict[str, list[Path]] = defaultdict(list)
     for folder in folders:
-        for entrant in _entrants(records, folder, optimizer):
-            reading = read_trial(records, entrant, optimizer, folder)
+        by_author[_author(folder)].append(folder)
+    unmarked: list[Entry] = []
+    for author, its_folders in by_author.items():
+        date = min(str(_contribution(folder).get("date", "-")) for folder in its_folders)
+        for entrant in _entrants(records, its_folders, optimizer):
+            reading = read_trial(records, entrant, optimizer, its_folders)
             if reading.look is not None:
-                unmarked.append(Entry(reading, folder))
+                unmarked.append(Entry(reading, author, date))
     marked = [entry._replace(is_contested=_is_contested(entry, unmarked)) for entry in unmarked]
     return sorted(marked, key=lambda entry: -(entry.mean or 0.0))
 
 
-def _entrants(records: Records, folder: Path, optimizer: Optimizer) -> list[Entrant]:
-    """Return the norms with fresh runs in a folder."""
+def _entrants(records: Records, folders: Sequence[Path], optimizer: Optimizer) -> list[Entrant]:
+    """Return the norms with fresh runs in some folders."""
     entrants: dict[str, Entrant] = {}
     for bed in records.rules.beds:
-        for run in records.of(bed, [folder]):
+        for run in records.of(bed, folders):
             is_fresh = run.result.seed >= FIRST and run.optimizer == optimizer
             if is_fresh and run.entrant.name != REFERENCE:
                 entrants.setdefault(run.entrant.digest, run.entrant)
     return [*entrants.values()]
+
+
+def _author(source: Path) -> str:
+    """Return who contributed a folder; of a contribution without a name, its folder's name."""
+    return str(_contribution(source).get("by") or f"contribution {source.name}")
 
 
 def _contribution(source: Path) -> dict[str, object]:
@@ -149,9 +155,9 @@ def _row(rank: int, entry: Entry) -> tuple[str, ...]:
     tries = ", ".join(sorted(counts))
     beds = f"{len(reading.read)} of {len(reading.rows)}"
     runs = f"{reading.decided_at}"
-    source, date = _source(reading), str(_contribution(entry.source).get("date", "-"))
+    source = _source(reading)
     return (
-        str(rank), _name(entry), answer, lead, beds, runs, tries, source, date, entry.by,
+        str(rank), _name(entry), answer, lead, beds, runs, tries, source, entry.date, entry.by,
         f"`{reading.entrant.digest}`",
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 
 from adanorm.config.titles import counted, listed, title
 from adanorm.metrics.table import METRICS
@@ -29,8 +29,7 @@ def headline(reading: Reading) -> str:
     """Return the answer of a trial in one sentence, for somebody who knows no statistics."""
     norm, look = title(reading.entrant.name), reading.decided_at
     if look is None:
-        first = reading.rules.looks[0]
-        return f"Nothing can be said of {norm} yet: no bed has {first} runs of it and of LayerNorm."
+        return f"Nothing can be said of {norm} yet: {progress(reading)}."
     where = ""
     if not reading.is_whole:
         beds = listed([row.bed.title for row in reading.read])
@@ -51,6 +50,17 @@ def headline(reading: Reading) -> str:
     bounds = f"between {interval.low:+.2f} and {interval.high:+.2f}"
     lead = f"{its} mean lead is {mean.value:+.2f} margins, {bounds}"
     return WORDS[reading.answer].format(norm=norm, where=where, lead=lead)
+
+
+def progress(reading: Reading) -> str:
+    """Return how far the bed has come that is nearest to its first look."""
+    first = reading.rules.looks[0]
+    row = max(reading.rows.values(), key=lambda row: row.seeds)
+    if not row.seeds:
+        return f"no bed has {first} runs of it and of LayerNorm"
+    gaps = row.pair(first).gaps
+    so_far = f"; it leads by {fmean(gaps) / row.bed.margin:+.2f} margins there" if gaps else ""
+    return f"{row.bed.title} has {row.seeds} of the first {first} runs of each{so_far}"
 
 
 def page(

@@ -172,13 +172,13 @@ class Row:
         return {}
 
     def pair(self, look: int) -> Pair:
-        """Return the norm beside LayerNorm at a look."""
+        """Return the norm beside LayerNorm at a look, or with the fewer seeds that there are."""
         if look not in self._pairs:
             self._pairs[look] = self._pair(look)
         return self._pairs[look]
 
     def _pair(self, look: int) -> Pair:
-        seeds = self.entrant.seeds(look)
+        seeds = self.entrant.seeds(min(look, self.seeds))
         cells = {"norm": self.norm, REFERENCE: self.reference}
         by_norm = {}
         for name, side in cells.items():
@@ -352,10 +352,10 @@ def mean_lead(leads: Sequence[Lead]) -> Lead:
 
 
 def read_trial(
-    records: Records, entrant: Entrant, optimizer: Optimizer, source: Path | None = None
+    records: Records, entrant: Entrant, optimizer: Optimizer, source: Sequence[Path] = ()
 ) -> Reading:
     """Return what records say of a norm. With a source, only its fresh runs of the norm count."""
-    folders = [source, *records.folders] if source else records.folders
+    folders = [*source, *records.folders]
     rows = {}
     for name, bed in records.rules.beds.items():
         ours, theirs = [], []
@@ -381,8 +381,9 @@ def read_trial(
     return Reading(records.rules, entrant, rows)
 
 
-def _is_in(source: Path | None, run: Entered) -> bool:
-    return source is None or run.run.folder().is_relative_to(source)
+def _is_in(source: Sequence[Path], run: Entered) -> bool:
+    folder = run.run.folder()
+    return not source or any(folder.is_relative_to(root) for root in source)
 
 
 def _side(rules: Rules, runs: Sequence[Entered], seeds: Sequence[int]) -> Side:
