@@ -84,7 +84,7 @@ help: ## Print this help
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
 	@echo "  MODEL=lstm|gru|rnn: another model for enwik8"
 	@echo "  SEEDS=1,2,3"
-	@echo "  SCALE=auto|paper|small|mini|smoke PLACEMENT=all|final SET=\"norm.params.k=0.2\""
+	@echo "  SCALE=auto|paper|open|small|mini|smoke PLACEMENT=all|final SET=\"norm.params.k=0.2\""
 	@echo "  STUDY=table4|ablation-k|fair|...  LAUNCHER=local|ray|slurm  WORKERS=2  GPUS=1"
 	@echo "  BUDGET=20min OPTIMIZER=adam|muon (trial)"
 	@echo "  WHAT=gradients|activations|invariance|covariate-shift|landscape|..."

@@ -183,7 +183,7 @@ REFUSED = [
     ("run --cfg", "argument --cfg/-c: expected one argument"),
     (
         "run task=rt scale=small",
-        "scale=small: rt has no such scale: choose from mini, paper, smoke",
+        "scale=small: rt has no such scale: choose from mini, open, paper, smoke",
     ),
     (
         "analyze gradients scale=huge",

@@ -78,7 +78,7 @@ REFUSED = [
     ("norm=AdaNorm", "weightnorm; did you mean adanorm?"),
     ("task=RT", "sst5; did you mean rt?"),
     ("task=a.b", "unknown task 'a.b': choose from cifar10"),
-    ("scale=big", "unknown scale 'big': choose from mini, paper, small, smoke, auto"),
+    ("scale=big", "unknown scale 'big': choose from mini, open, paper, small, smoke, auto"),
     ("task_norm=x", "unknown task_norm 'x': choose from mnist_"),
     (
         "model.name=ü",

@@ -13,15 +13,21 @@ from adanorm.runs.auto_scale import resolve_auto
 
 
 def test_every_edition_has_a_preset_that_reads_it_and_is_another_experiment() -> None:
-    tasks = {"wmt16-en-de-parts": "en-de", "iwslt14-de-en": "de-en"}
+    tasks = {
+        "wmt16-en-de-parts": ("en-de", "paper"),
+        "iwslt14-de-en": ("de-en", "paper"),
+        "multi30k-de-en": ("de-en", "mini"),
+        "iwslt15-en-vi-30k": ("en-vi", "mini"),
+        "ptb-sample": ("ptb", "mini"),
+    }
     assert {source.edition_of for source in SOURCES.values()} == {None, *tasks}
-    for name, task in tasks.items():
-        default = cached_experiment([f"task={task}"])
+    for name, (task, scale) in tasks.items():
+        chosen = (f"task={task}", f"scale={scale}")
+        default = cached_experiment(chosen)
         assert default.data.source == name
-        runs = {
-            other.folder: cached_experiment([f"task={task}", f"preset={other.preset}"])
-            for other in editions_of(SOURCES[name])
-        }
+        runs = {}
+        for other in editions_of(SOURCES[name]):
+            runs[other.folder] = cached_experiment([*chosen, f"preset={other.preset}"])
         assert all(SOURCES[run.data.source].folder == folder for folder, run in runs.items())
         assert len({run.digest for run in (default, *runs.values())}) == len(runs) + 1
 

@@ -12,6 +12,7 @@ from adanorm.config.placements import POSITIONS
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.result import Result
+from adanorm.runs.auto_scale import tasks_without_network
 
 USAGE = Usage()
 
@@ -34,6 +35,8 @@ def main(arguments: Arguments) -> None:
     }
     for kind, names in lists.items():
         print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
+    shipped = ", ".join(tasks_without_network())
+    print("\n".join(hanging("train without a network: ", shipped)))
     print(
         "runs on record (done, diverged or failed, over seeds)",
         flush=True,

@@ -11,7 +11,7 @@ from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
     "task": Key("one or more of its columns, such as rt,sst5 (default: all)", also=("tasks",)),
-    "scale": Key("paper, small, mini or smoke (default: the study's own)"),
+    "scale": Key("paper, open, small, mini or smoke (default: the study's own)"),
     "seeds": Key("such as 1,2,3 (default: the study's own)", also=("seed",)),
     "runs": Key("folder of the records and tables (default: results/)"),
     "workers": Key("runs at a time (default: as many as this machine suits)"),

@@ -143,6 +143,9 @@ def _from_files(chosen: Choices) -> Values:
         is_there = names[group] in choices(group)
         if is_there or (group == entry and names[group] != "[]"):
             values = _merged(values, _values_in(f"{group}/{names[group]}"))
+    scale = preset_scale(names["preset"])
+    if scale not in (None, names["scale"]):
+        raise ValueError(f"preset={names['preset']}: has the data of scale={scale} alone")
     for group, key in (("task", "task.name"), ("norm", "norm.name"), ("scale", "scale")):
         name = setting(values, key)
         if name not in (None, names[group]):  # a copied file names its original
@@ -151,6 +154,14 @@ def _from_files(chosen: Choices) -> Values:
     if names["task_scale"] != "[]":
         _check_scale(names["task"], names["scale"])
     return values
+
+
+def preset_scale(preset: str) -> str | None:
+    """Return the only scale that a preset is for, or None."""
+    if preset not in choices("preset"):
+        return None
+    scale: str | None = read_conf(f"preset/{preset}").get("scale")
+    return scale
 
 
 def _defaults(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

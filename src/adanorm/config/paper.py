@@ -4,7 +4,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from adanorm.config.compose import cached_experiment
+from adanorm.config.compose import cached_experiment, preset_scale
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.config.yaml_file import dotted, read_conf
@@ -16,7 +16,8 @@ def papers_sources(task: str) -> frozenset[str]:
     source = cached_experiment([f"task={task}", "scale=paper"]).data.source
     sources = {source}
     for name in choices("preset"):
-        sources.add(read_conf(f"preset/{name}").get("data", {}).get("source", source))
+        if preset_scale(name) is None:
+            sources.add(read_conf(f"preset/{name}").get("data", {}).get("source", source))
     return frozenset(sources)
 
 

@@ -17,6 +17,8 @@ from adanorm.data.fetch import fetch
 from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
 LINE = 40  # bytes: shorter lines may repeat by chance or as mark-up
+# Bytes of each source: all of enwik8, and its beginnings of a million bytes and of 955 whole pages.
+LENGTHS = {"enwik8": None, "enwik8-1m": 1_000_000, "enwik8-4m": 4_154_063}
 IGNORED = -100  # a target that the loss leaves out
 
 
@@ -134,25 +136,14 @@ def _content(data: ByteTextConfig) -> tuple[bytes, str]:
         return synthetic.text(), data.source
     if data.source == FULL_SIZE:  # enough full segments for the updates of a dry run
         return synthetic.text(int(3_072 * data.streams / data.fractions[0])), data.source
-    if data.source == "enwik8":
-        return _enwik8(data), data.source
-    if data.source == "enwik8-1m":
-        return _first_million(data), "enwik8, first 1,000,000 bytes"
-    raise ValueError(f"data.source={data.source!r}: bytes come from enwik8, enwik8-1m or synthetic")
-
-
-def _enwik8(data: ByteTextConfig) -> bytes:
-    members, _ = packed.zip_members(fetch("enwik8", data)["enwik8.zip"], ["enwik8"])
-    return members["enwik8"]
-
-
-def _first_million(data: ByteTextConfig) -> bytes:
-    """Return enwik8's first million bytes, from a mirror's file of just these or from enwik8."""
-    try:
-        content, _ = packed.content(fetch("enwik8-1m", data)["enwik6.gz"])
-        return content
-    except ValueError as missing:
-        try:
-            return _enwik8(data)[:1_000_000]
-        except ValueError as error:
-            raise ValueError(f"{error}; nor {missing}") from None
+    if data.source not in LENGTHS:
+        sources = ", ".join([*LENGTHS, "synthetic"])
+        raise ValueError(f"data.source={data.source!r}: bytes come from {sources}")
+    length = LENGTHS[data.source]
+    name = data.source if length is None else f"enwik8, first {length:,} bytes"
+    files = fetch(data.source, data)
+    if "enwik8.zip" in files:
+        members, _ = packed.zip_members(files["enwik8.zip"], ["enwik8"])
+        return members["enwik8"][:length], name
+    content, _ = packed.content(*files.values())
+    return content, name

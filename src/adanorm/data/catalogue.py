@@ -30,6 +30,7 @@ class Source(NamedTuple):
     tolerance: float = 0.005  # a larger relative difference from `counts` means another corpus
     attribution: str | None = None  # whom the licence asks to name
     instead: str | None = None  # another source with the same content
+    includes: Sequence[str] = ()  # the sources that are read together under this name
     edition_of: str | None = None  # the default source of the same corpus
     preset: str | None = None  # has the settings for this edition
 

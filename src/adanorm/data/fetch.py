@@ -43,9 +43,26 @@ def cache_of(data: DataConfig) -> Path:
 def fetch(source: str, data: DataConfig) -> dict[str, Path]:
     """Return the paths of a source's verified files by name; missing ones are downloaded.
 
-    The cache, the mirrors and the canonical addresses are tried in this order. Raises ValueError
-    where a file cannot be had, with every address that was tried and what went wrong there.
+    The cache, the mirrors and the canonical addresses are tried in this order, then those of the
+    source with the same content (`instead`), whose files have other names. Raises ValueError where
+    a file cannot be had, with every address that was tried and what went wrong there.
     """
+    entry = SOURCES[source]
+    try:
+        paths = _fetch_files(source, data)
+    except ValueError as missing:
+        if entry.instead is None:
+            raise
+        try:
+            return fetch(entry.instead, data)
+        except ValueError as error:
+            raise ValueError(f"{error}; nor {missing}") from None
+    for included in entry.includes:
+        paths |= fetch(included, data)
+    return paths
+
+
+def _fetch_files(source: str, data: DataConfig) -> dict[str, Path]:
     paths = {}
     files_by_mirror: dict[str, list[File]] = {}
     for file in SOURCES[source].files:
@@ -74,6 +91,9 @@ def availability(source: str, data: DataConfig) -> str | None:
     """
     if (entry := SOURCES.get(source)) is None:
         return None
+    for included in entry.includes:
+        if lacking := availability(included, data):
+            return lacking
     for file in missing_files(entry, data):
         if not any(
             map(
@@ -165,15 +185,25 @@ def editions_of(entry: Source) -> list[Source]:
     ]
 
 
+def is_shipped(entry: Source) -> bool:
+    """Return whether all files of a source come with the package."""
+    addresses = [file.addresses for file in entry.files]
+    return bool(addresses) and all(any(map(_local, places)) for places in addresses)
+
+
 def missing_files(entry: Source, data: DataConfig) -> list[File]:
-    """Return the files of a source that are neither in the cache nor in a mirror folder here."""
+    """Return the files of a source that are not here: in the cache, a mirror folder, the package."""
     folders = [cache_of(data) / entry.folder]
     for mirror in mirrors_of(data):
         if "://" not in mirror:
             folders.append(Path(mirror) / entry.folder)
     missing = []
+    for included in entry.includes:
+        missing += missing_files(SOURCES[included], data)
     for file in entry.files:
-        if not any((folder / file.name).is_file() for folder in folders):
+        places = [folder / file.name for folder in folders]
+        places += filter(None, map(_local, file.addresses))
+        if not any(place.is_file() for place in places):
             missing.append(file)
     return missing
 

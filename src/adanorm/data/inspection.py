@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from adanorm.process import is_first_process
+
 Counts = dict[str, dict[str, int]]
 Labels = Mapping[str, Sequence[Hashable]]  # by split, one per example
 Example = TypeVar("Example")
@@ -112,24 +114,34 @@ def folded(sentence: str) -> str:
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFC", sentence).casefold())
 
 
-def without_sentences_of(
-    splits: Mapping[str, Sequence[Example]], sentences: Callable[[Example], Sequence[str]]
+def without_copies(
+    name: str,
+    splits: Mapping[str, Sequence[Example]],
+    sentences: Callable[[Example], Sequence[str]],
 ) -> dict[str, list[Example]]:
-    """Return the splits without examples of which a later split has a folded sentence."""
+    """Return the splits without examples of which a later split has a folded sentence.
+
+    Prints how many are left out.
+    """
     kept: dict[str, list[Example]] = {}
     later: set[str] = set()
     for split in reversed(splits):
-        folds = [{*map(folded, sentences(example))} for example in splits[split]]
-        kept[split] = [
-            example
-            for example, fold in zip(
-                splits[split],
-                folds,
-                strict=True,
-            )
-            if fold.isdisjoint(later)
-        ]
-        later.update(*folds)
+        kept[split] = []
+        sentences_of_split = set()
+        for example in splits[split]:
+            folds = {*map(folded, sentences(example))}
+            if folds.isdisjoint(later):
+                kept[split].append(example)
+            sentences_of_split |= folds
+        later |= sentences_of_split
+    remarks = []
+    for split, examples in splits.items():
+        dropped = len(examples) - len(kept[split])
+        if dropped:
+            remarks.append(f"{dropped:,} of {len(examples):,} in {split}")
+    if remarks and is_first_process():
+        left_out = f"{name}: left out, as a later split has the same sentence"
+        print(f"{left_out}: {', '.join(remarks)}", flush=True)
     return {split: kept[split] for split in splits}
 
 

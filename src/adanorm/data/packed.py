@@ -7,6 +7,7 @@ it is read, so the checksum that names a record or a folder is that of the bytes
 import gzip
 import hashlib
 import io
+import lzma
 import struct
 import tarfile
 import zipfile
@@ -18,7 +19,16 @@ from typing import IO, BinaryIO, cast
 
 # Limits beyond every honest file: text and images pack to a tenth at best, a bomb to a thousandth.
 RATIO, SMALL = 64, 1 << 26
-BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    EOFError,
+    zlib.error,
+)
+KINDS = {".xz": "xz file"}
+OPENERS = {".gz": gzip.open, ".tgz": gzip.open, ".xz": lzma.open}
 UNREADABLE_ZIP = (
     *BROKEN,
     NotImplementedError,
@@ -57,13 +67,13 @@ def contents(paths: Iterable[Path]) -> tuple[list[bytes], str]:
 
 @contextmanager
 def open_unpacked(path: Path, hashing: Hashing | None = None) -> Iterator[BinaryIO]:
-    """Yield a stream of a file's bytes, unpacked if its name ends in .gz or .tgz.
+    """Yield a stream of a file's bytes, unpacked if its name ends in .gz, .tgz or .xz.
 
     Reading raises ValueError, naming the file, where it is cut off, corrupted (gzip compares
     checksums at the end) or unpacks to more than `most_bytes(path)`. `hashing` receives every byte
     of the file itself, at the end of the block also those that it left unread.
     """
-    is_packed, remaining = path.suffix in (".gz", ".tgz"), most_bytes(path)
+    opener, remaining = OPENERS.get(path.suffix), most_bytes(path)
 
     def count(part: bytes) -> None:
         nonlocal remaining
@@ -72,16 +82,16 @@ def open_unpacked(path: Path, hashing: Hashing | None = None) -> Iterator[Binary
             raise ValueError(f"{path.name}: unpacks to more than {most_bytes(path):,} bytes")
 
     try:
-        if is_packed and path.stat().st_size == 0:  # gzip takes it for the packed form of no bytes
+        if opener and path.stat().st_size == 0:  # gzip takes it for the packed form of no bytes
             raise EOFError("it is empty")
         with path.open("rb") as file:
             raw = _Tee(file, hashing or len)
-            stream = cast(BinaryIO, gzip.open(raw) if is_packed else raw)  # noqa: SIM115
+            stream = cast(BinaryIO, opener(raw) if opener else raw)
             yield io.BufferedReader(_Tee(stream, count), PART)
             if hashing is not None:
                 _read_to_end(raw)
     except BROKEN as error:
-        kind = "tar archive" if path.name.endswith(TAR) else "gzip file"
+        kind = "tar archive" if path.name.endswith(TAR) else KINDS.get(path.suffix, "gzip file")
         raise ValueError(f"{path.name}: not a whole {kind} ({error})") from None
 
 

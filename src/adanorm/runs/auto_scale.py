@@ -9,7 +9,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
-from adanorm.data.fetch import availability, editions_of, missing_files
+from adanorm.data.fetch import availability, editions_of, is_shipped, missing_files
 from adanorm.records import reader
 from adanorm.runs.duration import on_cuda
 
@@ -28,9 +28,10 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     """Return the overrides with scale=auto replaced by a scale; print which and why.
 
     The scale is `paper` if this machine finishes a run within hours and can have the data; if not,
-    the best of SMALLER at which the runs are on record, which needs no data; if none is, `mini`. In
-    a sweep the first run decides, since the scales of one table must not differ. Raises ValueError
-    if the data of neither scale can be had.
+    the best of SMALLER at which the runs are on record, which needs no data; if none is, `mini`.
+    Where the data of `mini` cannot be had either, it is read of what comes with the package, whose
+    preset is added. In a sweep the first run decides, since the scales of one table must not
+    differ. Raises ValueError if the data of neither scale can be had.
     """
     if "scale=auto" not in overrides:
         return list(overrides)
@@ -45,7 +46,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     recorded = [scale for scale in SMALLER if _is_on_record(settings, scale)]
     # No other edition of the data is chosen if the command line names its data, or sweeps over
     # tasks.
-    own_data = any(entry.startswith(("preset=", "data.")) for entry in kept)
+    own_data = any(entry.startswith(("preset=", "data.")) for entry in kept if not _is_place(entry))
     is_sweep = any("," in entry and entry[:5] not in ("seed=", "norm=") for entry in kept)
     is_shown = recorded and not is_affordable  # no data are needed
     edition = [] if own_data or is_sweep or is_shown else _edition_at_hand(paper)
@@ -66,14 +67,43 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         _show_repeats(kept, first, recorded)
         return [*kept, f"scale={recorded[0]}"]
     mini = compose_experiment([*first, "scale=mini"])
-    if lack := _missing(mini):
-        folder = SOURCES[mini.data.source].folder
-        raise ValueError(
-            f"{paper.task.name}: {lack}; put it into {folder}/ of a mirror folder and"
-            " name that with ADANORM_MIRROR or data.mirror"
-        )
-    print(f"scale mini: {reason}; a run takes {_span(mini)}", flush=True)
-    return [*kept, "scale=mini"]
+    lack = _missing(mini)
+    shipped = [] if lack is None or own_data or is_sweep else _edition_at_hand(mini)
+    if lack is not None and not shipped:
+        raise ValueError(f"{paper.task.name}: {lack}; {_remedy(mini.data.source)}")
+    remark = f"a run takes {_span(mini)}"
+    if shipped:
+        edition_run = compose_experiment([*first, *shipped, "scale=mini"])
+        remark = f"{lack}: {shipped[0]} takes what comes with the package, {_span(edition_run)}"
+    print(f"scale mini: {reason}; {remark}", flush=True)
+    return [*kept, "scale=mini", *shipped]
+
+
+def _is_place(override: str) -> bool:
+    """Return whether an override says where data lie, and not which they are."""
+    return override.partition("=")[0] in ("data.cache", "data.mirror", "data.mirrors")
+
+
+def tasks_without_network() -> list[str]:
+    """Return the tasks that train at scale mini on what comes with the package, or on made-up data."""
+    names = []
+    for task in choices("task"):
+        entry = SOURCES.get(compose_experiment([f"task={task}", "scale=mini"]).data.source)
+        if entry is None or any(map(is_shipped, [entry, *editions_of(entry)])):
+            names.append(task)
+    return names
+
+
+def _remedy(source: str) -> str:
+    """Return where a source's files are to be had, and what to set."""
+    entry = SOURCES[source]
+    names = ", ".join(file.name for file in entry.files)
+    folders = {address.rpartition("/")[0]: None for address in entry.files[0].addresses}
+    origin = f" from {' or '.join(folders)}" if folders else ""
+    return (
+        f"get {names}{origin}, put it into {entry.folder}/ of a mirror folder and name that with"
+        " ADANORM_MIRROR or data.mirror"
+    )
 
 
 def _runs_of(settings: Sequence[str]) -> list[tuple[str, ...]]:

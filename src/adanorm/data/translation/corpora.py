@@ -11,6 +11,7 @@ from typing import NamedTuple
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
+from adanorm.data.translation.free_corpora import Pair, talks_and_news, tatoeba
 
 TOGETHER = 1000  # lines decoded at once: a third of the time of one by one
 
@@ -89,8 +90,8 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
         return files
     if data.source in ("synthetic", FULL_SIZE):
         return {}
-    if data.source not in RECIPES:
-        sources = ", ".join(sorted([*RECIPES, "synthetic"]))
+    if data.source not in (*RECIPES, *IN_MEMORY):
+        sources = ", ".join(sorted([*RECIPES, *IN_MEMORY, "synthetic"]))
         raise ValueError(f"data.source={data.source!r}: pairs of sentences come from {sources}")
     return fetch(data.source, data)
 
@@ -104,6 +105,8 @@ def read_corpus(
     files that do not align or are not UTF-8, and for a file whose SHA-256 is not the one under its
     name in `checksums`.
     """
+    if data.source in IN_MEMORY and not data.own_files():
+        return _in_memory(data.source, data.languages, IN_MEMORY[data.source](paths))
     if data.own_files():
         recipe = {split: [Part(f"{split}.{{}}")] for split in SPLITS}
     elif data.source == "synthetic":
@@ -133,6 +136,20 @@ def read_corpus(
             texts.append((source, target))
         splits[split] = ParallelText(texts)
     return splits
+
+
+def _in_memory(name: str, languages: Sequence[str], splits: Mapping[str, Sequence[Pair]]) -> Splits:
+    """Return pairs as texts in the languages' order; English is the first of a pair."""
+    texts = {}
+    for split, pairs in splits.items():
+        sides = []
+        for language in languages:
+            side = 0 if language == "en" else 1
+            sentences = [pair[side] for pair in pairs]
+            sides.append(Text(f"{name}, {split}.{language}", sentences.__iter__))
+        source, target = sides
+        texts[split] = ParallelText([(source, target)])
+    return texts
 
 
 def _made_up(data: ParallelConfig, sides: dict[str, tuple[list[str], list[str]]]) -> Splits:
@@ -240,6 +257,11 @@ def _by_split(*parts: Part) -> dict[str, list[Part]]:
     }
 
 
+# Corpora that are read as a whole, because their splits depend on all their sentences.
+IN_MEMORY: dict[str, Callable[[Mapping[str, Path]], dict[str, list[Pair]]]] = {
+    "tatoeba-de-en": tatoeba,
+    "en-vi-50k": talks_and_news,
+}
 RECIPES: dict[str, dict[str, list[Part]]] = {
     # The classic recipe: validation pairs are taken from the cleaned training pairs.
     "iwslt14-de-en": {
@@ -264,6 +286,9 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
     "multi30k-de-en": _by_split(
         Part("train.{}.gz"), Part("val.{}.gz"), Part("test_2016_flickr.{}.gz")
     ),
+    # What comes with the package.
+    "tatoeba-30k": {split: [Part(f"{split}.{{}}.xz")] for split in SPLITS},
+    "alt-8k": {split: [Part(f"{split}.{{}}.xz")] for split in SPLITS},
     # Google's pre-processed corpus, already split into words and subwords.
     "wmt16-en-de": _by_split(
         Part("wmt16_en_de.tar.gz", "train.tok.clean.bpe.32000.{}"),

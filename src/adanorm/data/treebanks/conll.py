@@ -14,10 +14,9 @@ from adanorm.data.inspection import (
     Inspection,
     count_overlaps,
     overlap_warnings,
-    without_sentences_of,
+    without_copies,
 )
 from adanorm.data.treebanks.trees import Tree, problem
-from adanorm.process import is_first_process
 
 # Chen and Manning 2014, section 4.1: words with these Penn tags count in no score.
 PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
@@ -54,12 +53,15 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         return trees, {path.name: checksum}
     if data.source == "craft":
         return _craft(data)
+    if data.source == "craft-3k":
+        return _few_of_craft(data)
     if data.source == "synthetic":
         return _trees_of(synthetic.trees()), {}
     if data.source == FULL_SIZE:
         return _trees_of(synthetic.full_size_trees()), {}
     raise ValueError(
-        f"data.source={data.source!r}: trees come from penn, ptb-sample, craft or synthetic"
+        f"data.source={data.source!r}: trees come from penn, ptb-sample, craft, craft-3k or"
+        " synthetic"
     )
 
 
@@ -107,32 +109,28 @@ def _craft(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         name = f"craft-{CRAFT_SPLITS[split][0]}.conllu"
         checksums[name] = hashlib.sha256(text).hexdigest()
         trees[split] = read_treebank(text, name, data.tags)
-    whole = {split: len(part) for split, part in trees.items()}
-    trees = without_sentences_of(trees, lambda tree: [" ".join(tree.words)])
-    dropped = {split: size - len(trees[split]) for split, size in whole.items()}
-    if is_first_process():
-        print(
-            f"craft: left out, because they stand in a later split too: {dropped['train']:,} of"
-            f" {whole['train']:,} sentences of train, {dropped['valid']:,} of {whole['valid']:,} of"
-            " valid (headings, most of them)",
-            flush=True,
-        )
+    return without_copies("craft", trees, lambda tree: [" ".join(tree.words)]), checksums
+
+
+def _few_of_craft(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
+    """Return the trees of CRAFT that come with the package, and their files' checksums."""
+    trees: Trees = {}
+    checksums = {}
+    for name, path in fetch("craft-3k", data).items():
+        split = name.partition(".")[0]
+        trees[split], checksums[f"craft-3k/{name}"] = _read_files([path], data.tags)
     return trees, checksums
 
 
 def _craft_files(data: TreebankConfig) -> dict[str, list[Path]]:
     """Return CRAFT's files by split: a mirror's three files, or else the corpus's own 97 articles."""
-    try:
-        files = fetch("craft", data)
-        return {
-            split: [files[f"craft-{name}.conllu.gz"]] for split, (name, _) in CRAFT_SPLITS.items()
-        }
-    except ValueError as missing:
-        try:
-            articles = iter(fetch("craft-articles", data).values())
-        except ValueError as error:
-            raise ValueError(f"{error}; nor {missing}") from None
-    return {split: [*islice(articles, count)] for split, (_, count) in CRAFT_SPLITS.items()}
+    files = fetch("craft", data)
+    by_split = {}
+    articles = iter(files.values())
+    for split, (name, count) in CRAFT_SPLITS.items():
+        joined = files.get(f"craft-{name}.conllu.gz")
+        by_split[split] = [joined] if joined else [*islice(articles, count)]
+    return by_split
 
 
 def _trees_of(rows_by_split: dict[str, list[synthetic.Rows]]) -> Trees:

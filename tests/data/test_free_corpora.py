@@ -1,0 +1,252 @@
+"""Free corpora: splits that share no sentence, what comes with the package, and files that are wrong."""
+
+import gzip
+import lzma
+import shutil
+import string
+from collections.abc import Iterable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import ParallelConfig, TreebankConfig
+from adanorm.config.experiment import Experiment
+from adanorm.config.paper import departures_from_paper, papers_sources
+from adanorm.data.byte_streams import load_streams
+from adanorm.data.catalogue import SOURCES
+from adanorm.data.fetch import SHIPPED, fetch
+from adanorm.data.translation.corpora import corpus_files, read_corpus
+from adanorm.data.translation.free_corpora import groups_of, split_by_groups
+from adanorm.data.treebanks.conll import load_treebank
+from adanorm.runs.auto_scale import resolve_auto
+
+NOWHERE = ("data.mirror=nowhere", "data.mirrors=[]")
+SHIPPED_EDITIONS = {
+    "de-en": "tatoeba-30k",
+    "en-de": "tatoeba-30k",
+    "en-vi": "alt-8k",
+    "ptb": "craft-3k",
+}
+words = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=2).map(" ".join)
+
+
+def plain(sentence: str) -> str:
+    """Return a sentence in lower case without ASCII punctuation, words separated by one space."""
+    return " ".join(sentence.lower().translate(str.maketrans("", "", string.punctuation)).split())
+
+
+def shared(splits: dict[str, set[str]]) -> dict[tuple[str, str], set[str]]:
+    return {
+        (a, b): splits[a] & splits[b] for a, b in combinations(splits, 2) if splits[a] & splits[b]
+    }
+
+
+def sentences(run: Experiment) -> list[dict[str, list[str]]]:
+    """Return the sentences of each side by split, as they are read from the run's files."""
+    data = run.data
+    if isinstance(data, TreebankConfig):
+        trees, _ = load_treebank(data)
+        return [{split: [" ".join(tree.words) for tree in part] for split, part in trees.items()}]
+    assert isinstance(data, ParallelConfig)
+    texts = read_corpus(data, corpus_files(data), {})
+    pairs = {split: [*zip(*text, strict=True)] for split, text in texts.items()}
+    return [{split: list(sides[side]) for split, sides in pairs.items()} for side in (0, 1)]
+
+
+def edition(task: str, *overrides: str) -> Experiment:
+    """Return a run on what comes with the package, without a mirror."""
+    preset = f"preset={SHIPPED_EDITIONS[task]}"
+    return compose_experiment([f"task={task}", "scale=mini", preset, *NOWHERE, *overrides])
+
+
+def without_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("task", ["de-en", "en-vi", "ptb"])
+def test_no_sentence_of_a_shipped_edition_is_in_two_splits(tmp_path: Path, task: str) -> None:
+    for side in sentences(edition(task, f"data.cache={tmp_path}")):
+        assert shared({split: {*map(plain, part)} for split, part in side.items()}) == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "sizes"),
+    [
+        ("de-en", [164_352, 2000, 2000]),
+        ("en-vi", [49_854, 1542, 1268]),
+        ("ptb", [17_439, 2554, 9099]),
+    ],
+)
+def test_no_sentence_of_an_open_corpus_is_in_two_splits(
+    mirror: Path, task: str, sizes: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = compose_experiment([f"task={task}", "scale=open", f"data.mirror={mirror}"])
+    for side in sentences(run):
+        assert [len(part) for part in side.values()] == sizes
+        assert shared({split: {*map(plain, part)} for split, part in side.items()}) == {}
+    if task == "ptb":
+        said = "1,512 of 18,951 in train, 226 of 2,780 in valid"
+        assert said in capsys.readouterr().out, "what is left out is counted and said"
+
+
+def test_a_shipped_edition_is_a_part_of_its_corpus(mirror: Path, tmp_path: Path) -> None:
+    whole = compose_experiment(["task=ptb", "scale=open", f"data.mirror={mirror}"])
+    (parts,), (corpus,) = sentences(edition("ptb", f"data.cache={tmp_path}")), sentences(whole)
+    assert [len(part) for part in parts.values()] == [2400, 300, 300]
+    for split, part in parts.items():
+        assert part == corpus[split][: len(part)]
+
+
+def test_the_shipped_million_bytes_are_the_mirrors(mirror: Path, tmp_path: Path) -> None:
+    mini = ["task=enwik8", "scale=mini", f"data.cache={tmp_path}", *NOWHERE]
+    corpus = load_streams(compose_experiment(mini).data)
+    text = b"".join(bytes(part.tolist()) for part in corpus.splits.values())
+    assert text == gzip.decompress((mirror / "enwik8" / "enwik6.gz").read_bytes())
+
+
+def test_all_that_comes_with_the_package_has_a_checksum_and_is_small() -> None:
+    files = [path for path in SHIPPED.rglob("*") if path.is_file() and path.suffix != ".md"]
+    listed = set()
+    for source in SOURCES.values():
+        for file in source.files:
+            for address in file.addresses:
+                if address.startswith("package:"):
+                    listed.add(SHIPPED / address.removeprefix("package:"))
+                    assert file.checksum is not None
+                    assert source.license
+    assert {*files} == listed
+    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) <= 4 << 20
+    readme = (SHIPPED / "README.md").read_text()
+    for name in ("CC BY 2.0", "CC BY 3.0", "CC BY 4.0", "tatoeba.org", "manythings.org", "NICT"):
+        assert name in readme
+
+
+@given(st.lists(st.tuples(words, words), min_size=6, max_size=14))
+def test_groups_share_no_sentence(pairs: list[tuple[str, str]]) -> None:
+    groups = groups_of(pairs)
+    assert sorted(index for group in groups for index in group) == [*range(len(pairs))]
+    for first, second in combinations(groups, 2):
+        for side in (0, 1):
+            assert {pairs[i][side] for i in first}.isdisjoint(pairs[i][side] for i in second)
+    for group in groups:  # from any pair, a chain of shared sentences leads to all others
+        reached = {group[0]}
+        for _ in group:
+            known = {(side, pairs[i][side]) for i in reached for side in (0, 1)}
+            reached |= {i for i in group if {(0, pairs[i][0]), (1, pairs[i][1])} & known}
+        assert reached == {*group}
+
+
+def test_of_a_held_out_group_one_pair_is_kept() -> None:
+    pairs = [("Go!", "Geh!"), ("go", "Los!"), ("Run", "Lauf"), ("Stop", "Halt"), ("Wait", "Warte")]
+    splits = split_by_groups(pairs, 1)
+    assert [len(splits["valid"]), len(splits["test"])] == [1, 1]
+    held_out = {*splits["valid"], *splits["test"]}
+    dropped = {*pairs} - held_out - {*splits["train"]}
+    assert dropped <= {("go", "Los!")}
+    assert split_by_groups(pairs, 1) == splits
+
+
+@pytest.mark.parametrize("task", SHIPPED_EDITIONS)
+def test_auto_takes_what_comes_with_the_package_and_says_so(
+    task: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without_network(monkeypatch)
+    chosen = [f"task={task}", "seed=999", f"data.cache={tmp_path}", f"runs={tmp_path}", *NOWHERE]
+    resolved = resolve_auto([*chosen, "scale=auto", "device=cpu"])
+    assert resolved[-2:] == ["scale=mini", f"preset={SHIPPED_EDITIONS[task]}"]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "cannot be had" in line
+    assert f"preset={SHIPPED_EDITIONS[task]} takes what comes with the package" in line
+    run = compose_experiment(resolved)
+    assert run.identity["data"]["source"] == SHIPPED_EDITIONS[task]
+    assert run.digest != compose_experiment([*chosen, "scale=mini"]).digest
+
+
+@pytest.mark.parametrize("task", ["rt", "sst5"])
+def test_auto_says_where_the_files_are_to_be_had_and_what_to_set(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_network(monkeypatch)
+    chosen = [f"task={task}", "seed=999", f"data.cache={tmp_path}", *NOWHERE, "scale=auto"]
+    with pytest.raises(ValueError, match=rf"from http.*into {task}/ .*ADANORM_MIRROR") as refused:
+        resolve_auto(chosen)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_of_the_same_name_is_not_taken_for_what_is_shipped(tmp_path: Path) -> None:
+    run = edition("ptb", f"data.cache={tmp_path}")
+    own = tmp_path / "craft-3k" / "train.tsv.xz"
+    own.parent.mkdir()
+    own.write_bytes(lzma.compress(b"mine\tNN\t0\troot\n"))
+    assert fetch("craft-3k", run.data)["train.tsv.xz"] == SHIPPED / "craft-3k" / "train.tsv.xz"
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize("damage", [damaged, Path.unlink])
+@pytest.mark.parametrize(
+    ("task", "file"),
+    [
+        ("ptb", "craft/craft-dev.conllu.gz"),
+        ("de-en", "tatoeba-de-en/deu-eng.zip"),
+        ("en-vi", "alt-en-vi/alt-wikinews.vi.gz"),
+        ("enwik8", "enwik8/enwik8-pages-1-955.gz"),
+    ],
+)
+def test_a_damaged_or_missing_file_is_named_in_one_line_and_nothing_is_kept(
+    mirror: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    task: str,
+    file: str,
+    damage: object,
+) -> None:
+    without_network(monkeypatch)
+    assert callable(damage)
+    run = compose_experiment(
+        [f"task={task}", "scale=open", f"data.mirror={tmp_path}", f"data.cache={tmp_path / 'c'}"]
+    )
+    source = SOURCES[run.data.source]
+    for name in source.includes or [run.data.source]:
+        for entry in SOURCES[name].files:
+            link = tmp_path / SOURCES[name].folder / entry.name
+            link.parent.mkdir(exist_ok=True)
+            shutil.copy(mirror / SOURCES[name].folder / entry.name, link)
+            link.chmod(0o600)
+    damage(tmp_path / file)
+    with pytest.raises(ValueError, match=Path(file).name) as refused:
+        fetch(run.data.source, run.data)
+    assert "\n" not in str(refused.value)
+    assert not any(kept_files(tmp_path / "c"))
+
+
+def kept_files(folder: Path) -> Iterable[Path]:
+    return (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+def test_an_edition_is_of_its_scale_alone_and_never_the_papers() -> None:
+    with pytest.raises(ValueError, match="preset=craft-3k: has the data of scale=mini alone"):
+        compose_experiment(["task=ptb", "preset=craft-3k"])
+    for task, name in SHIPPED_EDITIONS.items():
+        assert name not in papers_sources(task)
+        assert departures_from_paper(edition(task)) == "mini scale"
+
+
+@pytest.mark.parametrize("task", ["rt", "sst5", "mnist"])
+def test_scale_open_is_the_papers_where_its_data_are_free(task: str) -> None:
+    identities = []
+    for scale in ("open", "paper"):
+        identity = dict(compose_experiment([f"task={task}", f"scale={scale}"]).identity)
+        del identity["scale"]
+        identities.append(identity)
+    assert identities[0] == identities[1]
