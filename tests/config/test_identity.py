@@ -11,7 +11,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn_files
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import ResidualConfig
-from adanorm.config.paths import DRY_RUNS, RUNS
+from adanorm.config.paths import DRY_RUNS, RUNS, choices
 from adanorm.files import digest_of, sha256
 from tests.data.sections import write_splits
 
@@ -226,3 +226,40 @@ def test_a_file_beside_another_of_its_name_packed_must_hold_the_same(tmp_path: P
     (tmp_path / "valid.en.gz").write_bytes(whole)
     with pytest.raises(ValueError, match=r"valid\.en\.gz: has other data than valid\.en beside it"):
         pairs.own_files()
+
+
+@pytest.mark.parametrize("norm", choices("norm"))
+def test_a_norm_without_one_of_its_parameters_has_the_identity_of_the_default(norm: str) -> None:
+    line = ["task=gaussian", "scale=smoke", f"norm={norm}"]
+    whole = compose_experiment(line)
+    for name in whole.norm.params:
+        assert compose_experiment([*line, f"~norm.params.{name}"]).digest == whole.digest, name
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "norm.params.k=1e-60",
+        "norm.params.C=1e39",
+        "norm.params.k=-1e-46",
+        "training.lr=1e-60",
+        "training.weight_decay=1e-50",
+        "training.clip_norm=1e-45",
+        "training.betas=[0.9,1e-50]",
+    ],
+)
+def test_a_number_that_vanishes_or_overflows_in_single_precision_is_refused(setting: str) -> None:
+    key = setting.partition("=")[0]
+    with pytest.raises(ValueError, match=f"^{key}=.*: is 0 or infinite in single precision$"):
+        compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", setting])
+
+
+@pytest.mark.parametrize("setting", ["training.lr=1_0", "seed=1_0", "training.betas=[0.9,0_1.5]"])
+def test_a_number_that_yaml_1_2_does_not_read_is_refused(setting: str) -> None:
+    with pytest.raises(ValueError, match="write numbers without _"):
+        compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", setting])
+
+
+def test_a_number_with_a_zero_in_front_is_decimal() -> None:
+    line = ["task=rt", "norm=adanorm", "scale=smoke"]
+    assert compose_experiment([*line, "seed=010"]).seed == 10

@@ -266,9 +266,19 @@ def parse_experiment(values: Values, file_values: Values | None = None) -> Exper
     if values["updates"] is not None:
         as_dry_run(values)
     run = Experiment.checked(values)
+    _check_single_precision(composed)
     if file_values is not None:
         check_readers(run, composed, file_values)
     return run
+
+
+def _check_single_precision(values: Values) -> None:
+    """Raise ValueError for a number that is 0 or infinite in single precision, as runs compute."""
+    for key, value in dotted(values):
+        for number in value if isinstance(value, list) else [value]:
+            is_number = isinstance(number, int | float)
+            if is_number and number and not 1.2e-38 < abs(number) < 3.4e38:
+                raise ValueError(f"{key}={number}: is 0 or infinite in single precision")
 
 
 def as_dry_run(values: Values) -> None:

@@ -35,6 +35,7 @@ FIXED = (
 FIXED_WITHIN = ("task", "hydra")  # sections in which a grid allows no override
 PLAIN_KEY = re.compile(r"(\+\+)?[a-z_]\w*(\.\w+)*", re.ASCII)
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e-?\d+)?", re.ASCII)
+GROUPED_DIGITS = re.compile(r"\b\d[\d.]*_\d")  # 1_000: Hydra reads it as 1000
 PLAIN_WORD = re.compile(r"[a-z][a-z\d_-]*")
 SCALARS = {"true": True, "false": False, "null": None}
 QUOTE_OR_END = re.compile(r"(\\*)('|$)")
@@ -216,7 +217,11 @@ def plain_value(override: str) -> Any:
     parsed = parse_override(override)  # slow: only if it is no plain number or word
     if parsed.is_sweep_override():
         raise LookupError(key)
-    return parsed.value()
+    value = parsed.value()
+    entries = value if isinstance(value, list) else [value]
+    if GROUPED_DIGITS.search(text) and any(isinstance(entry, int | float) for entry in entries):
+        raise ValueError(f"{override}: write numbers without _, which YAML 1.2 does not read")
+    return value
 
 
 def check_fixed(overrides: Overrides) -> Overrides:

@@ -183,8 +183,8 @@ READINGS = (
 def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
     """Change values in place so that equal runs have equal values: what means null becomes null.
 
-    `norm_file` is the YAML of a norm of the suite, {} for a norm from outside. A parameter of null
-    becomes the value that this file gives it.
+    `norm_file` is the YAML of a norm of the suite, {} for a norm from outside. A parameter of null,
+    or one that an override has deleted, becomes the value that this file gives it.
     """
     model = setting(values, "model.name")
     for key, null in NULLS.items():
@@ -200,6 +200,8 @@ def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
     if not norm_file or not isinstance(params, dict):
         return
     file_params = norm_file.get("params") or {}
+    for name in file_params.keys() - params.keys():
+        params[name] = None
     for name, value in params.items():
         file_value = file_params.get(name)
         if value is None or (file_value is None and _is_default(name, value)):
