@@ -42,7 +42,10 @@ def _check(settings: list[str]) -> int:
         if source not in SOURCES:
             print(f"data.source={source}: nothing is downloaded for it")
             return 0
-        sources = [SOURCES[source], *editions_of(SOURCES[source])]
+        entry = SOURCES[source]
+        same_content = [entry.instead] if entry.instead else []
+        named = [SOURCES[name] for name in (*entry.includes, *same_content)]
+        sources = [entry, *named, *editions_of(entry)]
     answers = ask_all(sources)
     for path, problems in answers.items():
         print(path)

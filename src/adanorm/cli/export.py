@@ -33,5 +33,5 @@ def main(arguments: Arguments) -> None:
 
 def _addresses(source: str) -> list[str]:
     """Return the first address of each file of a data source; none for the user's own files."""
-    files = SOURCES[source].files if source in SOURCES else ()
+    files = SOURCES[source].all_files if source in SOURCES else ()
     return [address for file in files for address in file.addresses[:1] if "://" in address]

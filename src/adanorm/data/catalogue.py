@@ -34,6 +34,14 @@ class Source(NamedTuple):
     edition_of: str | None = None  # the default source of the same corpus
     preset: str | None = None  # has the settings for this edition
 
+    @property
+    def all_files(self) -> list[File]:
+        """Its own files and those of the sources that it includes."""
+        files = [*self.files]
+        for included in self.includes:
+            files += SOURCES[included].files
+        return files
+
 
 DIGESTS = {32: "md5", 40: "git", 64: "sha256"}  # by number of hexadecimal digits
 

@@ -123,7 +123,7 @@ def _downloads(data: DataConfig) -> str:
     if source is None:
         return "data         nothing to download"
     missing = missing_files(source, data)
-    here = [file.name for file in source.files if file not in missing]
+    here = [file.name for file in source.all_files if file not in missing]
     if not missing:
         return f"data         {source.folder}: all {len(here)} files are here: {', '.join(here)}"
     known = [file.size for file in missing if file.size is not None]
@@ -133,7 +133,7 @@ def _downloads(data: DataConfig) -> str:
     if len(known) < len(missing):
         sizes.append(f"{len(missing) - len(known)} of unpublished size")
     names = ", ".join(file.name for file in missing)
-    files = f"{len(missing)} of {len(source.files)} files, {' and '.join(sizes)}: {names}"
+    files = f"{len(missing)} of {len(source.all_files)} files, {' and '.join(sizes)}: {names}"
     if here:
         files += f"; here: {', '.join(here)}"
     hint = "`adanorm data check=true` asks their addresses"
