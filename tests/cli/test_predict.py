@@ -1,5 +1,6 @@
 """`predict` reads and writes text in parts, and line by line on a terminal."""
 
+import io
 import os
 import pty
 import sys
@@ -65,3 +66,11 @@ def test_writing_to_a_device_or_a_link_does_not_replace_it(tmp_path: Path) -> No
     assert (tmp_path / "out").read_bytes() == source.read_bytes()
     os.close(ours)
     os.close(theirs)
+
+
+def test_byte_order_marks_are_no_text_also_of_files_that_were_joined() -> None:
+    marks: list[str] = []
+    joined = b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n"
+    lines = lines_of(io.BytesIO(joined), "input", marks.append)
+    assert [*lines] == ["one\n", "two\n"]
+    assert marks == ["\ufeff"], "the first stays in front of parses"

@@ -223,3 +223,48 @@ def test_numbers_that_two_versions_of_yaml_read_differently_are_refused(text: st
         read_yaml(f"seeds: [{text}]")
     assert read_yaml(f"seeds: ['{text}']") == {"seeds": [text]}
     assert read_yaml("a: [0, -1, 10, 0.5, 1.0e-05]") == {"a": [0, -1, 10, 0.5, 1e-5]}
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "task=rt data.train= data.valid=b data.test=c",
+        "task=rt data.train=''",
+        "task=mnist data.path=",
+        "task=mnist runs=",
+        "task=mnist norm=adanorm norm.params.k=",
+        "task=ptb data.conversion=' '",
+    ],
+)
+def test_an_empty_value_is_refused_and_names_its_key(overrides: str) -> None:
+    empty = next(part for part in overrides.split(" ") if part.partition("=")[2] in ("", "''", "'"))
+    key = empty.partition("=")[0].rpartition(".")[2]
+    with pytest.raises(ValueError, match=f"{key}=: is empty: give a value, or null"):
+        compose_experiment(overrides.split(" ", overrides.count("=") - 1))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "task=enwik8 model.layers=1000000000",
+        "task=de-en model.layers=1000000000",
+        "task=rt model.dim=2000000000",
+        "task=rt model.layers=1000 model.dim=65536",
+        "task=enwik8-lstm model.dim=1000000000",
+        "task=ptb model.layers=1000000000",
+        "task=mnist model.hidden=1000000000",
+        "task=cifar10 model.blocks=[[1000000000]]",
+        "task=gaussian data.train_size=1000000000",
+        "task=gaussian data.inputs=1000000000",
+        "task=enwik8 data.streams=1000000000",
+        "task=enwik8 segments.train.length=1000000000",
+        "task=de-en decoding.beam=1000000000",
+        "task=mnist scale=smoke data.valid_size=1000000000",
+    ],
+)
+def test_sizes_that_no_machine_has_memory_for_are_refused_in_one_line(overrides: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"less than or equal to|have over 10,000,000,000 w"
+    ) as caught:
+        compose_experiment(overrides.split())
+    assert "\n" not in str(caught.value)

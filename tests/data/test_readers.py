@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import (
     SPLITS,
     ColorImagesConfig,
@@ -17,9 +18,9 @@ from adanorm.config.data_sections import (
     ParallelConfig,
     TextConfig,
 )
-from adanorm.data import catalogue
+from adanorm.data import catalogue, synthetic
 from adanorm.data.catalogue import File, Source
-from adanorm.data.examples import Splits
+from adanorm.data.examples import ArrayExamples, Splits, drawn_by_label
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences, read_sst
 from adanorm.data.translation.corpora import corpus_files
@@ -62,15 +63,30 @@ def sizes(splits: Splits) -> list[int]:
     return [len(splits[split]) for split in SPLITS]
 
 
-def test_the_first_training_images_validate_and_the_test_images_test(tmp_path: Path) -> None:
-    write_images(tmp_path, [0, 1, 2] * 4, [0, 1, 2] * 2)
+def test_own_images_validate_by_label_however_they_are_sorted(tmp_path: Path) -> None:
+    labels = [0] * 8 + [1] * 8 + [2] * 4
+    write_images(tmp_path, labels, [0, 1, 2] * 2)
     splits = load_images(
-        images_of(f"data.path={tmp_path}", "data.valid_size=4", "data.mean=0", "data.std=1")
+        images_of(f"data.path={tmp_path}", "data.valid_size=5", "data.mean=0", "data.std=1")
     )
-    for split, numbers in (("train", range(4, 12)), ("valid", range(4)), ("test", range(100, 106))):
+    numbers = {}
+    for split in SPLITS:
         batch = splits[split].batch(np.arange(len(splits[split])))
-        assert (255 * batch.inputs[:, 0, 5, 7]).round().tolist() == list(numbers)
-        assert batch.targets.tolist() == [number % 100 % 3 for number in numbers]
+        numbers[split] = (255 * batch.inputs[:, 0, 5, 7]).round().int().tolist()
+        if split != "test":
+            assert batch.targets.tolist() == [labels[number] for number in numbers[split]]
+    assert sorted(numbers["train"] + numbers["valid"]) == list(range(20))
+    assert numbers["test"] == list(range(100, 106))
+    assert splits["valid"].targets.bincount().tolist() == [2, 2, 1]
+    assert numbers["train"] == sorted(numbers["train"]), "the order of the file stays"
+
+
+def test_the_first_images_of_a_source_validate() -> None:
+    whole, *_ = synthetic.images(train=266, test=128, shape=(28, 28))
+    splits = load_images(images_of("scale=smoke", "data.valid_size=10"))
+    valid = splits["valid"]
+    assert isinstance(valid, ArrayExamples)
+    assert np.array_equal(valid.inputs[:, 0].numpy(), whole[:10])
 
 
 WHOLE = idx(np.zeros((60, 28, 28), np.uint8))
@@ -206,7 +222,7 @@ def test_a_single_label_left_by_a_fraction_is_blamed_on_the_fraction(tmp_path: P
         test="b\ty\n",
     )
     with pytest.raises(
-        ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, 'a'"
+        ValueError, match=r"sentences \(data\.train_fraction=0\.5\) have one label, '[ab]'"
     ):
         load_sentences(text_of(*files, "data.train_fraction=0.5", "data.min_count=1"))
 
@@ -270,8 +286,47 @@ def test_a_folder_of_own_files_is_read_in_the_order_of_their_numbers(tmp_path: P
         colored(f"data.path={tmp_path}", "data.valid_size=2", "data.train_images=7")
     )
     assert sizes(splits) == [5, 2, 4]
-    labels = [*records(4, 2)[:, 0], *records(4, 10)[:3, 0]]
-    assert [*splits["train"].targets, *splits["valid"].targets] == labels
+    labels = np.concatenate([records(4, 2)[:, 0], records(4, 10)[:, 0]])
+    chosen = drawn_by_label(labels, 7)
+    train = drawn_by_label(labels[chosen], 5)
+    assert splits["train"].targets.tolist() == labels[chosen][train].tolist()
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 33, 100])
+def test_a_drawn_part_has_each_label_in_its_share_and_at_least_once(count: int) -> None:
+    labels = ["a"] * 60 + ["b"] * 39 + ["c"]
+    chosen = drawn_by_label(labels, count)
+    assert len({*chosen}) == count
+    assert chosen.tolist() == sorted(chosen)
+    assert chosen.tolist() == drawn_by_label(labels, count).tolist(), "the seed is fixed"
+    numbers = Counter(labels[index] for index in chosen)
+    if count >= 3:
+        assert numbers["c"] == 1
+        assert abs(numbers["a"] - 0.6 * count) <= 1
+    backwards = Counter(labels[::-1][index] for index in drawn_by_label(labels[::-1], count))
+    assert all(abs(numbers[label] - backwards[label]) <= 1 for label in "abc")
+
+
+def test_a_share_of_own_sentences_is_drawn_by_label(tmp_path: Path) -> None:
+    lines = "".join(f"{label}\tword{label} w{number}\n" for label in "ab" for number in range(50))
+    files = write_corpus(tmp_path, train=lines, valid="a\tx\n", test="b\ty\n")
+    data = text_of(*files, "data.train_fraction=0.5", "data.min_count=1")
+    targets = load_sentences(data)["train"].targets
+    assert targets.bincount().tolist() == [25, 25]
+
+
+def test_what_is_drawn_is_part_of_the_identity_where_something_is(tmp_path: Path) -> None:
+    files = write_corpus(tmp_path, train="a\tx\nb\ty\n", valid="a\tx\n", test="b\ty\n")
+    write_images(tmp_path, [0, 1], [0, 1])
+    drawn = (
+        ["task=rt", *files, "data.train_fraction=0.5"],
+        ["task=mnist", f"data.path={tmp_path}"],
+    )
+    ranges = (["task=rt", *files], ["task=rt", "data.train_fraction=0.5"], ["task=mnist"])
+    for overrides in drawn:
+        assert compose_experiment(overrides).identity["data"]["parts"] == "drawn"
+    for overrides in ranges:
+        assert "parts" not in compose_experiment(overrides).identity["data"]
 
 
 FOUR = records(4, 0)

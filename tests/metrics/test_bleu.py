@@ -195,6 +195,50 @@ def test_bleu_of_running_text_is_sacrebleus() -> None:
     assert length_ratio(["a b c", "d"], ["a b", "c d e"]) == 4 / 5
 
 
+@pytest.mark.parametrize(
+    ("language", "tokenizers"),
+    [
+        ("zh", ("zh",)),
+        ("zh-TW", ("zh",)),
+        ("yue", ("zh",)),
+        ("ja", ("ja-mecab", "char")),
+        ("ko_KR", ("ko-mecab", "char")),
+        ("th", ("char",)),
+        ("en", ("13a",)),
+    ],
+)
+def test_running_text_is_counted_by_the_tokenizer_of_its_language(
+    language: str, tokenizers: tuple[str, ...]
+) -> None:
+    outputs, references = ["我们今天去公园看花。"], ["我们今天去公园看书。"]
+    score, signature = bleu(
+        "sacrebleu",
+        outputs,
+        references,
+        lowercase=False,
+        language=language,
+    )
+    (tokenizer,) = [name for name in tokenizers if f"tok:{name}|" in signature]
+    theirs = sacrebleu.corpus_bleu(outputs, [references], tokenize=tokenizer).score
+    assert score == pytest.approx(theirs, abs=0.01)
+    assert (score > 50) == (language != "en")
+    counts = ngram_counts(
+        "sacrebleu",
+        outputs,
+        references,
+        lowercase=False,
+        language=language,
+    )
+    assert score_of("sacrebleu", np.array(counts, float)) == pytest.approx(score)
+
+
+def test_the_signature_says_when_words_were_lowercased() -> None:
+    for kind in ("bleu", "compound_bleu"):
+        score, signature = bleu(kind, ["A b c d"], ["a B c d"], lowercase=True)
+        assert score == pytest.approx(100)
+        assert "case:lc" in signature
+
+
 def test_compound_splitting_counts_the_parts() -> None:
     parts = "ice ##AT##-##AT## cold - well ##AT##-##AT## to ##AT##-##AT## do"
     assert split_compounds("ice-cold - well-to-do") == parts

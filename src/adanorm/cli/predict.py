@@ -1,9 +1,12 @@
 """Translate, parse or continue a text with the weights of a run that was trained here.
 
-A translation task translates each line. A parser reads sentences in CoNLL-U (or CoNLL-X) and fills
-in heads and labels from words and tags; enhanced dependencies are removed, since they would belong
-to another parse, and all else stays as it is, to the byte. A language model continues `prompt`; the
-seed `draw` decides the text. On a terminal each line or sentence is answered at once.
+A translation task translates each line. A translation has at most `decoding.max_ratio` x length of
+the longest line translated with it + `decoding.max_extra` subwords, as in fairseq: where this limit
+ends a translation, as at scale smoke, a line alone may become another text than among others. A
+parser reads sentences in CoNLL-U (or CoNLL-X) and fills in heads and labels from words and tags;
+enhanced dependencies are removed, since they would belong to another parse, and all else stays as it
+is, to the byte. A language model continues `prompt`; the seed `draw` decides the text. On a terminal
+each line or sentence is answered at once.
 """
 
 import os
@@ -71,11 +74,8 @@ def main(arguments: Arguments) -> None:
             target.write(text.encode())
             target.flush()
 
-        lines = lines_of(
-            file,
-            name,
-            write if kind == "parsing" else lambda mark: None,
-        )
+        head: list[str] = []  # a byte order mark, which stays in front of parses
+        lines = lines_of(file, name, head.append if kind == "parsing" else lambda mark: None)
         is_hidden = file.isatty() or target.isatty() or not sys.stderr.isatty()
         entries = entries_of(
             experiment,
@@ -89,15 +89,9 @@ def main(arguments: Arguments) -> None:
         first = next(parts, [])  # a mistake in it ends the command before any work
         task, model = trained_model(experiment, TrainingTask)  # type: ignore[type-abstract]
         for part in chain([first], parts):
-            write(
-                "".join(
-                    task.predict(
-                        model,
-                        part,
-                        **options,
-                    )
-                )
-            )
+            texts = task.predict(model, part, **options)
+            write("".join([*head, *texts]))
+            head.clear()
 
 
 def drawing_of(keys: dict[str, str]) -> dict[str, Any]:
@@ -147,8 +141,7 @@ def lines_of(file: BinaryIO, name: str, take_mark: Callable[[str], object]) -> I
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from None
         if number == 1 and text.startswith(MARK):
             take_mark(MARK)
-            text = text.removeprefix(MARK)
-        yield text
+        yield text.removeprefix(MARK)  # a later one began a file that was joined to the first
 
 
 def entries_of(experiment: Experiment, lines: Iterable[str], name: str) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from adanorm.config.sections import Config, EachOnce, Fraction, Positive
+from adanorm.config.sections import Config, EachOnce, Fraction, Positive, Size, Width
 
 SPLITS = ("train", "valid", "test")
 IDX_NAMES = (
@@ -78,7 +78,11 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
 def _existing(path: Path) -> Path:
     """Return the path unchanged; raises ValueError if no file is there."""
     if not path.is_file():
-        raise ValueError(f"data.path={path.parent}: holds no {path.name}")
+        text = path.with_suffix("")  # what `fairseq-preprocess --dataset-impl raw` writes
+        hint = ""
+        if path.suffix == ".bin" and text.is_file():
+            hint = f" but {text.name}: make it with `fairseq-preprocess --dataset-impl mmap`"
+        raise ValueError(f"data.path={path.parent}: holds no {path.name}{hint}")
     return path
 
 
@@ -132,6 +136,11 @@ class DataConfig(Config):
         """
         return {role: [path] for role, path in self.own_files().items()}
 
+    @property
+    def draws_parts(self) -> bool:
+        """Whether parts of the user's own files are drawn; parts of a source are fixed ranges."""
+        return False
+
     def lacks(self) -> str | None:
         """Return a message on data that only the user can provide and has not named, or None."""
         return None
@@ -143,9 +152,14 @@ class LabelledImagesConfig(DataConfig):
     kind = "classification"
     side: ClassVar[int]  # pixels
     path: str | None
-    valid_size: Positive
-    batch_size: Positive
+    valid_size: Size
+    batch_size: Size
     label_noise: Fraction | None = None
+
+    @property
+    def draws_parts(self) -> bool:
+        """Whether validation images are drawn."""
+        return self.path is not None
 
 
 class ImagesConfig(LabelledImagesConfig):
@@ -198,13 +212,13 @@ class GaussianConfig(DataConfig):
     kind = "regression"
     reader: Literal["gaussian"]
     source: Literal["gaussian"]
-    inputs: Positive
-    outputs: Positive
+    inputs: Width
+    outputs: Width
     noise: Annotated[float, Field(ge=0)]
-    train_size: Positive
-    valid_size: Positive
-    test_size: Positive
-    batch_size: Positive
+    train_size: Size
+    valid_size: Size
+    test_size: Size
+    batch_size: Size
 
 
 class ThreeFilesConfig(DataConfig):
@@ -238,11 +252,16 @@ class TextConfig(ThreeFilesConfig):
     kind = "classification"
     reader: Literal["text"]
     train_fraction: Annotated[float, Field(gt=0, le=1)]
-    batch_tokens: Positive
+    batch_tokens: Size
     lowercase: bool
     min_count: Positive
     words: Literal["alphanumeric"] | None = None  # null: words are separated by white space
     label_noise: Fraction | None = None
+
+    @property
+    def draws_parts(self) -> bool:
+        """Whether a share of the training sentences is drawn."""
+        return bool(self.train) and self.train_fraction < 1
 
 
 class ParallelConfig(ThreeFilesConfig):
@@ -261,9 +280,16 @@ class ParallelConfig(ThreeFilesConfig):
     longest: Positive
     ratio: Annotated[float, Field(ge=1)]
     bpe_merges: Positive | None
+    # What cut the user's text into subwords; null: nothing, or what a data-bin shows.
+    subwords: Literal["bpe", "sentencepiece"] | None = None
     joined_dictionary: bool
     dictionary_size: Positive | None
-    batch_tokens: Positive
+    batch_tokens: Size
+
+    @property
+    def draws_parts(self) -> bool:
+        """Whether some of the training pairs are drawn."""
+        return bool(self.train) and self.train_pairs is not None
 
     def own_files(self) -> dict[str, Path]:
         """Return the files of a fairseq data-bin, or six texts named PREFIX.<language>, by role."""
@@ -285,8 +311,8 @@ class ByteTextConfig(DataConfig):
     reader: Literal["bytes"]
     path: str | None
     fractions: tuple[Fraction, Fraction, Fraction]
-    streams: Positive
-    evaluation_streams: Positive
+    streams: Width
+    evaluation_streams: Width
 
     @model_validator(mode="after")
     def _fractions_add_up_to_one(self) -> Self:
@@ -316,7 +342,7 @@ class TreebankConfig(ThreeFilesConfig):
     lowercase: bool
     min_count: Positive
     vectors: str | None
-    batch_size: Positive
+    batch_size: Size
     fold: Annotated[int, Field(ge=1, le=5)] | None = None
 
     @model_validator(mode="after")

@@ -92,6 +92,8 @@ class Experiment(Config):
         )
         if self.own_data:
             identity["data"]["source"] = "own"
+        if self.data.draws_parts:
+            identity["data"]["parts"] = "drawn"  # once the first ones
         files = self.data.local_files()
         if files:
             identity["data"]["files"] = {role: sha256(*paths) for role, paths in files.items()}

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from adanorm.config import data_sections
 from adanorm.config.data_sections import DataConfig
 from adanorm.config.placements import POSITIONS, Heads, Placement, placements, quarter
-from adanorm.config.sections import Config, Fraction, Positive
+from adanorm.config.sections import Config, Fraction, Layers, Positive, Width
 
 
 class Sites(NamedTuple):
@@ -20,6 +20,10 @@ class Sites(NamedTuple):
     padding_known: bool = True  # the sites say which positions are padding, or have no padding
     causal: bool = False  # no position may see later ones
     after_layers: bool = True  # some site follows a layer of its own
+
+
+WIDTHS = ("dim", "ffn_dim", "embedding_dim", "hidden")
+MOST_WEIGHTS = 10**10  # 40 GB
 
 
 class ModelConfig(Config):
@@ -33,6 +37,17 @@ class ModelConfig(Config):
 
     name: str
 
+    @model_validator(mode="after")
+    def _weights_are_not_too_many(self) -> Self:
+        layers = getattr(self, "layers", None) or 1
+        widest = max([getattr(self, name, None) or 1 for name in WIDTHS])
+        if layers * widest**2 > MOST_WEIGHTS:
+            raise ValueError(
+                f"layers {layers:,} of width {widest:,}: such models have over"
+                f" {MOST_WEIGHTS:,} weights"
+            )
+        return self
+
     def sites(self) -> Sites:
         """Return what the norm sites offer under these settings."""
         return self.norm_sites
@@ -43,10 +58,10 @@ class TransformerConfig(ModelConfig):
 
     heads_divide_dim: ClassVar[bool] = True
 
-    layers: Positive
-    dim: Positive
-    heads: Positive
-    ffn_dim: Positive
+    layers: Layers
+    dim: Width
+    heads: Width
+    ffn_dim: Width
     dropout: Fraction
 
     @model_validator(mode="after")
@@ -143,10 +158,10 @@ class FairseqTransformerConfig(ResidualConfig):
     architecture: Literal[
         "transformer_iwslt_de_en", "transformer_wmt_en_de", "transformer_wmt_en_de_big_t2t"
     ]
-    layers: Positive | None  # type: ignore[assignment]
-    dim: Positive | None  # type: ignore[assignment]
-    ffn_dim: Positive | None  # type: ignore[assignment]
-    heads: Positive | None  # type: ignore[assignment]
+    layers: Layers | None  # type: ignore[assignment]
+    dim: Width | None  # type: ignore[assignment]
+    ffn_dim: Width | None  # type: ignore[assignment]
+    heads: Width | None  # type: ignore[assignment]
     init: Literal["km", "xavier", "released"]
     share_embeddings: Literal["all", "decoder", "none"]
     attention_dropout: Fraction
@@ -177,7 +192,7 @@ class TransformerXlConfig(AttentionNormsConfig):
     heads_divide_dim = False
 
     name: Literal["transformer_xl"]
-    head_dim: Positive
+    head_dim: Width
 
 
 # Null puts the norm in front of the activation, as the paper does.
@@ -201,9 +216,9 @@ class MnistCnnConfig(ImageModelConfig):
 
     name: Literal["mnist_cnn"]
     norm_axes: Literal["all", "channels", "width"]  # type: ignore[assignment]
-    channels: Annotated[list[Positive], Field(min_length=2, max_length=2)]
+    channels: Annotated[list[Width], Field(min_length=2, max_length=2)]
     kernel_size: Annotated[int, Field(ge=1, le=9)]
-    hidden: Positive | None = (
+    hidden: Width | None = (
         None  # units of a hidden layer with a norm before its ReLU; null: no such layer
     )
     norm_position: AroundActivation = None
@@ -215,7 +230,7 @@ class VggConfig(ImageModelConfig):
     reads = (data_sections.ColorImagesConfig,)
 
     name: Literal["vgg"]
-    blocks: Annotated[list[Annotated[list[Positive], Field(min_length=1)]], Field(min_length=1)]
+    blocks: Annotated[list[Annotated[list[Width], Field(min_length=1)]], Field(min_length=1)]
 
 
 class DeepLinearConfig(ModelConfig):
@@ -225,8 +240,8 @@ class DeepLinearConfig(ModelConfig):
     norm_sites = Sites(positions=False)
 
     name: Literal["deep_linear"]
-    layers: Annotated[int, Field(ge=2)]
-    dim: Positive
+    layers: Annotated[Layers, Field(ge=2)]
+    dim: Width
     init: Literal["xavier", "default"]
 
 
@@ -243,9 +258,9 @@ class RecurrentConfig(ModelConfig):
 
     name: Literal["recurrent"]
     cell: Literal["lstm", "gru", "rnn"]
-    layers: Positive
-    dim: Positive
-    embedding_dim: Positive
+    layers: Layers
+    dim: Width
+    embedding_dim: Width
     embedding_bound: Annotated[float, Field(gt=0)]
     input_dropout: Fraction
     hidden_dropout: Fraction
@@ -260,10 +275,10 @@ class TransitionParserConfig(ModelConfig):
     norm_sites = Sites(positions=False)
 
     name: Literal["transition_parser"]
-    embedding_dim: Positive
+    embedding_dim: Width
     embedding_sd: Annotated[float, Field(gt=0)]
-    layers: Positive
-    dim: Positive
+    layers: Layers
+    dim: Width
     activation: Literal["relu", "tanh", "cube"]
     dropout: Fraction
     norm_position: AroundActivation = None

@@ -61,6 +61,12 @@ def _takes_validation_pairs(data: DataConfig) -> bool:
     return data.source not in ("synthetic", FULL_SIZE)
 
 
+def _may_be_cut(data: ParallelConfig) -> bool:
+    """Return whether the words of the user's own files may have been cut before."""
+    is_own_text = bool(data.train) and data.bpe_merges is None
+    return is_own_text or data.path is not None
+
+
 def _position(run: Experiment) -> str | None:
     return run.model.norm_position if isinstance(run.model, ResidualConfig) else None
 
@@ -156,6 +162,11 @@ READINGS = (
         " data.bpe_merges data.joined_dictionary data.dictionary_size data.train_pairs",
         "data.path=null: a data-bin is prepared already",
         lambda run: not isinstance(run.data, ParallelConfig) or run.data.path is None,
+    ),
+    Reading(
+        "data.subwords",
+        "a data-bin, and your own text with data.bpe_merges=null",
+        lambda run: not isinstance(run.data, ParallelConfig) or _may_be_cut(run.data),
     ),
     Reading(
         "data.valid_every",

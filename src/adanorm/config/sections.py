@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 Param = bool | int | float | str
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
+# Far above what any machine trains; more would take all memory before a run could say so.
+Layers = Annotated[int, Field(gt=0, le=1000)]
+Width = Annotated[int, Field(gt=0, le=2**16)]
+Size = Annotated[int, Field(gt=0, le=10**7)]
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]  # it becomes a folder's name
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -87,9 +91,13 @@ class Config(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _true_is_no_number(cls, settings: Any) -> Any:
+    def _values_say_something(cls, settings: Any) -> Any:
+        """Refuse an empty text, which an unset variable leaves, and truth for a number."""
         if not isinstance(settings, dict):
             return settings
+        for name, value in settings.items():
+            if isinstance(value, str) and not value.strip():
+                raise ValueError(f"{name}=: is empty: give a value, or null")
         for name in _numbers(cls) & settings.keys():
             value = settings[name]
             for entry in value if isinstance(value, list | tuple) else [value]:
@@ -132,6 +140,9 @@ def _without_nulls(params: Any) -> Any:
     """Return params without nulls: null means the norm's default and identifies no run."""
     if not isinstance(params, dict):
         return params
+    for key, value in params.items():
+        if value == "":
+            raise ValueError(f"{key}=: is empty: give a value, or null")
     return {key: value for key, value in params.items() if value is not None}
 
 
@@ -189,9 +200,9 @@ class NormConfig(Config):
 class SegmentConfig(Config):
     """How a text is cut into segments; only models with attention have more than `length`."""
 
-    length: Positive  # positions per segment
+    length: Width  # positions per segment
     # Positions kept from before the segment, which attention sees too.
-    memory: Positive | None = None
+    memory: Size | None = None
     clamp: Positive | None = None  # the largest distance; greater ones count as this
     same_length: bool = False
 
@@ -213,13 +224,13 @@ class SplitSegmentsConfig(Config):
 class DecodingConfig(Config):
     """Beam search; a translation has at most `max_ratio` x source length + `max_extra` subwords."""
 
-    beam: Positive
+    beam: Layers
     length_penalty: float
     # The test uses the first of those with the best validation BLEU; null: it uses length_penalty.
     length_penalties: Annotated[list[float], Field(min_length=1)] | None = None
     max_ratio: Annotated[float, Field(ge=0)]
-    max_extra: Positive
-    batch_tokens: Positive
+    max_extra: Width
+    batch_tokens: Size
 
 
 class AverageConfig(Config):

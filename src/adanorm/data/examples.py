@@ -165,6 +165,25 @@ def batches_within(
     return [*batches, indices[start:]] if start < len(indices) else batches
 
 
+def drawn_by_label(labels: Sequence[Any], count: int) -> Indices:
+    """Return `count` indices (count,) in rising order, drawn by a fixed seed in each label alike.
+
+    Each label has its share of them, and at least one if there are as many indices as labels.
+    """
+    random = np.random.default_rng(0)
+    indices_of: dict[Any, list[int]] = {}
+    for index in random.permutation(len(labels)).tolist():
+        indices_of.setdefault(labels[index], []).append(index)
+    # The k-th of n examples of a label is at k / n of its label; the first are taken before all.
+    place = np.empty(len(labels))
+    for indices in indices_of.values():
+        steps = np.arange(len(indices)) + random.random()
+        place[indices] = steps / len(indices)
+        place[indices[0]] -= 1
+    order: Indices = np.argsort(place, kind="stable")
+    return np.sort(order[:count])
+
+
 def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
     """Return the entries that occur `min_count` times or more, by falling count, then by name."""
     ordered = sorted(Counter(entries).items(), key=lambda item: (-item[1], item[0]))

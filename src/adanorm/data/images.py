@@ -11,7 +11,7 @@ import torch
 
 from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import ArrayExamples, LabelledExamples, Splits
+from adanorm.data.examples import ArrayExamples, LabelledExamples, Splits, drawn_by_label
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import batch_warnings, inspect_labeled
 from adanorm.data.synthetic import Pixels
@@ -32,20 +32,26 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
     """Return the splits of the configured images.
 
     Validation is the first `valid_size` grey training images (PAPER: MNIST has 55,000/5,000), or
-    the last of the coloured training images in use. Raises ValueError for a file that is missing,
+    the last of the coloured training images in use. Of the user's own images, which may be sorted,
+    both are drawn by label. Raises ValueError for a file that is missing,
     corrupted or unfit.
     """
     if isinstance(data, ImagesConfig):
         (images, labels, *test), checksums = _grey_arrays(data)
         names = np.unique(labels)
-        valid, train = slice(data.valid_size), slice(data.valid_size, None)
+        valid, train = np.split(np.arange(len(images)), [data.valid_size])
     else:
         (images, labels, *test), checksums = _color_arrays(data)
-        images, labels = images[: data.train_images], labels[: data.train_images]
+        count = min(data.train_images or len(images), len(images))
+        chosen = drawn_by_label(labels, count) if data.draws_parts else np.arange(count)
+        images, labels = images[chosen], labels[chosen]
         names = np.arange(CLASSES, dtype=np.uint8)
-        valid, train = slice(-data.valid_size, None), slice(-data.valid_size)
+        train, valid = np.split(np.arange(count), [-data.valid_size])
     if len(images) <= data.valid_size:
         raise ValueError(f"data.valid_size={data.valid_size}: only {len(images)} training images")
+    if data.draws_parts:
+        train = drawn_by_label(labels, len(images) - data.valid_size)
+        valid = np.delete(np.arange(len(images)), train)
     splits = {
         "train": (images[train], labels[train]),
         "valid": (images[valid], labels[valid]),
@@ -56,7 +62,7 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
         {split: targets.tolist() for split, (_, targets) in splits.items()},
         kind="images",
         remarks=batch_warnings(
-            len(images[train]),
+            len(train),
             "data.batch_size",
             data.batch_size,
         ),

@@ -10,7 +10,7 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import LabelledExamples, Splits, TextExamples, frequent
+from adanorm.data.examples import LabelledExamples, Splits, TextExamples, drawn_by_label, frequent
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import batch_warnings, inspect_labeled, too_long
 
@@ -121,8 +121,12 @@ def encode(
 
     No sentence becomes empty.
     """
-    train_size = max(1, round(len(corpora["train"]) * data.train_fraction))
-    corpora = {**corpora, "train": corpora["train"][:train_size]}
+    train = corpora["train"]
+    train_size = max(1, round(len(train) * data.train_fraction))
+    chosen = np.arange(train_size)
+    if data.draws_parts:
+        chosen = drawn_by_label([label for label, _ in train], train_size)
+    corpora = {**corpora, "train": [train[index] for index in chosen]}
     words: dict[str, list[list[str]]] = {}
     labels: dict[str, list[str]] = {}
     for split, part in corpora.items():

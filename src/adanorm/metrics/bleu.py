@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 Lines = Sequence[str]
@@ -13,13 +14,38 @@ KINDS = {
 }
 
 
-def scorer(kind: str, *, lowercase: bool) -> Any:
-    """Return sacrebleu's metric object for a kind of BLEU."""
+# sacrebleu's tokenizer of each language that its usual one, 13a, does not split into words, by the
+# codes of ISO 639-1 and 639-3. Those of Japanese and Korean need packages of their own.
+TOKENIZERS = {
+    **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+    **dict.fromkeys(("th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"), "char"),
+}
+NEEDED = {"ja-mecab": "MeCab", "ko-mecab": "mecab_ko"}  # the module of each tokenizer
+
+
+def own_tokenizer(language: str) -> str:
+    """Return sacrebleu's tokenizer of a language, `zh` or `zh-CN`, installed here or not."""
+    code = re.split("[-_]", language.lower())[0]
+    return TOKENIZERS.get(code, "13a")
+
+
+def tokenizer_of(language: str) -> str:
+    """Return sacrebleu's tokenizer of a language; `char` where the language's own is not here."""
+    tokenizer = own_tokenizer(language)
+    needed = NEEDED.get(tokenizer)
+    is_here = needed is None or find_spec(needed) is not None
+    return tokenizer if is_here else "char"
+
+
+def scorer(kind: str, *, lowercase: bool, language: str = "") -> Any:
+    """Return sacrebleu's metric object for a kind of BLEU of text in a language."""
     from sacrebleu.metrics.bleu import BLEU
 
     if kind == "sacrebleu":
-        return BLEU(lowercase=lowercase)
-    return BLEU(tokenize="none", smooth_method="none", force=True)
+        return BLEU(lowercase=lowercase, tokenize=tokenizer_of(language))
+    return BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True)
 
 
 def split_compounds(words: str) -> str:
@@ -36,9 +62,11 @@ def sides(
     return [*map(convert, outputs)], [*map(convert, references)]
 
 
-def bleu(kind: str, outputs: Lines, references: Lines, *, lowercase: bool) -> tuple[float, str]:
+def bleu(
+    kind: str, outputs: Lines, references: Lines, *, lowercase: bool, language: str = ""
+) -> tuple[float, str]:
     """Return the corpus BLEU of outputs with one reference each, in percent, and its signature."""
-    metric = scorer(kind, lowercase=lowercase)
+    metric = scorer(kind, lowercase=lowercase, language=language)
     score: float = metric.corpus_score(list(outputs), [list(references)]).score
     split = (
         "|compounds:split at hyphens" if kind == "compound_bleu" else ""
@@ -62,10 +90,10 @@ def length_ratio(outputs: Lines, references: Lines) -> float:
 
 
 def ngram_counts(
-    kind: str, outputs: Lines, references: Lines, *, lowercase: bool
+    kind: str, outputs: Lines, references: Lines, *, lowercase: bool, language: str = ""
 ) -> list[list[int]]:
     """Return per pair how many 1- to 4-grams are right, and both sides' lengths, (E, 6)."""
-    metric = scorer(kind, lowercase=lowercase)
+    metric = scorer(kind, lowercase=lowercase, language=language)
     # sacrebleu's rows are: both lengths, then right n-grams, then all n-grams.
     rows = metric._extract_corpus_statistics(list(outputs), [list(references)])
     return [[*row[2:6], *row[:2]] for row in rows]

@@ -17,6 +17,8 @@ from adanorm.records.reader import Record
 from adanorm.records.result import Result
 
 Row = dict[str, int | float]
+REFUSED, LONGEST_PROJECT = "/\\#?%:", 128  # in a project's name, by wandb's own check
+SECONDS_TO_ANSWER = 30
 
 
 @contextmanager
@@ -53,11 +55,12 @@ def open_logger(
 
         options = logger.model_dump(include={"project", "group", "mode"}) | {"name": logger.label}
         options |= {"dir": str(folder), "id": digest_of(identity), "resume": "allow"}
-        with wandb.init(
-            **options,
-            config=identity,
-            settings=wandb.Settings(silent=True),
-        ) as run:
+        try:
+            started = wandb.init(**options, config=identity, settings=wandb.Settings(silent=True))
+        except wandb.errors.Error as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ValueError(f"logger=wandb: it does not start ({reason})") from None
+        with started as run:
             yield lambda values, update: (  # test scores belong to no row
                 run.log(values, step=int(update))
                 if "update" in values
@@ -96,11 +99,29 @@ def check(logger: LoggerConfig) -> None:
         raise ValueError(
             f"logger={name}: the package {name} is not installed: {install_command(name)}"
         )
-    if (
-        name == "wandb"
-        and logger.mode == "online"
-        and not importlib.import_module(name).login(prompt=False)
-    ):
+    if name == "wandb":
+        _check_wandb(logger)
+
+
+def _check_wandb(logger: LoggerConfig) -> None:
+    """Raise ValueError for a project that wandb refuses, and where wandb online cannot log."""
+    wrong = sorted({*logger.project} & {*REFUSED})
+    if wrong or len(logger.project) > LONGEST_PROJECT:
+        shortened = logger.project[:40]
+        raise ValueError(
+            f"logger.project={shortened}: wandb takes at most {LONGEST_PROJECT} characters, and"
+            f" none of {REFUSED}"
+        )
+    if logger.mode == "offline":
+        return
+    wandb = importlib.import_module("wandb")
+    try:
+        is_known = wandb.login(prompt=False, timeout=SECONDS_TO_ANSWER)
+    except (wandb.errors.Error, OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        hint = "log offline, and upload with `wandb sync`"
+        raise ValueError(f"logger.mode=online: wandb cannot be used ({reason}): {hint}") from None
+    if not is_known:
         raise ValueError(
             "logger.mode=online: no account is known here: run `wandb login`, or log offline"
         )

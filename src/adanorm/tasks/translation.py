@@ -17,7 +17,6 @@ from adanorm.data.examples import Batches, batches_within
 from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
-from adanorm.data.translation.tokenization import Bpe
 from adanorm.metrics.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 from adanorm.models.beam_search import beam_search
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
@@ -138,41 +137,39 @@ class Translation(TrainingTask):
                 strict=True,
             ):
                 outputs[int(index)] = translation
-        texts, lowercase = self._texts(split, outputs), self._data.lowercase
+        texts = self._texts(split, outputs)
         metrics, signatures = {}, {}
         for kind, lines in texts.items():
-            metrics[kind], signatures[kind] = bleu(
-                kind,
-                *lines,
-                lowercase=lowercase,
-            )
+            metrics[kind], signatures[kind] = bleu(kind, *lines, **self._counting(kind))
+        lowercase = self._data.lowercase
         metrics["chrf"], signatures["chrf"] = chrf(*texts["sacrebleu"], lowercase=lowercase)
         metrics["length_ratio"] = length_ratio(*texts["bleu"])
         return Evaluation(metrics, outputs, signatures)
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the sources, copied as their own translations."""
-        dictionary, source = self.corpus.dictionaries[0], self.corpus.splits[split].dataset.src
-        copied = [Bpe.join(dictionary.string(source[index])) for index in range(len(source))]
+        source = self.corpus.splits[split].dataset.src
+        copied = [self.corpus.words_of(source[index], side=0) for index in range(len(source))]
         scores = {}
         for kind, lines in self._texts(split, copied).items():
-            scores[kind], _ = bleu(
-                kind,
-                *lines,
-                lowercase=self._data.lowercase,
-            )
+            scores[kind], _ = bleu(kind, *lines, **self._counting(kind))
         return {"copied source": scores}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the n-gram counts of each test pair for each kind of BLEU."""
         counts: dict[str, Sequence[Sequence[float]]] = {}
         for kind, lines in self._texts("test", list(outputs)).items():
-            counts[kind] = ngram_counts(
-                kind,
-                *lines,
-                lowercase=self._data.lowercase,
-            )
+            counts[kind] = ngram_counts(kind, *lines, **self._counting(kind))
         return counts
+
+    def _counting(self, kind: str) -> dict[str, Any]:
+        """Return how a kind of BLEU counts; the words of a data-bin keep the case that they have."""
+        data = self._data
+        is_text = kind == "sacrebleu"
+        return {
+            "lowercase": data.lowercase and (is_text or data.path is None),
+            "language": data.languages[1],
+        }
 
     def _texts(self, split: str, outputs: list[str]) -> dict[str, tuple[list[str], list[str]]]:
         """Return outputs and references by kind of BLEU.
@@ -262,7 +259,7 @@ class Translation(TrainingTask):
             best = beam_search(
                 model.eval(), padded, limit, beam=decoding.beam, length_penalty=penalty
             )
-        return [Bpe.join(dictionary.string(ids.cpu())) for ids in best]
+        return [self.corpus.words_of(ids.cpu(), side=1) for ids in best]
 
 
 def _logits(model: nn.Module, batch: PairBatch) -> Tensor:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -390,10 +391,81 @@ def test_subwords_of_another_kind_are_refused_not_scored(
 
 def test_pieces_of_sentencepiece_are_joined_to_words_and_reported(tmp_path: Path) -> None:
     texts = {"train_en": "\u2581a b\n\u2581c d\n", "test_en": "\u2581a b \u2581c d\n\u2581c\n"}
-    corpus = load_pairs(data_of(*write_pairs(tmp_path, **texts), *PLAIN))
+    settings = [*write_pairs(tmp_path, **texts), *PLAIN]
+    corpus = load_pairs(data_of(*settings, "++data.subwords=sentencepiece"))
     assert corpus.references("test", "words") == ["ab cd", "c"]
     line = "target: pieces of sentencepiece (\u2581) are joined to words to be scored"
     assert line in corpus.inspection.warnings
+    whole = load_pairs(data_of(*settings))
+    assert whole.references("test", "words") == ["\u2581a b \u2581c d", "\u2581c"]
+    assert any("set data.subwords=sentencepiece" in line for line in whole.inspection.warnings)
+
+
+MARKED = "the \u2581\u2581 dog a@@\na@@ b \u2581\u2581\n"  # words with the marks of subwords
+
+
+@pytest.mark.parametrize("data_bin", [False, True])
+def test_words_that_were_never_cut_are_not_joined(tmp_path: Path, data_bin: bool) -> None:
+    texts = {f"{split}_{language}": MARKED for split in SPLITS for language in LANGUAGES}
+    settings = [*write_pairs(tmp_path, **texts), *PLAIN]
+    corpus = load_pairs(data_of(*settings))
+    if data_bin:
+        corpus = load_pairs(data_of(f"data.path={corpus.folder}"))
+    assert corpus.references("test", "words") == MARKED.splitlines()
+    target = corpus.splits["test"].dataset.tgt
+    outputs = [corpus.words_of(target[index], side=1) for index in range(2)]
+    assert outputs == MARKED.splitlines(), "a translation of the same subwords has the same words"
+    assert not any("joined" in line for line in corpus.inspection.warnings)
+
+
+def test_a_data_bin_is_joined_by_what_its_lines_show_and_a_text_by_what_is_said(
+    tmp_path: Path,
+) -> None:
+    cut = "a@@ b c\nd c@@ a\n"
+    texts = {f"{split}_{language}": cut for split in SPLITS for language in LANGUAGES}
+    settings = [*write_pairs(tmp_path, **texts), *PLAIN]
+    whole = load_pairs(data_of(*settings))
+    assert whole.references("test", "words") == cut.splitlines()
+    assert any("set data.subwords=bpe" in line for line in whole.inspection.warnings)
+    shown = load_pairs(data_of(f"data.path={whole.folder}"))
+    told = load_pairs(data_of(*settings, "++data.subwords=bpe"))
+    for corpus in (shown, told):
+        assert corpus.references("test", "words") == ["ab c", "d ca"]
+
+
+@pytest.mark.parametrize("kind", ["cached or lazy", "raw"])
+def test_a_data_bin_of_another_kind_is_refused_in_a_line_that_names_it(
+    tmp_path: Path, kind: str
+) -> None:
+    folder, _ = prepared_corpus(data_of(f"data.cache={tmp_path}"))
+    copy = tmp_path / "bin"
+    shutil.copytree(folder, copy)
+    for path in copy.glob("train.de-en.*"):
+        if kind == "raw":
+            path.rename(path.with_suffix(""))
+        elif path.suffix == ".idx":
+            path.write_bytes(b"TNTIDX\x00\x00" + path.read_bytes()[8:])
+    with pytest.raises(ValueError, match="make it with `fairseq-preprocess --dataset-impl mmap`"):
+        load_pairs(data_of(f"data.path={copy}"))
+
+
+def test_some_pairs_of_own_text_are_from_all_of_it(tmp_path: Path) -> None:
+    lines = "".join(f"{'short ' * (1 + number // 5)}\n" for number in range(20))
+    settings = write_pairs(tmp_path, train_de=lines, train_en=lines)
+    corpus = load_pairs(data_of(*settings, *PLAIN, "data.train_pairs=8"))
+    sizes = corpus.splits["train"].dataset.src_sizes - 1
+    assert sizes.tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_corpus_without_spaces_is_told_which_score_shows_little(tmp_path: Path) -> None:
+    lines = "我们今天去公园看花。\n你好吗?\n"
+    texts = {f"{split}_zh": lines for split in SPLITS}
+    german = {f"{split}_de": "Haus\nWort\n" for split in SPLITS}
+    settings = [*write_pairs(tmp_path, **german), *PLAIN, "data.languages=[de,zh]"]
+    for split in SPLITS:
+        (tmp_path / f"{split}.zh").write_text(texts[f"{split}_zh"], "utf-8")
+    warnings = load_pairs(data_of(*settings)).inspection.warnings
+    assert any("words per line of zh: BLEU on words shows little" in line for line in warnings)
 
 
 def test_every_setting_of_a_preparation_names_another_folder() -> None:

@@ -75,6 +75,7 @@ def row(number: int | str, head: int | str) -> str:
         (row(1, 0) + row(3, 1), "word 2 is numbered 3"),
         ("w\tX\t0\n" + 5000 * "w\tX\t1\n", "5,001 words: a sentence has at most 5,000"),
         (row(1, 0).replace("\t_\t_", ""), "has 8 columns: CoNLL has 10"),
+        (row(1, 0).rstrip("\n_") + "\n", "the last of the ten columns of 'w' is empty: write _"),
         ("w\tX\t0\nw\tX\t1\tdep\n", "its lines differ in their number of columns"),
         ("w\tX\tzero\n", "heads must be whole numbers, found 'zero'"),
     ],

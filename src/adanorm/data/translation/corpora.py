@@ -54,18 +54,28 @@ class ParallelText:
                 raise ValueError(f"{source.name}: no lines")
 
     def parts(
-        self, size: int, limit: int | None = None
+        self, size: int, limit: int | None = None, *, spread: bool = False
     ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-        """Yield the first `limit` pairs, `size` at a time.
+        """Yield the first `limit` pairs, or as many at equal distances, `size` at a time.
 
         The rest is read to check that it aligns.
         """
         pairs = iter(self)
         limited = pairs if limit is None else islice(pairs, limit)
+        if limit is not None and spread:
+            limited = self._spread(limit)
         while part := list(islice(limited, size)):
             source, target = zip(*part, strict=True)
             yield source, target
         deque(pairs, maxlen=0)
+
+    def _spread(self, limit: int) -> Iterator[tuple[str, str]]:
+        """Yield `limit` pairs, or all if there are fewer, at equal distances."""
+        count = sum(1 for _ in self)
+        taken = min(limit, count)
+        for number, pair in enumerate(self):
+            if (number + 1) * taken // count > number * taken // count:
+                yield pair
 
 
 class Part(NamedTuple):

@@ -27,15 +27,17 @@ from adanorm.data.inspection import (
 )
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.tokenization import PIECE, Bpe, Tokenizer
+from adanorm.data.translation.tokenization import PIECE, SEPARATOR, Bpe, Tokenizer, what_cut
 from adanorm.files import sha256
+from adanorm.metrics.bleu import own_tokenizer, tokenizer_of
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
 ROWS_MULTIPLE = 256  # targets: to so many a batch for a CUDA graph is filled up
 # In references the second, a private-use character, replaces the first: no <unk> matches.
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
-OTHERS_AT_MOST = 0.02  # share of a dictionary that may begin like other subwords by chance
+SHARE_OF_MARKS = 0.02  # of a dictionary; so many of its words may look like subwords by chance
+FEW_WORDS = 4  # per line: BLEU counts the matches of four words
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,21 @@ class Pairs:
         data = self.dataset
         return _FlatSide(data.src, data.src_sizes), _FlatSide(data.tgt, data.tgt_sizes)
 
+    def apparent_cut(self, *, side: int) -> str | None:
+        """Return what seems to have cut the words of a side, judged by all its lines.
+
+        Sentencepiece begins most lines with a word's start. Of byte pair encoding, many subwords
+        end within a word, and none of them ends a line.
+        """
+        symbols = (self.dataset.src_dict, self.dataset.tgt_dict)[side].symbols
+        first, last = self._sides[side].ends()
+        is_start = np.array([symbol.startswith(PIECE) for symbol in symbols])
+        if is_start[first].sum() > len(first) / 2:
+            return "sentencepiece"
+        is_within = np.array([symbol.endswith(SEPARATOR) for symbol in symbols])
+        is_cut = is_within.mean() >= SHARE_OF_MARKS and not is_within[last].any()
+        return "bpe" if is_cut else None
+
     def as_bytes(self) -> Iterator[bytes]:
         """Yield each pair's token ids as bytes."""
         for index in range(len(self)):
@@ -175,6 +192,12 @@ class _FlatSide:
             self._ids = np.concatenate([sentences[i].numpy() for i in range(len(sentences))])
         else:
             self._ids = np.frombuffer(mapped, sentences._index.dtype)
+
+    def ends(self) -> tuple[Any, Any]:
+        """Return the first and the last word's id of each sentence that has a word."""
+        has_words = self.sizes > 1  # the last id is the end of the sentence
+        starts, sizes = self._starts[has_words], self.sizes[has_words]
+        return self._ids[starts], self._ids[starts + sizes - 2]
 
     def padded(self, indices: Indices, padding: int, *, at: str, width: int) -> tuple[Any, Any]:
         """Return the ids (B, width) of sentences, padded at the left or right, and where ids are."""
@@ -206,6 +229,7 @@ class Corpus:
     splits: dict[str, Pairs]
     words: tuple[Tokenizer, Tokenizer]
     subwords: Bpe
+    cuts: tuple[str | None, str | None]  # what cut the words of source and target
     checksums: dict[str, str]
     counted: Counts | None  # overlaps counted by the preparation; None for a data-bin
 
@@ -231,10 +255,7 @@ class Corpus:
                 f"data.batch_tokens={batch_tokens}: {too_long:,} of {len(sizes):,} training pairs"
                 " are longer than a batch and are not trained on"
             )
-        if any(word.startswith(PIECE) for word in self.dictionaries[1].symbols):
-            warnings.append(
-                f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored"
-            )
+        warnings += self._remarks_on_words()
         references = self.splits["test"].dataset.tgt
         ids = np.concatenate([references[index].numpy() for index in range(len(references))])
         unknown = int((ids == self.dictionaries[1].unk()).sum())
@@ -246,14 +267,49 @@ class Corpus:
             )
         return Inspection(counts, tuple(warnings))
 
+    def _remarks_on_words(self) -> list[str]:
+        """Return warnings on what is joined before it is scored, and on what scores count."""
+        lines = []
+        if self.cuts[1] == "sentencepiece":
+            lines.append(
+                f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored"
+            )
+        apparent = self.splits["train"].apparent_cut(side=1)
+        if self.cuts[1] is None and apparent is not None:
+            lines.append(
+                f"target: the words look like subwords, which are not joined to be scored; if they"
+                f" are, set data.subwords={apparent}"
+            )
+        language = self.words[1].language
+        tokenizer = own_tokenizer(language)
+        if tokenizer != tokenizer_of(language):
+            lines.append(
+                f"sacreBLEU counts characters of {language}; with"
+                f" `pip install sacrebleu[{language[:2]}]` it counts {tokenizer}'s words"
+            )
+        references = self.references("test", "words")
+        words = sum(len(line.split()) for line in references)
+        if tokenizer != "13a" and words < FEW_WORDS * len(references):
+            lines.append(
+                f"target: spaces separate {words / len(references):.1f} words per line of"
+                f" {language}: BLEU on words shows little; task.metric=sacrebleu counts characters"
+                " or words of its own"
+            )
+        return lines
+
+    def words_of(self, ids: Tensor, *, side: int) -> str:
+        """Return a sentence's words, its subwords joined; `side` is 0 for the source, else 1."""
+        subwords: str = self.dictionaries[side].string(ids)
+        return Bpe.join(subwords, self.cuts[side])
+
     def references(self, split: str, kind: str) -> list[str]:
         """Return a split's references as words (`kind="words"`) or running text ("text")."""
         if self.data.path is None:  # beside a data-bin, a file with this name may have other pairs
             path = self.folder / f"{split}.{kind}.{self.words[1].language}"
             lines = packed.text_lines(path.read_bytes(), path.name)
         else:
-            dictionary, target = self.dictionaries[1], self.splits[split].dataset.tgt
-            lines = [Bpe.join(dictionary.string(target[i])) for i in range(len(target))]
+            target = self.splits[split].dataset.tgt
+            lines = [self.words_of(target[i], side=1) for i in range(len(target))]
             if kind == "text":
                 lines = [self.words[1].join(line) for line in lines]
         return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
@@ -314,9 +370,18 @@ def load_pairs(data: ParallelConfig) -> Corpus:
         splits=splits,
         words=(source, target),
         subwords=subwords,
+        cuts=_cuts(data, splits["train"], subwords),
         checksums=checksums,
         counted=counts,
     )
+
+
+def _cuts(data: ParallelConfig, train: Pairs, subwords: Bpe) -> tuple[str | None, str | None]:
+    """Return what cut the words of source and target."""
+    if data.path is None:
+        return what_cut(data), what_cut(data)
+    known = "bpe" if subwords.codes else data.subwords
+    return known or train.apparent_cut(side=0), known or train.apparent_cut(side=1)
 
 
 def _dictionary(text: bytes, name: str) -> Any:
@@ -328,7 +393,7 @@ def _dictionary(text: bytes, name: str) -> Any:
         raise ValueError(f"{name}: no dictionary of fairseq ({error})") from None
     for mark, kind in OTHER_SUBWORDS.items():
         marked = [word for word in dictionary.symbols if word.startswith(mark)]
-        if len(marked) > OTHERS_AT_MOST * len(dictionary):
+        if len(marked) > SHARE_OF_MARKS * len(dictionary):
             raise ValueError(
                 f"{name}: holds subwords of {kind}, such as {marked[0]!r}: those with @@,"
                 " sentencepiece's and whole words are scored here; give the text with data.train,"
@@ -362,6 +427,10 @@ def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) ->
 def _side(path: Path, dictionary: Any) -> Any:
     """Return fairseq's dataset of a split's language; ValueError, naming its file, if not whole."""
     index, library = path.with_suffix(".idx").read_bytes(), fairseq().data
+    if not index.startswith(b"MMIDIDX"):
+        kind = "cached or lazy" if index.startswith(b"TNTIDX") else "another kind"
+        hint = "make it with `fairseq-preprocess --dataset-impl mmap`"
+        raise ValueError(f"{path} with its .idx: of --dataset-impl {kind}; {hint}")
     try:
         if index.startswith(b"MMIDIDX"):  # fairseq's older formats are not checked
             kind, count = struct.unpack_from("<BQ", index, 17)

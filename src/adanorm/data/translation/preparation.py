@@ -35,7 +35,7 @@ from adanorm.data.fetch import cache_of
 from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
+from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe, what_cut
 from adanorm.files import naming, sha256, write_whole, writing
 
 VERSION = 3  # of this preparation: another version gives another folder
@@ -93,6 +93,12 @@ def prepared_corpus(
 def prepared_folder(data: ParallelConfig, checksums: Mapping[str, str]) -> Path:
     """Return the folder of a corpus prepared from files with these checksums."""
     settings = data.model_dump(mode="json", exclude=UNHASHED)
+    if data.subwords is None:
+        settings.pop("subwords")  # it came later: older folders keep their names
+    if data.train and what_cut(data) is None:
+        settings["subwords"] = "none"  # once every line that looked like subwords was joined
+    if data.draws_parts:
+        settings["parts"] = "drawn"  # once the first ones
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
     name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     return cache_of(data) / "prepared" / name
@@ -214,7 +220,7 @@ class Steps:
         info = self._step(
             "raw",
             split,
-            _raw_parts(texts.parts(PAIRS, limit)),
+            _raw_parts(texts.parts(PAIRS, limit, spread=self._data.draws_parts)),
         )
         if "empty" in info["remarks"] and split != "train":
             empty, first = info["remarks"]["empty"]
@@ -378,7 +384,8 @@ class Steps:
         """Write the references as words and as text (raw lines if they are text)."""
         language = Tokenizer(self._data.languages[1], self._data)
         for split in ("valid", "test"):
-            words = [Bpe.join(line) for line in self._targets("subwords", split)]
+            cut = what_cut(self._data)
+            words = [Bpe.join(line, cut) for line in self._targets("subwords", split)]
             if split in self._raw and self._data.tokenize:
                 text = self._targets("raw", split)
             else:

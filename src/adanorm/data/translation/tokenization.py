@@ -67,11 +67,23 @@ class Bpe:
         return str(self._encoding.process_line(words))
 
     @staticmethod
-    def join(subwords: str) -> str:
-        """Return subwords, or sentencepiece's pieces, joined to words as in fairseq."""
-        if PIECE in subwords:
+    def join(subwords: str, cut: str | None = "bpe") -> str:
+        """Return subwords joined to words as in fairseq, by the rule of what `cut` the words."""
+        if cut == "sentencepiece":
             return "".join(subwords.split()).replace(PIECE, " ").strip()
-        return _JOINT.sub("", subwords).strip()
+        if cut == "bpe":
+            return _JOINT.sub("", subwords).strip()
+        return subwords.strip()
+
+
+def what_cut(data: ParallelConfig) -> str | None:
+    """Return what cut the words of a text, `bpe` or `sentencepiece`; None for whole words.
+
+    No line tells: a word may contain the marks of subwords.
+    """
+    if data.bpe_merges is not None or data.source == "wmt16-en-de":
+        return "bpe"
+    return data.subwords
 
 
 def learn_bpe(counts: Mapping[str, int], merges: int) -> str:

@@ -183,6 +183,10 @@ def read_treebank(content: bytes, name: str, tags: str) -> list[Tree]:
     """
 
     def parsed(lines: Sequence[str]) -> Tree | None:
+        for line in lines:
+            cells = line.rstrip("\r\n ").split("\t")
+            if len(cells) == 10 and not cells[-1] and not line.startswith("#"):
+                raise ValueError(f"the last of the ten columns of {cells[1]!r} is empty: write _")
         lines = [line.rstrip() for line in lines if line.strip()]
         if all(line.startswith("#") and line.count("\t") < 2 for line in lines):
             return None
