@@ -67,7 +67,7 @@ def test_muon_steps_the_matrices_of_layers_as_torchs_and_adam_the_rest(smoke: Sm
     matrices = {"1.weight", "3.weight"}
     parameters = dict(theirs.named_parameters())
     rest = [parameter for name, parameter in parameters.items() if name not in matrices]
-    shared = {"lr": settings.lr, "weight_decay": 0.05}
+    shared: Any = {"lr": settings.lr, "weight_decay": 0.05}
     references = [
         torch.optim.Muon(
             [parameters[name] for name in sorted(matrices)],

@@ -41,6 +41,7 @@ OTHER = {
     "another eps": (CODE.replace("1e-5", "1e-6"), {}),
     "another default": (CODE.replace("=0.5", "=0.6"), {}),
     "a change after the class": (f"{CODE}\nHalfNorm.forward = nn.Identity.forward\n", {}),
+    "another value of a name": (CODE.replace("EPS = 1e-5", "A, B = 1e-5, 1\nEPS = B"), {}),
     "another parameter": (CODE, {"power": 0.7}),
 }
 

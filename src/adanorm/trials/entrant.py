@@ -80,30 +80,26 @@ def _definition(
         if file in (f"{stem}.py", f"{stem}/__init__.py"):
             name = _without_aliases(tree, name)
             parameter = _named_parameter(tree, name)
-        text.append(_text(tree))
+        text.append(_text(tree, name))
     # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
-    digest = digest_of({"code": [part.replace(f"'{name}'", "'Norm'") for part in text]})
-    return digest, parameter
+    renamed = [part.replace(f"'{name}'", "'Norm'") for part in text]
+    return digest_of({"code": sorted(renamed)}), parameter
 
 
 def _without_aliases(tree: ast.Module, name: str) -> str:
     """Return the name of the class that `name` stands for: that of X after `name = X`."""
     for node in tree.body:
-        if _is_alias(node) and ast.unparse(node).startswith(f"{name} ="):
-            return _without_aliases(tree, ast.unparse(node).partition(" = ")[2])
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(value, ast.Name) and ast.unparse(node) == f"{name} = {value.id}":
+            return _without_aliases(tree, value.id)
     return name
 
 
-def _is_alias(node: ast.AST) -> bool:
-    """Return whether a statement gives a name to what has a name."""
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
-
-
-def _text(tree: ast.Module) -> str:
-    """Return a module as text, without comments, docstrings and aliases."""
-    tree.body = [node for node in tree.body if not _is_alias(node)]
+def _text(tree: ast.Module, name: str) -> str:
+    """Return a module as text, without comments, docstrings and other names of the class."""
+    tree.body = [node for node in tree.body if not ast.unparse(node).endswith(f" = {name}")]
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
+        body: Any = getattr(node, "body", None)
         is_text = isinstance(body, list) and body and isinstance(body[0], ast.Expr)
         if is_text and isinstance(body[0].value, ast.Constant):
             body.pop(0)
