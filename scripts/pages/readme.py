@@ -20,6 +20,7 @@ from adanorm.reporting.tables.summary import (
     answer_sentence,
     paper_sentence,
     protocol_sentence,
+    standing,
 )
 from adanorm.reporting.tables.table import Table, on_gpu
 from adanorm.reporting.text import markdown, markdown_table
@@ -28,11 +29,8 @@ from adanorm.verdicts.protocol import task_protocols
 from adanorm.verdicts.summary import summary
 
 README = PROJECT / "README.md"
-WHERE_IT_STANDS = (
-    "A *margin* is the smallest difference that matters on a data set, fixed beforehand."
-    " The [average](results/tables/summary.md) is exploratory for the runs on record;"
-    " the [choosing](results/tables/protocol.md) is simulated from them."
-)
+MARGIN = "A *margin* is the smallest difference that matters on a data set, fixed beforehand."
+CHOOSING = "The [choosing](results/tables/protocol.md) is simulated from the records."
 
 
 def readme(tables: Mapping[str, Table]) -> str:
@@ -59,7 +57,9 @@ def answer_parts() -> dict[str, str]:
             paper_sentence(over_all, answers),
             repeats_sentence(claim_results()),
             protocol_sentence(task_protocols()),
-            WHERE_IT_STANDS,
+            MARGIN,
+            f"The [average](results/tables/summary.md): {standing(over_all)}",
+            CHOOSING,
         ]
     return {
         "answer": " ".join(filter(None, sentences)),

@@ -7,6 +7,7 @@ from adanorm.reporting.tables.answers import headline
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.summary import Shares
 from adanorm.verdicts.claims import TaskAnswer
+from adanorm.verdicts.later_plans import later_plans
 from adanorm.verdicts.protocol import TRIES, TaskProtocols
 from adanorm.verdicts.sentences import count, data_sets
 from adanorm.verdicts.summary import Lead, Summary, summary
@@ -15,16 +16,25 @@ COLUMNS = (
     "data set", "plan", "seeds", "margin", "lead, in margins", "the paper's lead",
     "P(better by the margin)", "P(within)", "P(worse by the margin)", "P(lead > 0)",
 )  # fmt: skip
-EXPLORATORY = (
-    "Exploratory for the runs on record: this summary was written down (`conf/plans/later.yaml`, `summary`)"
-    " after they had been read. It is the registered primary answer from the next look on."
-)
 WORDS = {
     "better": "is better than LayerNorm",
     "worse": "is worse than LayerNorm",
     "equivalent": "is equivalent to LayerNorm",
     "open": "is open beside LayerNorm",
 }
+
+
+def standing(summary: Summary) -> str:
+    """Return what the registration of the summary makes of it: exploratory, or the primary answer."""
+    written = "This summary was written down (`conf/plans/later.yaml`, `summary`)"
+    later = later_plans().plans
+    new = [title(lead.task) for lead in summary.leads if lead.plan in later]
+    if not new:
+        return f"{written} after the runs had been read: exploratory until the next look."
+    return (
+        f"{written} before the newest look at {listed(new)}, since which it is the registered primary"
+        " answer. The runs of the other data sets had been read before it was written."
+    )
 
 
 def summary_sentence(summary: Summary) -> str:
@@ -92,7 +102,7 @@ def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> 
         return "\n".join([*lines, "No answer on two data sets yet.", ""])
     effects, belief = summary.effects, summary.posterior
     lines += [f"**{summary_sentence(summary)}** {paper_sentence(summary, answers)}", ""]
-    lines += [EXPLORATORY, "", how_to_read("Summary"), ""]
+    lines += [standing(summary), "", how_to_read("Summary"), ""]
     rows = []
     for lead, shares in zip(
         summary.leads,
