@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 # Limits beyond every honest file: text and images pack to a tenth at best, a bomb to a thousandth.
 RATIO, SMALL = 64, 1 << 26
@@ -28,7 +28,7 @@ BROKEN = (
     zlib.error,
 )
 KINDS = {".xz": "xz file"}
-OPENERS = {".gz": gzip.open, ".tgz": gzip.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".tgz": gzip.open, ".xz": lzma.open}
 UNREADABLE_ZIP = (
     *BROKEN,
     NotImplementedError,
