@@ -1,11 +1,11 @@
-"""Writing files so that they are never incomplete; digests of files and of plain values."""
+"""Writing files so that they are never incomplete; checksums of files."""
 
 import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -129,37 +129,6 @@ def _remove_leftover(path: Path) -> bool:
         return True
     except BlockingIOError:
         return False
-
-
-def digest_of(identity: dict[str, Any]) -> str:
-    """Return eight hexadecimal digits that identify plain values; 1 and 1.0 count as one value."""
-    return _digest(_canonical(identity))
-
-
-def digests_of(identity: dict[str, Any], seeds: Iterable[int]) -> list[str]:
-    """Return the digest of an identity with each of the seeds in place of its own."""
-    before, _, after = _canonical({**identity, "seed": "SEED"}).partition('"seed":"SEED"')
-    return [_digest(f'{before}"seed":{seed}{after}') for seed in seeds]
-
-
-def _canonical(values: dict[str, Any]) -> str:
-    """Return plain values as JSON with sorted keys, no spaces, and whole numbers as integers."""
-    return json.dumps(_with_integers(values), sort_keys=True, separators=(",", ":"))
-
-
-def _with_integers(value: Any) -> Any:
-    kind = type(
-        value
-    )  # asking for it is faster than isinstance, and every run's digest is computed
-    if kind is dict:
-        return {key: _with_integers(entry) for key, entry in value.items()}
-    if kind is list or kind is tuple:
-        return [_with_integers(entry) for entry in value]
-    return int(value) if kind is float and value.is_integer() else value
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def sha256(*paths: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from adanorm.config.compose import UNTUNED, cached_experiment
+from adanorm.config.digests import digest_of
 from adanorm.config.errors import check_known
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
@@ -19,7 +20,6 @@ from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
 from adanorm.config.sections import Config, EachOnce, Param, Positive, Scale, Seeds
 from adanorm.config.yaml_file import read_yaml, read_yaml_file
-from adanorm.files import digest_of
 from adanorm.records import reader
 from adanorm.records.result import AnalysisResult
 

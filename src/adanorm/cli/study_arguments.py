@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, name_list, seed_list, whole_number
+from adanorm.config.digests import digest_of
 from adanorm.config.errors import check_known
 from adanorm.config.paths import CONF, choices
-from adanorm.files import digest_of
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {

@@ -10,10 +10,11 @@ from pydantic import Field, model_validator
 
 from adanorm.config import sections
 from adanorm.config.data_sections import SPLITS
+from adanorm.config.digests import digest_of, digests_of
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import Config, Positive, Seed
-from adanorm.files import digest_of, digests_of, sha256
+from adanorm.files import sha256
 from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: it is the same run with other values of them.

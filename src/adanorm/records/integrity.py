@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from adanorm.config.digests import digest_of
 from adanorm.config.yaml_file import read_foreign_yaml
-from adanorm.files import digest_of
 from adanorm.metrics.table import METRICS
 from adanorm.records.result import AnalysisResult, Ended, Result
 

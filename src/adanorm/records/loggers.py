@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from adanorm.config.digests import digest_of
 from adanorm.config.paths import PROJECT, RUNS, install_command
 from adanorm.config.sections import LoggerConfig
-from adanorm.files import digest_of
 from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.records.result import Result

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from pydantic import ValidationError
 
+from adanorm.config.digests import digests_of
 from adanorm.config.errors import one_line
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
 from adanorm.config.sections import seed_series
-from adanorm.files import digests_of, without_checksum
+from adanorm.files import without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
 from adanorm.records.result import AnalysisResult, Ended, Result

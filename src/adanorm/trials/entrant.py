@@ -11,8 +11,8 @@ from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from adanorm.config.digests import digest_of
 from adanorm.config.paths import choices
-from adanorm.files import digest_of
 from adanorm.trials.rules import Rules, Two
 
 FIRST, STEP = 1_000_000, 10_000_000  # of fresh seeds, far from those that anybody writes by hand

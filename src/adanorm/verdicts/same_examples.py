@@ -7,9 +7,9 @@ from itertools import chain
 
 import numpy as np
 
+from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import one_series
-from adanorm.files import digest_of
 from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
