@@ -125,7 +125,7 @@ def without_copies(
     """
     kept: dict[str, list[Example]] = {}
     later: set[str] = set()
-    for split in reversed(splits):
+    for split in reversed([*splits]):
         kept[split] = []
         sentences_of_split = set()
         for example in splits[split]:
