@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adanorm.cli import status
+from adanorm.cli import status, study
 from adanorm.cli.command import folder_of, parse_arguments
 from adanorm.cli.study import USAGE
 from adanorm.cli.study_arguments import chosen_study
@@ -14,6 +14,7 @@ from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.titles import in_words
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
+from adanorm.runs.devices import usable_devices
 from adanorm.studies.study import Study, load_study, plan_runs, study_grid
 from tests.reporting.records import record, score
 
@@ -185,3 +186,29 @@ def test_a_long_label_has_lines_of_its_own(study_file: Path, tmp_path: Path) -> 
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines[2:4]).split()) == LONG
     assert lines[4].index("75.00") == lines[5].index("75.00")
+
+
+def started(*arguments: str) -> int:
+    return study.main(parse_arguments("study", study.USAGE, [*arguments]))
+
+
+def test_a_study_checks_its_data_once_and_writes_no_table_where_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    runs, nowhere = tmp_path / "runs", [f"data.cache={tmp_path}", "data.mirror=/nowhere"]
+    with pytest.raises(ValueError, match=r"^rt: \S+ cannot be had .*; name a mirror"):
+        started("table4", "task=rt", "seeds=91,92", f"runs={runs}", *nowhere, "device=cpu")
+    assert not runs.exists()
+
+
+@pytest.mark.skipif(usable_devices() > 0, reason="a GPU runs them")
+def test_a_study_says_the_hours_of_a_cpu_and_starts_no_runs_that_need_a_gpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    with pytest.raises(ValueError, match=r"de-en at scale paper: .* 25 days .*device=cpu"):
+        started("table4", "task=de-en", f"runs={runs}", "workers=2")
+    assert "about 75 days on CPU" in capsys.readouterr().out
+    assert not runs.exists()

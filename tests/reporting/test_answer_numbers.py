@@ -95,10 +95,16 @@ def level_at(looks: tuple[int, ...], seeds: int) -> float:
 
 
 def noise_of_examples(answer: TaskAnswer, seeds: list[int]) -> float:
-    """Return the squared standard error of examples: a component of variance, pooled over pairs."""
+    """Return the squared standard error of examples: a component of variance.
+
+    It is pooled over all pairs, or the upper bound of the pair's own (one-sided, 75 %).
+    """
     (records,) = answer.records
     metric, components, examples = METRIC_NAMES[answer.task], [], 1
-    for first, second in combinations(records.variance.scores, 2):
+    pairs = [*combinations(records.variance.scores, 2)]
+    if is_own := answer.plan.examples == "own":
+        pairs = [answer.norms]
+    for first, second in pairs:
         shared = {run.seed: run for run in records.norms[first].runs if run.seed in seeds}
         others = {run.seed: run for run in records.norms[second].runs if run.seed in shared}
         both = [seed for seed in sorted(others) if seed in shared]
@@ -107,7 +113,9 @@ def noise_of_examples(answer: TaskAnswer, seeds: list[int]) -> float:
             continue
         sides = []
         for runs in (shared, others):
-            of_runs = [reader.record(runs[seed].folder()).counts[metric] for seed in both]
+            of_runs = [reader.record(runs[seed].folder()).counts.get(metric) for seed in both]
+            if None in of_runs:
+                return 0.0
             sides.append(np.array([by_example(metric, counts) for counts in of_runs]))
         gaps = sides[0] - sides[1]
         n, examples = gaps.shape
@@ -115,6 +123,10 @@ def noise_of_examples(answer: TaskAnswer, seeds: list[int]) -> float:
         rest = gaps - means - gaps.mean(1, keepdims=True) + gaps.mean()
         of_rest = np.square(rest).sum() / ((n - 1) * (examples - 1))
         components.append(means.var(ddof=1) - of_rest / n)
+        if is_own:
+            own = np.square(means - means.mean()) * examples / (examples - 1)
+            own -= np.square(rest).sum(0) / (n - 1) / n * examples / (examples - 1)
+            return max(0.0, own.mean() + 0.6745 * own.std(ddof=1) / examples**0.5) / examples
     return max(0.0, fmean(components)) / examples if components else 0.0
 
 

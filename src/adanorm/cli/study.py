@@ -19,6 +19,7 @@ from adanorm.records import loggers, reader
 from adanorm.records.folder import path_text
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
+from adanorm.runs.auto_scale import lacking_data
 from adanorm.runs.duration import seconds_left, seconds_per_unit
 from adanorm.studies.study import Planned, Study, StudyGrid, plan_runs, study_grid
 
@@ -79,8 +80,16 @@ def main(arguments: Arguments) -> int:
             sep="\n",
             flush=True,
         )
-        failed = run_all(missing, launch, name, runs_folder)
+        if arguments.keys["launcher"] == "local":
+            if not launch.on_gpus:
+                _check_that_a_cpu_will_do(experiments)
+            failed = _without_data(missing)
+            missing = [run for run in missing if run not in failed]
+        failed += run_all(missing, launch, name, runs_folder)
     table = Table(study, grid)
+    if not table.begun:  # an empty table would stand for a result
+        print(f"failed: no run of {name} has ended, so no table is written", file=sys.stderr)
+        return 1
     paths = write_table(
         table,
         table_name,
@@ -91,6 +100,39 @@ def main(arguments: Arguments) -> int:
     for run in failed:
         print(f"failed: {run.name}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _without_data(missing: Sequence[Planned]) -> list[Planned]:
+    """Return the runs whose data cannot be had here, and print why, once for each task.
+
+    Raises ValueError if these are all that are missing.
+    """
+    lacks: dict[str, str | None] = {}
+    without = []
+    for run in missing:
+        task = run.experiment.task.name
+        if task not in lacks:
+            lacks[task] = lacking_data(run.experiment)
+        if lacks[task]:
+            without.append(run)
+    reasons = [f"{task}: {lack}" for task, lack in lacks.items() if lack]
+    if len(without) == len(missing):
+        raise ValueError(f"{'; '.join(reasons)}; name a mirror with ADANORM_MIRROR or data.mirror")
+    for reason in reasons:
+        print(f"left out: {reason}", file=sys.stderr)
+    return without
+
+
+def _check_that_a_cpu_will_do(runs: Sequence[Experiment]) -> None:
+    """Raise ValueError for runs that need a GPU, unless the user insists with device=cpu."""
+    waits = [run for run in runs if run.cost.needs_gpu and run.device != "cpu"]
+    if waits:
+        first = waits[0]
+        span = in_words(first.cost.cpu_hours)
+        raise ValueError(
+            f"{first.task.name} at scale {first.scale}: a run takes about {span} of a CPU core,"
+            f" {in_words(first.cost.cuda_hours)} on a GPU; take another scale, or insist with device=cpu"
+        )
 
 
 def _check_norms(missing: Sequence[Planned]) -> None:
@@ -112,17 +154,11 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
     unit_seconds = cache(seconds_per_unit)
-    hours = (
-        sum(
-            seconds_left(
-                run,
-                "missing",
-                unit_seconds,
-            )
-            for run in runs
-        )
-        / 3600
-    )
+    hours = 0.0
+    for run in runs:
+        seconds = seconds_left(run, "missing", unit_seconds)
+        # Its estimate is for a GPU.
+        hours += run.cost.cpu_hours if run.cost.needs_gpu else seconds / 3600
     threads = counted(runs[0].threads, "thread")
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 

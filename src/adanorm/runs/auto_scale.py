@@ -52,7 +52,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     edition = [] if own_data or is_sweep or is_shown else _edition_at_hand(paper)
     if edition:
         paper = compose_experiment([*first, *edition, "scale=paper"])
-    missing = None if is_shown else _missing(paper)
+    missing = None if is_shown else lacking_data(paper)
     if missing is None and is_affordable:
         print(f"scale paper: a run of {paper.task.name} takes {_span(paper)}", flush=True)
         if edition:
@@ -67,7 +67,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         _show_repeats(kept, first, recorded)
         return [*kept, f"scale={recorded[0]}"]
     mini = compose_experiment([*first, "scale=mini"])
-    lack = _missing(mini)
+    lack = lacking_data(mini)
     shipped = [] if lack is None or own_data or is_sweep else _edition_at_hand(mini)
     if lack is not None and not shipped:
         raise ValueError(f"{paper.task.name}: {lack}; {_remedy(mini.data.source)}")
@@ -149,7 +149,8 @@ def _edition_at_hand(run: Experiment) -> list[str]:
     return next(([f"preset={preset}"] for preset in presets if preset), [])
 
 
-def _missing(run: Experiment) -> str | None:
+def lacking_data(run: Experiment) -> str | None:
+    """Return why a run's data cannot be had here, or None; downloads nothing."""
     return run.data.lacks() or (None if run.own_data else availability(run.data.source, run.data))
 
 
