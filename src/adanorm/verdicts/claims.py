@@ -241,7 +241,15 @@ def deciding_pair(
     if task not in preregistration().margins:
         return None
     worse, better = norms
-    claim = Claim(id="pair", text="", source="", better=better, worse=worse, tasks=[task])
+    text = f"{better} is better than {worse}"
+    claim = Claim(
+        id="pair",
+        text=text,
+        source="asked for",
+        better=better,
+        worse=worse,
+        tasks=[task],
+    )
     if preregistration().governing(task, "small").folds:
         return None
     _, decided = _decided(claim, task, "small", runs)
