@@ -12,6 +12,7 @@ import numpy as np
 
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_whole
+from adanorm.stats.comparison import Answer
 from adanorm.stats.sequential import Numbers
 from adanorm.trials.power import BedNoise, share_better, simulated_answer
 from adanorm.trials.rules import Bed, load_rules
@@ -20,7 +21,7 @@ from adanorm.verdicts.cell import cell_on_record
 TRIALS = 200
 PAIR = ("layernorm", "layernorm-simple")
 FIRST_SEED = 41  # of the later plans
-ANSWERS = ("better", "worse", "equivalent", "open")
+ANSWERS: tuple[Answer, ...] = ("better", "worse", "equivalent", "open")
 
 
 def gaps_on_record(bed: Bed) -> Numbers | None:
