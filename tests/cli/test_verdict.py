@@ -1,7 +1,13 @@
 """The verdict on a file of scores: the page's example, the committed tables, and files that are refused."""
 
+import json
+import os
+import random
 import re
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -113,3 +119,173 @@ def test_a_plan_reads_no_seeds_of_another(plan: str, seed: int, reads: str, tmp_
     message = rf"own.csv, row 2, column seed: {seed}: plan={plan} reads seeds {reads}"
     with pytest.raises(ValueError, match=message):
         dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5", f"plan={plan}"])
+
+
+def lines_of(scores: dict[str, list[float]], *, with_seed: bool = True) -> str:
+    header = "name,seed,score" if with_seed else "name,score"
+    lines = [header]
+    for name, values in scores.items():
+        for seed, score in enumerate(values):
+            lines.append(f"{name},{seed},{score}" if with_seed else f"{name},{score}")
+    return "\n".join(lines)
+
+
+BASE = [75.0, 75.6, 74.8, 75.3, 75.1, 75.5]
+ANSWERS = {"better": (2.0, 0), "worse": (-2.0, 3), "equivalent": (0.02, 4), "open": (0.4, 5)}
+
+
+@pytest.mark.parametrize(("answer", "lead", "status"), [(k, *v) for k, v in ANSWERS.items()])
+@pytest.mark.parametrize("with_seed", [True, False])
+def test_a_gate_ends_with_the_status_of_its_answer_and_json_keeps_its_schema(
+    answer: str,
+    lead: float,
+    status: int,
+    with_seed: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    noise = 1.0 if answer == "open" else 0.02
+    scores = [lead + score + noise * (-1) ** k for k, score in enumerate(BASE)]
+    table = {"base": BASE, "mine": scores, "flat": [1.0]}
+    (tmp_path / "own.csv").write_text(lines_of(table, with_seed=with_seed))
+    margin = "margin=0.6" if answer in ("equivalent", "better") else "margin=0.5"
+    line = ["verdict", str(tmp_path / "own.csv"), margin, "gate=mine", "format=json", "detect=1"]
+    assert dispatch(line) == status
+    answers = json.loads(capsys.readouterr().out)
+    schema = PROJECT / "src" / "adanorm" / "reporting" / "verdict.schema.json"
+    jsonschema.validate(answers, json.loads(schema.read_text("utf-8")))
+    (pair,) = answers["tasks"][0]["pairs"]
+    assert (pair["first"], pair["second"], pair["answer"]) == ("mine", "base", answer)
+    assert pair["method"] == ("paired" if with_seed else "independent")
+    assert answers["gate"] == {"name": "mine", "status": status}
+    assert [entry["reason"] for entry in answers["tasks"][0]["left_out"]] == [
+        "flat has 1 score, and needs 2"
+    ] * 2
+    assert dispatch([*line[:3], "gate=flat"]) == 5, "what is left out is open"
+
+
+def test_lower_is_better_turns_every_lead_around(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.csv").write_text(lines_of({"base": BASE, "mine": [s + 2 for s in BASE[:5]]}))
+    line = ["verdict", str(tmp_path / "own.csv"), "margin=0.5", "gate=mine"]
+    assert [dispatch([*line, f"better={better}"]) for better in ("higher", "lower")] == [0, 3]
+    assert "5 shared seeds of 5 and 6, partly paired" in capsys.readouterr().out
+
+
+def test_equal_gaps_are_left_out_and_the_rest_of_the_file_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = {
+        "base": BASE,
+        "same": [s + 1 for s in BASE],
+        "mine": [77.0, 78.0, 77.2, 77.9, 77.1, 78.3],
+    }
+    (tmp_path / "own.csv").write_text(lines_of(table))
+    assert dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Left out: same and base: they differ by the same with every seed" in printed
+    assert "mine over base: 6 seeds, paired" in printed
+
+
+def test_a_plan_of_ones_own_reads_the_last_look_that_both_have_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.csv").write_text(lines_of({"base": BASE, "mine": [*reversed(BASE)]}))
+    line = ["verdict", str(tmp_path / "own.csv"), "margin=0.5"]
+    assert dispatch([*line, "plan=3,5,9"]) == 0
+    assert "mine over base: 5 seeds, paired" in capsys.readouterr().out
+    assert dispatch([*line, "plan=8,9"]) == 0
+    assert "needs 8" in capsys.readouterr().out
+    for wrong in ("plan=1,3", "plan=5,3", "plan=3,,5", "plan=3,99999", "spending=0", "paired=yes"):
+        with pytest.raises(ValueError, match=wrong.partition("=")[0]):
+            dispatch([*line, wrong])
+
+
+def test_examples_and_clusters_add_their_noise_and_seeds_stay_the_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = random.Random(0)
+    rows = ["name,seed,example,cluster,score"]
+    of_cluster = [source.gauss(0, 3) for _ in range(10)]
+    for name, sign in (("base", 0), ("mine", 1)):
+        for seed in range(5):
+            level = source.gauss(0, 1)
+            for example in range(30):
+                score = level + sign * of_cluster[example % 10] + source.gauss(0, 1)
+                rows.append(f"{name},{seed},e{example},c{example % 10},{score}")
+    errors = []
+    for dropped in (None, "cluster", "example"):
+        text = "\n".join(rows).replace(dropped, "ignored") if dropped else "\n".join(rows)
+        (tmp_path / "own.csv").write_text(text)
+        dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5", "format=json"])
+        (pair,) = json.loads(capsys.readouterr().out)["tasks"][0]["pairs"]
+        assert pair["seeds"] == {"first": 5, "second": 5, "shared": 5}
+        errors.append(pair["example_error"])
+    by_cluster, by_example, by_cluster_alone = errors
+    assert by_cluster == pytest.approx(by_cluster_alone)
+    assert by_cluster > 1.2 * by_example, "examples of one cluster are alike"
+    (tmp_path / "own.csv").write_text("\n".join(rows[:-1]))
+    with pytest.raises(ValueError, match="mine has other examples than the first run"):
+        dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5"])
+
+
+def test_columns_of_an_export_are_named_and_a_figure_shows_every_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = lines_of({"base": BASE, "a<b": [s + 0.3 for s in reversed(BASE)]})
+    header = "config.norm,config.seed,summary.acc"
+    (tmp_path / "own.csv").write_text(text.replace("name,seed,score", header))
+    line = ["verdict", str(tmp_path / "own.csv"), "margin=0.5", f"figure={tmp_path}/league.svg"]
+    columns = "columns=name:config.norm,seed:config.seed,score:summary.acc"
+    assert dispatch([*line, columns]) == 0
+    assert "a<b over base: 6 seeds, paired" in capsys.readouterr().out
+    drawn = ElementTree.parse(tmp_path / "league.svg").getroot()
+    texts = [element.text for element in drawn.iter() if element.tag.endswith("text")]
+    assert {"base", "a<b"} <= {*texts}
+    with pytest.raises(ValueError, match="needs one column 'score'"):
+        dispatch([*line, "columns=name:config.norm"])
+    with pytest.raises(ValueError, match="unknown column 'model'"):
+        dispatch([*line, "columns=model:config.norm"])
+
+
+def test_seeds_are_planned_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["verdict", "detect=1", "deviation=1"]) == 0
+    assert "17 of each show a difference of 1," in capsys.readouterr().out
+    with pytest.raises(ValueError, match="needs a FILE of scores, or detect= and deviation="):
+        dispatch(["verdict"])
+
+
+def test_the_loop_of_the_page_keeps_drops_or_goes_on(tmp_path: Path) -> None:
+    (loop,) = re.findall(r"```bash\n(.*?)```", PAGE, re.S)
+    assert len(loop.splitlines()) == 10
+    folder = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    printed = []
+    for shift in ("- 2", "+ 2"):
+        script = f'[ $1 = change ] && echo "$(( 10 {shift} )).$2" || echo "10.$2"\n'
+        (tmp_path / "train.sh").write_text(script)
+        done = subprocess.run(
+            ["sh", "-c", loop],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        printed.append(done.stdout.strip())
+    assert printed == ["keep", "drop"]
+    assert json.loads((tmp_path / "answer.json").read_text())["schema"] == 1
+
+
+def test_the_command_needs_neither_torch_nor_what_the_suite_needs(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text(EXAMPLE)
+    absent = "torch,pydantic,yaml,hydra,omegaconf,matplotlib,numba,requests,filelock,tqdm"
+    environment = os.environ | {"ADANORM_WITHOUT": absent}
+    paths = [str(PROJECT / "tests" / "without"), str(PROJECT / "src")]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    line = [sys.executable, "-m", "adanorm", "verdict", "scores.csv", "margin=0.5"]
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == PRINTED, done.stderr
+    norms = [sys.executable, "-c", "import adanorm.norms"]
+    failed = subprocess.run(norms, env=environment, capture_output=True, text=True, check=False)
+    assert "the norms need PyTorch" in failed.stderr

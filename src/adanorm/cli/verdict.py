@@ -19,8 +19,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from adanorm.cli.command import Arguments, Key, Usage, hanging, output_path, true_or_false
 from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
@@ -29,7 +27,7 @@ from adanorm.metrics.table import mean_text
 from adanorm.reporting.league_formats import FileLeague, as_json, as_svg, seeds_to_show
 from adanorm.reporting.text import outlook, p_text
 from adanorm.stats.comparison import NO_SEED, Comparison, Score, digits_for
-from adanorm.stats.conjunction import League, league
+from adanorm.stats.conjunction import League, league, mean_of
 from adanorm.stats.sequential import Looks
 from adanorm.verdicts.score_file import NUMBER, TaskScores, column_names, read_scores
 
@@ -184,7 +182,7 @@ def _league_by_name(
     plan = plan_for_scores(keys["plan"], float(keys["margin"]))
     means = {}
     for name, by_seed in signed.items():
-        means[name] = {seed: float(np.mean(score)) for seed, score in by_seed.items()}
+        means[name] = {seed: mean_of(score) for seed, score in by_seed.items()}
         for seed in by_seed:
             if not plan.first <= seed <= plan.last:
                 number = seed if seed < NO_SEED else "none"

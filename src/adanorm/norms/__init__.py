@@ -1,5 +1,11 @@
 """The norms, each usable on its own: `from adanorm.norms import AdaNorm`."""
 
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    text = "the norms need PyTorch: install torch, or adanorm[norms]"
+    raise ModuleNotFoundError(text, name="torch") from error
+
 from adanorm.norms.base import Norm
 from adanorm.norms.family import (
     AdaNorm,

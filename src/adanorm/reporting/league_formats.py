@@ -1,4 +1,4 @@
-"""The league of a file of scores for programs, as JSON (schema.json), and as a figure, in SVG."""
+"""The league of a file of scores for programs, as JSON (verdict.schema.json), and as a figure, in SVG."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -400,6 +400,8 @@ def by_seed(groups: Sequence[SeedScores], paired: bool | None) -> list[Mapping[i
 
 
 def _without(group: Mapping[int, Score], shared: Sequence[int]) -> list[int]:
+    if len(shared) == len(group):
+        return []
     known = {*shared}
     return [seed for seed in group if seed not in known]
 

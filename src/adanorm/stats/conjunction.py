@@ -277,7 +277,7 @@ def league(
     seeded = dict(zip(scores, by_seed([*scores.values()], paired), strict=True))
     means = {}
     for name, group in seeded.items():
-        means[name] = {seed: float(np.mean(score)) for seed, score in group.items()}
+        means[name] = {seed: mean_of(score) for seed, score in group.items()}
 
     def compare_two(first: str, second: str) -> Comparison | None:
         ours, theirs, levels = seeded[first], seeded[second], None
@@ -295,6 +295,11 @@ def league(
         return compare(ours, theirs, margin, paired=only_shared, level=level, levels=levels)
 
     return league_of(means, compare_two, looks)
+
+
+def mean_of(score: Score) -> float:
+    """Return a score, or the mean of its numbers per example."""
+    return score if isinstance(score, float) else float(np.mean(score))
 
 
 def at_look(ours: Mapping[int, Score], theirs: Mapping[int, Score], look: int) -> dict[int, Score]:
