@@ -15,7 +15,6 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.data.download import PATIENCE, ask, download, reason
 from adanorm.files import naming, write_whole
 from adanorm.process import is_first_process
 
@@ -144,6 +143,8 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
                 is not None
             ):
                 raise  # a full or read-only disk here is not the address's fault
+            from adanorm.data.download import reason  # its imports take half a second
+
             problems.append(f"{address}: {reason(error)}")
     presets = [f"preset={edition.preset}" for edition in editions_of(entry)]
     editions = f"; other editions: {', '.join(presets)}" if presets else ""
@@ -156,6 +157,8 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
 
 def ask_all(sources: Iterable[Source]) -> dict[str, dict[str, str | None]]:
     """Return by file and by network address what is wrong there, or None."""
+    from adanorm.data.download import PATIENCE, ask
+
     answers: dict[str, dict[str, Future[str | None]]] = {}
     with ThreadPoolExecutor(8) as pool:
         for source in sources:
@@ -249,16 +252,11 @@ def _local(address: str) -> Path | None:
 def _answers(address: str) -> bool:
     with suppress(OSError):
         local = _local(address)
-        return (
-            ask(
-                address,
-                None,
-                PATIENCE.connect,
-            )
-            is None
-            if local is None
-            else local.is_file()
-        )
+        if local is not None:
+            return local.is_file()
+        from adanorm.data.download import PATIENCE, ask
+
+        return ask(address, None, PATIENCE.connect) is None
     return False
 
 
@@ -283,6 +281,8 @@ def _downloaded(address: str, folder: Path, file: File) -> Path:
             members, _ = packed.tar_members(archive, [member])
             part.write_bytes(members[member])
         else:
+            from adanorm.data.download import download
+
             download(url, part, file.size)
         try:
             _verify(part, file, folder)
