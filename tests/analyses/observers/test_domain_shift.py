@@ -32,7 +32,7 @@ def test_outputs_move_with_the_inputs_and_stay_without_a_shift(norm: str, record
         step = first_step(record("domain-shift", "task=mnist", f"norm={norm}"))
         values = observe(step, contrast=contrast, brightness=0.0, examples=16)
         moved.append([values[site]["distance"] for site in step.sites])
-    assert max(moved[0]) == 0
+    assert max(moved[0]) < 1e-6
     assert min(moved[1]) > 0.01
 
 
