@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from adanorm.config.compose import UNTUNED, _from_files, compose_experiment, compose_values
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
+from adanorm.config.readers import NUMERICS
 from adanorm.config.yaml_file import read_foreign_yaml, read_yaml, read_yaml_file
 from adanorm.norms.registry import norm_factory
 from adanorm.studies.study import load_studies
@@ -215,6 +216,19 @@ def test_every_mode_of_the_released_code_has_its_own_numerics(mode: str, numeric
         "adanorm": float(run.norm.params.get("C", 1.0)) * (1 - 0.1 * y) * y,
     }
     assert torch.allclose(norm(x), expected.get(mode, y), atol=1e-4)
+
+
+@pytest.mark.parametrize("norm", [*choices("norm"), "tests.norms.odd_norms:InPlace"])
+def test_every_norm_takes_the_released_wiring_and_its_numerics_where_it_has_them(norm: str) -> None:
+    run = compose_experiment(["task=de-en", f"norm={norm}", "preset=released"])
+    has_choice = norm in NUMERICS and norm != "layernorm"
+    assert run.norm.numerics == ("released" if has_choice else "paper")
+    assert (run.norm.placement, run.model.init) == ("final", "released")  # type: ignore[union-attr]
+    norm_factory(run.norm.choice)
+    typed = compose_experiment(
+        ["task=de-en", f"norm={norm}", "preset=released", "norm.numerics=paper"]
+    )
+    assert typed.norm.numerics == "paper"
 
 
 @pytest.mark.parametrize("text", ["010", "1:30", "1_0", "0x10", "0b11", "-010", "1_0.5", "2:0.5"])

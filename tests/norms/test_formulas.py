@@ -557,3 +557,30 @@ def test_mistakes_that_a_site_or_a_tensor_shows_are_named() -> None:
         norm_factory(NormChoice("groupnorm"))(20, site="norms.0")
     with pytest.raises(ValueError, match="has no positions"):
         InstanceNorm(H)(torch.ones(B, H))
+
+
+def test_a_constant_mean_leaves_three_functions_and_a_bound_for_all_widths_leaves_phi() -> None:
+    """Theorem 2: of powers, tanh and |y| only the span of 1, y and y^2 has a constant mean.
+
+    It leaves b (y^2 - 1) beside C (1 - k y). The mean of z is then -C k + b mean(y^3), whose last
+    part grows with H: only a bound that holds for every H excludes b.
+    """
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(4000, 12, generator=generator, dtype=torch.float64) ** 3
+    y = (rows - rows.mean(1, keepdim=True)) / rows.std(1, keepdim=True, correction=0)
+    functions = [y**power for power in range(9)] + [y.tanh(), y.abs()]
+    means = torch.stack([function.mean(1) for function in functions], 1)
+    varying = means - means.mean(0)
+    sizes = torch.linalg.svdvals(varying / varying.std(0).clamp(min=1e-9))
+    assert [*(sizes > 1e-6 * sizes[0])].count(True) == len(functions) - 3
+    for power, constant in ((0, 1), (1, 0), (2, 1)):
+        assert torch.allclose(means[:, power], torch.tensor(float(constant)).double())
+    thirds = []
+    for width in (64, 1024, 16384):
+        row = torch.zeros(1, width, dtype=torch.float64)
+        row[0, 0] = 1.0
+        y = LayerNormSimple(width, eps=1e-12)(row)
+        thirds.append(y.pow(3).mean().item())
+        assert thirds[-1] == pytest.approx((width - 2) / (width - 1) ** 0.5, rel=1e-3)
+        assert y.max().item() == pytest.approx((width - 1) ** 0.5, rel=1e-3)
+    assert thirds[0] < thirds[1] / 3 < thirds[2] / 9, "no bound holds for all widths"
