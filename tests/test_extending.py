@@ -77,6 +77,8 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
     )
     assert lines == 1
     registry.write_text(text)
+    with (copy / "src/adanorm/norms/__init__.py").open("a") as package:
+        package.write("\nfrom adanorm.norms.rowwise import HalfNorm  # noqa: F401\n")
     (copy / "conf/norm/halfnorm.yaml").write_text(
         "name: halfnorm\ntitle: Half-Norm\nparams: {power: 0.5}\n"
     )
@@ -99,7 +101,7 @@ def test_a_new_norm_takes_a_class_a_line_and_a_file(copy: Path) -> None:
         "scripts/test_pages",
         "studies/test_study",
     )
-    named = "halfnorm or every_norm_has or every_section or defaults_in_the_configuration"
+    named = "halfnorm or imported_from or every_norm_has or every_section or defaults_in_the_configuration"
     files = [f"tests/{name}.py" for name in (*of_norms, "config/test_readers")]
     assert "passed" in in_copy(
         copy,

@@ -47,7 +47,8 @@ def test_every_norm_has_a_configuration_and_every_configuration_a_norm() -> None
 
 
 def test_every_norms_class_is_imported_from_the_package() -> None:
-    assert {cls.__name__ for cls in NORMS.values()} <= vars(adanorm.norms).keys()
+    missing = {cls.__name__ for cls in NORMS.values()} - vars(adanorm.norms).keys()
+    assert not missing, f"import {', '.join(missing)} in src/adanorm/norms/__init__.py"
 
 
 @pytest.mark.usefixtures("outside_package")

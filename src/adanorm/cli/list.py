@@ -1,4 +1,7 @@
-"""Show tasks, norms and studies, then scales, launchers, positions and the runs on record."""
+"""Show tasks, norms, scales, launchers and positions; with `studies` or `runs`, those.
+
+`studies` are the grids of runs, and `runs` the numbers of runs on record.
+"""
 
 import re
 import textwrap
@@ -6,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from adanorm.cli.command import WIDTH, Arguments, Usage, hanging
+from adanorm.config.errors import check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS
@@ -14,20 +18,29 @@ from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.runs.auto_scale import tasks_without_network
 
-USAGE = Usage()
+PARTS = ("studies", "runs")
+USAGE = Usage(name="[studies|runs]", choices=lambda: PARTS, examples=("", "studies", "runs"))
 
 
 def main(arguments: Arguments) -> None:
-    """Print tasks, norms, studies, scales, launchers, positions, and the runs on record."""
+    """Print what the command line asks for: names of settings, studies, or runs on record."""
+    part = "".join(arguments.names)
+    check_known("part", arguments.names, PARTS)
+    if part == "studies":
+        _show_studies()
+    elif part == "runs":
+        print("runs on record (done, diverged or failed, over seeds)", flush=True)
+        print("\n".join(_done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]))
+    else:
+        _show_settings()
+
+
+def _show_settings() -> None:
     tasks = {name: description(CONF / "task" / f"{name}.yaml") for name in choices("task")}
     norms = {name: description(CONF / "norm" / f"{name}.yaml") for name in choices("norm")}
     norms |= dict.fromkeys(outside_norms(), "from another installed package")
-    studies = {}
-    for name in choices("study"):
-        studies[name] = str(read_yaml_file(CONF / "study" / f"{name}.yaml").get("title"))
     _show("tasks (task=NAME)", tasks)
     _show("norms (norm=NAME)", norms)
-    _show("studies (adanorm study NAME)", studies)
     lists = {
         "scales": [*choices("scale"), "auto"],
         "launchers": choices("launcher"),
@@ -37,11 +50,15 @@ def main(arguments: Arguments) -> None:
         print("\n".join(hanging(f"{kind:<10} ", ", ".join(names))))
     shipped = ", ".join(tasks_without_network())
     print("\n".join(hanging("train without a network: ", shipped)))
-    print(
-        "runs on record (done, diverged or failed, over seeds)",
-        flush=True,
-    )
-    print("\n".join(_done() or ["  none yet: make reproduce TASK=mnist NORM=adanorm"]))
+    counts = f"{len(choices('study'))} studies: adanorm list studies"
+    print(f"{counts}; runs on record: adanorm list runs", flush=True)
+
+
+def _show_studies() -> None:
+    studies = {}
+    for name in choices("study"):
+        studies[name] = str(read_yaml_file(CONF / "study" / f"{name}.yaml").get("title"))
+    _show("studies (adanorm study NAME)", studies)
 
 
 def _show(heading: str, descriptions: dict[str, str]) -> None:

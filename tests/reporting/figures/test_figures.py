@@ -272,8 +272,8 @@ def test_scores_over_a_setting_have_one_panel_per_position_of_the_norms(
     drawing = not_none(over_setting("norms-depth", Table(study, table.grid)))
     axes = drawing.figure.axes
     assert [p.get_title() for p in axes] == [
-        "RT: norms in front of a branch",
-        "RT: norms behind the sum",
+        "RT: pre-norm",
+        "RT: post-norm",
     ]
     solid = NORM_STYLES["layernorm"].color
     front, behind = ([line for line in p.lines if line.get_color() == solid] for p in axes)

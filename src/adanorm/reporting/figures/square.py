@@ -39,6 +39,7 @@ ARMS = {  # the norm for each gradient, by how the value is normalized
 }
 CORNERS = [arm for row in ARMS.values() for arm in row]
 DRAWN = [*CORNERS, "none"]
+GRADIENTS_OF = "rt"  # the data set whose gradients the last panel shows
 
 
 @style.figure_style()
@@ -54,8 +55,9 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
             drawn += scores.values()
     if not maps:
         return None
+    has_gradients = GRADIENTS_OF in maps
     figure, panels = style.panels(
-        len(maps) + 1,
+        len(maps) + has_gradients,
         1.7,
         table.study.title,
         across=2,
@@ -66,12 +68,13 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
         strict=False,
     ):
         _map(axes, scores, table.columns[task])
-    style.legend_below(figure, _through_layers(panels[-1], table))
     caption = (
         f"Mean test scores at {table.study.scale} scale, {seeds(drawn)}, and leads over no norm by"
-        " shared seeds (*: a run diverged or did not learn). Last panel: deviation of dl/dx at each"
-        " norm."
+        " shared seeds (*: a run diverged or did not learn)."
     )
+    if has_gradients:
+        style.legend_below(figure, _through_layers(panels[-1], table))
+        caption += " Last panel: deviation of dl/dx at each norm."
     return style.NamedFigure(name, caption, figure)
 
 
@@ -125,7 +128,7 @@ def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
     analysis = load_analysis("gradients")
     grid = analysis_grid(analysis, runs=table.folder)
     for arm, drawn in style.norm_styles(DRAWN).items():
-        results = analysis_results(grid[arm, "rt"])
+        results = analysis_results(grid[arm, GRADIENTS_OF])
         if not results:
             continue
         sizes = {}
@@ -138,7 +141,7 @@ def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
             sizes,
             drawn,
         )
-    heading = f"{title('rt')}, {analysis.scale} scale"
+    heading = f"{title(GRADIENTS_OF)}, {analysis.scale} scale"
     axes.set(
         title=heading,
         xlabel="norm",
