@@ -45,8 +45,8 @@ from tests.verdicts import not_none
 Cells = dict[str, list[Experiment]]
 ADANORM = Claim(
     id="a",
-    text="",
-    source="",
+    text="a",
+    source="a",
     better="adanorm",
     worse="layernorm",
     tasks=["mnist"],
