@@ -283,7 +283,7 @@ REFUSED = [
     ("trial adanorm norm.params.C=1", "is what the trial tries"),
     ("trial rmsnorm beds=none.yaml", "no such file"),
     ("trial norm=rmsnorm bugdet=1h", "did you mean budget"),
-    ("arena output=README.md", "has no marks of the table"),
+    ("arena output=nowhere/arena.md", "no file can be written there"),
 ]
 
 

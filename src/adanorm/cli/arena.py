@@ -21,15 +21,13 @@ PART = re.compile(r"(<!-- arena: .*? -->\n).*?(<!-- /arena -->)", re.DOTALL)
 def main(arguments: Arguments) -> None:
     """Print the table of norms."""
     keys = arguments.keys
+    path = output_path(keys["output"]) if keys["output"] else None
+    content = path.read_text("utf-8") if path and path.is_file() else ""
+    if content and not PART.search(content):
+        raise ValueError(f"output={keys['output']}: exists, and has no marks of the table")
     text = arena_page(load_rules(keys["beds"]), folder_of(keys["runs"]))
     print(text)
-    if not keys["output"]:
-        return
-    path = output_path(keys["output"])
-    content = path.read_text("utf-8") if path.is_file() else ""
-    if PART.search(content):
-        text = PART.sub(lambda match: f"{match[1]}{text}{match[2]}", content)
-    elif content:
-        raise ValueError(f"output={path}: exists, and has no marks of the table")
-    write_whole(path, text.encode())
-    print(path)
+    if path is not None:
+        page = PART.sub(lambda match: f"{match[1]}{text}{match[2]}", content) or text
+        write_whole(path, page.encode())
+        print(path)
