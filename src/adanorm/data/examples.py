@@ -15,11 +15,11 @@ Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Part(NamedTuple):
-    """The rows rank, rank + world, ... of a batch of `count` rows, as one process computes them."""
+    """The rows rank, rank + world, ... of a batch of `size` rows, as one process computes them."""
 
     rank: int = 0
     world: int = 1
-    count: int = 0
+    size: int = 0
 
     @property
     def rows(self) -> slice:
@@ -165,8 +165,8 @@ def batches_within(
     return [*batches, indices[start:]] if start < len(indices) else batches
 
 
-def drawn_by_label(labels: Sequence[Any], count: int) -> Indices:
-    """Return `count` indices (count,) in rising order, drawn by a fixed seed in each label alike.
+def drawn_by_label(labels: Any, count: int) -> Indices:
+    """Return `count` indices of labels (N,) in rising order, drawn by a fixed seed in each label alike.
 
     Each label has its share of them, and at least one if there are as many indices as labels.
     """

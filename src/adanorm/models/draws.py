@@ -37,7 +37,7 @@ def drawn(shape: Sequence[int], draw: Callable[[list[int]], Tensor], *, rows: in
     whole = [*shape]
     if _part.world == 1:
         return draw(whole)
-    whole[rows] = _part.count
+    whole[rows] = _part.size
     index = [slice(None)] * rows
     return draw(whole)[(*index, _part.rows)]
 

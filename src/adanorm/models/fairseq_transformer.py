@@ -231,7 +231,7 @@ def replace_modules(model: nn.Module) -> None:
             continue  # attention applies its dropout itself
         for name, child in module.named_children():
             if type(child) is modules.FairseqDropout:
-                share = float(child.p)  # type: ignore[arg-type]
+                share = float(child.p)
                 dropout = Dropout(share)
                 if "layers." in site:  # their tensors are (T, B, H)
                     dropout.rows = 1

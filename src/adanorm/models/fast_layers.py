@@ -131,7 +131,7 @@ class _Mask(NamedTuple):
         shape = 1, 1, values.numel()
         count, part = 1, WHOLE
         if self.part.world > 1:
-            count, part = self.part.count, self.part
+            count, part = self.part.size, self.part
             rows = x.shape[self.axis]
             before = math.prod(x.shape[: self.axis])
             after = math.prod(x.shape[self.axis + 1 :])
