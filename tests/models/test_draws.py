@@ -52,6 +52,6 @@ def test_attention_of_a_part_drops_the_weights_that_pytorchs_own_drops(rank: int
     whole = F.scaled_dot_product_attention(query, key, value, mask, dropout_p=0.3)
     torch.manual_seed(2)
     with part_of_batch(Part(rank, 2, COUNT)):
-        parts = [tensor[rank::2] for tensor in (query, key, value, mask)]
-        mixed = attention(*parts, 0.3)
+        q, k, v, m = (tensor[rank::2] for tensor in (query, key, value, mask))
+        mixed = attention(q, k, v, m, 0.3)
     torch.testing.assert_close(mixed, whole[rank::2])

@@ -427,10 +427,9 @@ def _split(split: str, files: dict[str, Path], dictionaries: tuple[Any, Any]) ->
 def _side(path: Path, dictionary: Any) -> Any:
     """Return fairseq's dataset of a split's language; ValueError, naming its file, if not whole."""
     index, library = path.with_suffix(".idx").read_bytes(), fairseq().data
-    if not index.startswith(b"MMIDIDX"):
-        kind = "cached or lazy" if index.startswith(b"TNTIDX") else "another kind"
+    if index.startswith(b"TNTIDX"):
         hint = "make it with `fairseq-preprocess --dataset-impl mmap`"
-        raise ValueError(f"{path} with its .idx: of --dataset-impl {kind}; {hint}")
+        raise ValueError(f"{path} with its .idx: of --dataset-impl cached or lazy; {hint}")
     try:
         if index.startswith(b"MMIDIDX"):  # fairseq's older formats are not checked
             kind, count = struct.unpack_from("<BQ", index, 17)
