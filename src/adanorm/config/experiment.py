@@ -14,6 +14,7 @@ from adanorm.config.digests import digest_of, digests_of
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import Config, Positive, Seed
+from adanorm.config.yaml_file import dotted
 from adanorm.files import sha256
 from adanorm.metrics.table import check_target
 
@@ -50,6 +51,15 @@ class Experiment(Config):
     runs: str | None
     logger: sections.LoggerConfig
     cost: sections.CostConfig
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_value_is_empty(cls, values: Any) -> Any:
+        """Refuse an empty text, which an unset variable leaves behind `key=`."""
+        for key, value in dotted(values):
+            if isinstance(value, str) and not value.strip() and not key.startswith("logger."):
+                raise ValueError(f"{key}=: is empty: give a value, or null")
+        return values
 
     @model_validator(mode="after")
     def _sections_go_together(self) -> Self:

@@ -91,13 +91,9 @@ class Config(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _values_say_something(cls, settings: Any) -> Any:
-        """Refuse an empty text, which an unset variable leaves, and truth for a number."""
+    def _true_is_no_number(cls, settings: Any) -> Any:
         if not isinstance(settings, dict):
             return settings
-        for name, value in settings.items():
-            if isinstance(value, str) and not value.strip():
-                raise ValueError(f"{name}=: is empty: give a value, or null")
         for name in _numbers(cls) & settings.keys():
             value = settings[name]
             for entry in value if isinstance(value, list | tuple) else [value]:
@@ -140,9 +136,6 @@ def _without_nulls(params: Any) -> Any:
     """Return params without nulls: null means the norm's default and identifies no run."""
     if not isinstance(params, dict):
         return params
-    for key, value in params.items():
-        if value == "":
-            raise ValueError(f"{key}=: is empty: give a value, or null")
     return {key: value for key, value in params.items() if value is not None}
 
 
