@@ -29,7 +29,7 @@ import torch
 
 from adanorm.cli.command import whole_number
 from adanorm.config.paths import PROJECT
-from adanorm.files import write_whole
+from adanorm.files import writing_to
 from adanorm.process import torchrun
 from adanorm.records.environment import describe, driver_version
 from adanorm.runs.devices import no_cuda, usable_devices
@@ -181,7 +181,8 @@ def main(arguments: Sequence[str]) -> int:
         facts = run_check(name, commands[name], seconds=end - time.monotonic())
         content["checks"].append(facts)
         content["verdict"] = in_words(content["checks"])
-        write_whole(output, (json.dumps(content, indent=1) + "\n").encode())
+        with writing_to(output) as file:
+            file.write((json.dumps(content, indent=1) + "\n").encode())
         print(f"{name}: {facts['verdict']} {facts.get('why', '')}".rstrip(), flush=True)
     print("\n".join([*content["verdict"], str(output)]))
     if not devices:

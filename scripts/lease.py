@@ -120,8 +120,14 @@ SPARSE = (
 
 def _tracked_bytes() -> int:
     """Return the size of the tracked files that are in the working tree."""
+    from adanorm.records.environment import variables_for_git
+
     names = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        env=variables_for_git(),
     ).stdout
     paths = [ROOT / name for name in names.decode().split("\0") if name]
     return sum(path.stat().st_size for path in paths if path.is_file())

@@ -31,6 +31,7 @@ from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.data.fetch import mirrors_of
 from adanorm.process import HELD, PRODUCTS, products
+from adanorm.records.environment import variables_for_git
 from scripts.benchmarks.harness import Options, Row, run_benchmark, take_turns
 
 # At mini scale ptb has the paper's whole model and settings, on the treebank's public sample.
@@ -180,8 +181,15 @@ def checkout_of(baseline: str) -> Path:
         if (folder / "src" / "adanorm").is_dir():
             return folder
     command = ["git", "-C", str(PROJECT), "worktree", "add", "--detach", str(checkout), baseline]
-    if baseline and subprocess.run(command, capture_output=True, check=False).returncode == 0:
-        return checkout
+    if baseline:
+        process = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            env=variables_for_git(),
+        )
+        if process.returncode == 0:
+            return checkout
     raise ValueError(
         f"baseline={baseline}: must be another checkout of this project, or a commit of it"
     )

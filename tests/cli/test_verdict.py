@@ -289,3 +289,13 @@ def test_the_command_needs_neither_torch_nor_what_the_suite_needs(tmp_path: Path
     norms = [sys.executable, "-c", "import adanorm.norms"]
     failed = subprocess.run(norms, env=environment, capture_output=True, text=True, check=False)
     assert "the norms need PyTorch" in failed.stderr
+
+
+def test_a_figure_goes_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text(TWO)
+    (tmp_path / "disk").mkdir()
+    link, target = tmp_path / "league.svg", tmp_path / "disk" / "league.svg"
+    link.symlink_to(target)
+    dispatch(["verdict", str(tmp_path / "scores.csv"), "margin=1", f"figure={link}"])
+    assert link.is_symlink()
+    assert target.read_text().startswith("<")

@@ -10,6 +10,7 @@ import pytest
 
 from adanorm.config.paths import PROJECT
 from scripts import lease
+from scripts.benchmarks.updates import checkout_of
 
 
 def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_without_weights(
@@ -59,3 +60,27 @@ def test_runs_that_do_not_fit_are_not_begun(
     machine.train()
     machine.pack()
     assert not (tmp_path / "work" / "runs").exists()
+
+
+@pytest.fixture
+def hooked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Set the variables of a hook in another repository; return the commit there."""
+    other = tmp_path / "other"
+    commit = ["commit", "-q", "--allow-empty", "-m", "other"]
+    author = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    for arguments in (["init", "-q"], [*author, *commit]):
+        other.mkdir(exist_ok=True)
+        subprocess.run(["git", *arguments], cwd=other, check=True)
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, check=True)
+    return head.stdout.decode().strip()
+
+
+@pytest.mark.usefixtures("hooked")
+def test_a_lease_counts_this_checkouts_files_whatever_a_hook_has_set() -> None:
+    assert lease._tracked_bytes() > 1_000_000
+
+
+def test_a_baseline_is_no_commit_of_the_repository_whose_hook_runs(hooked: str) -> None:
+    with pytest.raises(ValueError, match="must be another checkout of this project"):
+        checkout_of(hooked)

@@ -251,3 +251,12 @@ def test_an_entry_is_contributed_merged_and_contested(
     assert "| 1 | RMSNorm | better, **contested**" in entries[0]
     assert "| 2 | RMSNorm | worse, **contested**" in entries[1]
     assert "Not run yet: AdaNorm." in rows
+
+
+def test_the_page_of_the_arena_goes_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, target = tmp_path / "page.md", tmp_path / "disk" / "page.md"
+    link.symlink_to(target)
+    dispatch(["arena", f"beds={BEDS}", f"runs={tmp_path / 'runs'}", f"output={link}"])
+    assert link.is_symlink()
+    assert target.read_text()

@@ -3,7 +3,7 @@
 import re
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of, output_path
-from adanorm.files import write_whole
+from adanorm.files import writing_to
 from adanorm.trials.arena import arena_page
 from adanorm.trials.rules import load_rules
 
@@ -29,5 +29,6 @@ def main(arguments: Arguments) -> None:
     print(text)
     if path is not None:
         page = PART.sub(lambda match: f"{match[1]}{text}{match[2]}", content) or text
-        write_whole(path, page.encode())
+        with writing_to(path) as file:
+            file.write(page.encode())
         print(path)

@@ -22,7 +22,7 @@ from pathlib import Path
 from adanorm.cli.command import Arguments, Key, Usage, hanging, output_path, true_or_false
 from adanorm.config.errors import check_known
 from adanorm.config.titles import counted
-from adanorm.files import write_whole
+from adanorm.files import writing_to
 from adanorm.metrics.table import mean_text
 from adanorm.reporting.league_formats import FileLeague, as_json, as_svg, seeds_to_show
 from adanorm.reporting.text import outlook, p_text
@@ -95,7 +95,8 @@ def main(arguments: Arguments) -> int:
         for lines in texts:
             print("\n".join(lines))
     if figure:
-        write_whole(figure, as_svg(leagues).encode())
+        with writing_to(figure) as target:
+            target.write(as_svg(leagues).encode())
     return status or 0
 
 

@@ -211,12 +211,15 @@ def _is_ours() -> bool:
     return bool(top) and Path(top).resolve() == PROJECT.resolve()
 
 
+def variables_for_git() -> dict[str, str]:
+    """Return this process's variables without a hook's, which name another repository or index."""
+    return {name: os.environ[name] for name in os.environ if not name.startswith("GIT_")}
+
+
 def _git(*arguments: str) -> bytes:
     """Return what git prints about this checkout; nothing if there is no checkout or no git."""
     settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
     command = ["git", "-C", str(PROJECT), *settings, *arguments]
-    # A hook's variables name another repository, or another index.
-    variables = {name: os.environ[name] for name in os.environ if not name.startswith("GIT_")}
     if not IS_CHECKOUT:
         return b""
     try:
@@ -224,7 +227,7 @@ def _git(*arguments: str) -> bytes:
             command,
             capture_output=True,
             check=False,
-            env=variables,
+            env=variables_for_git(),
         )
     except OSError:
         return b""
