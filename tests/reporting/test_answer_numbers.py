@@ -114,7 +114,7 @@ def noise_of_examples(answer: TaskAnswer, seeds: list[int]) -> float:
         sides = []
         for runs in (shared, others):
             of_runs = [reader.record(runs[seed].folder()).counts.get(metric) for seed in both]
-            if None in of_runs:
+            if any(counts is None for counts in of_runs):
                 return 0.0
             sides.append(np.array([by_example(metric, counts) for counts in of_runs]))
         gaps = sides[0] - sides[1]
@@ -153,7 +153,7 @@ def test_every_number_of_a_readme_row_follows_from_the_evaluations_of_its_runs(t
     assert seeds == [*range(plan.first, plan.first + len(seeds))], "none is left out"
     if plan.folds:
         values = [fmean(of_fold) for of_fold in gaps.values()]
-        assert seeds_text == f"{len(seeds)} x {len(values)} folds"
+        assert seeds_text == f"{len(seeds)} x {len(values)}"
         error2, level = stdev(values) ** 2 * (1 / len(values) + 0.288), 0.05
     else:
         (values,) = gaps.values()

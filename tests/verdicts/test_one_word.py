@@ -35,7 +35,7 @@ def of_the_guide() -> Iterator[tuple[Pair, str]]:
             yield (task, scale, title(norm), "LayerNorm"), word
 
 
-SIZES = {"The paper's size": "paper", "Smaller model and data": "small"}
+SIZES = {"The paper's size": "paper", "Smaller data": "small"}
 
 
 def of_the_readme() -> Iterator[tuple[Pair, str]]:

@@ -116,7 +116,7 @@ def test_folds_are_compared_by_their_means_with_a_variance_for_shared_sentences(
             task="ptb",
         )
     one = answer(tmp_path, "ptb")
-    assert answer_rows([one])[1][3] == "3 x 5 folds"
+    assert answer_rows([one])[1][3] == "3 x 5"
     comparison = not_none(one.comparison)
     means = [lead + 0.02 for lead in leads.values()]
     assert comparison.gap == pytest.approx(fmean(means))

@@ -130,7 +130,7 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
-    text = comparison.answer
+    text: str = comparison.answer
     if comparison.papers_gap == "excluded":
         text += "\nthe paper's excluded"
     axes.text(

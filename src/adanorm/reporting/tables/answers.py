@@ -33,6 +33,7 @@ SIZES = {
     "paper": "the paper's size",
     "small": "smaller model and data",
 }
+GROUPS = {"paper": "The paper's size", "small": "Smaller data"}  # in a narrow table
 TOP3 = "the mean of the three evaluations best by validation"
 SCORES = {
     "top3": TOP3,
@@ -91,7 +92,8 @@ def decided(answers: Sequence[TaskAnswer]) -> str:
 
 def runs_sentence(answers: Sequence[TaskAnswer]) -> str:
     """Return which data sets are trained at the paper's size, and which norms run on the others."""
-    at_papers_size, by_norms = [], {}
+    at_papers_size: list[str] = []
+    by_norms: dict[str, list[str]] = {}
     for answer in answers:
         if answer.plan.scale == "paper":
             at_papers_size.append(title(answer.task))
@@ -117,10 +119,9 @@ def answer_rows(answers: Sequence[TaskAnswer], page: str = "") -> list[list[str]
     of it.
     """
     rows = []
-    for scale, size in SIZES.items():
+    for scale, name in GROUPS.items():
         group = [answer for answer in answers if answer.plan.scale == scale]
         if group:
-            name = size.capitalize()
             rows.append([f"**{name}**" if page else name, "", "", "", ""])
         rows += [_answer_row(answer, page) for answer in group]
     return rows
@@ -133,7 +134,7 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
     name = f"{name} ({label})"
     paper, comparison = _papers_gain(answer), answer.comparison
     if comparison is not None:
-        seeds = answer.seeds.replace(" in each of ", " x ")
+        seeds = answer.seeds.replace(" in each of ", " x ").removesuffix(" folds")
         return [name, paper, _gain(comparison), seeds, _answer_text(answer.answer, comparison)]
     if answer.setback:
         word = answer.answer if answer.answer in ("better", "worse") else "not compared"
