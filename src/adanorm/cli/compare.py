@@ -108,9 +108,9 @@ def main(arguments: Arguments) -> None:
 
 def _decision(norms: Norms, decided: Pair) -> list[str]:
     """Return lines on two norms as the plan reads them that decides."""
-    plan, (base, other) = decided.plan, norms
+    plan, (base, rival) = decided.plan, norms
     lines = [
-        f"{plan.task} {plan.scale}: {other} over {base}, plan {plan.name}, which decides",
+        f"{plan.task} {plan.scale}: {rival} over {base}, plan {plan.name}, which decides",
         f"  score: {SCORES.get(plan.quantity, plan.quantity)}",
         f"  {seeds_text([decided.seeds])}",
     ]
@@ -123,20 +123,20 @@ def _decision(norms: Norms, decided: Pair) -> list[str]:
             f"  {comparison.gap + 0:+.3f} (95 %: {sign}): {decided.answer}",
             f"  margin {comparison.margin:g} (90 %: {size})",
         ]
-    if (other, base) == question().norms(plan.task):
+    if (rival, base) == question().norms(plan.task):
         lines.append(f"  every run: adanorm trace answer/{plan.task}")
     return lines
 
 
 def _where_it_is_decided(norms: Norms, decided: Pair | None, task: str) -> list[str]:
     """Return a line that names the score that decides, where this comparison reads another."""
-    base, other = norms
+    base, rival = norms
     if decided is not None:
         plan = decided.plan
         score = SCORES.get(plan.quantity, plan.quantity)
-        command = f"adanorm compare task={task} scale={plan.scale} norm={base},{other}"
+        command = f"adanorm compare task={task} scale={plan.scale} norm={base},{rival}"
         return [f"the decision reads {score}, {seeds_text([decided.seeds])}:", f"  {command}"]
-    if task in question().tasks and (other, base) == question().norms(task):
+    if task in question().tasks and (rival, base) == question().norms(task):
         return [f"the decision may read other runs: adanorm trace answer/{task}"]
     return []
 

@@ -206,7 +206,7 @@ def missing_files(entry: Source, data: DataConfig) -> list[File]:
     for file in entry.files:
         places = [folder / file.name for folder in folders]
         places += filter(None, map(_local, file.addresses))
-        if not any(place.is_file() for place in places):
+        if not any(map(Path.is_file, places)):
             missing.append(file)
     return missing
 
