@@ -67,7 +67,7 @@ def figures() -> dict[str, Draw]:
             for task in study.columns:
                 drawing[f"{name}-{task}"] = partial(_curves, f"{name}-{task}", study, task)
         elif study.over or "figure" in study.roles or "square" in study.roles:
-            drawing[f"norms-{name}"] = partial(_scores, f"norms-{name}", study)
+            drawing[f"norms-{name}"] = partial(_scores, name, study)
     claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]
     for claim in claims:
         figure = f"evidence-{claim.id}"
@@ -79,10 +79,10 @@ def figures() -> dict[str, Draw]:
 
 
 def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
-    table = table_of(study, runs)
+    table, figure = table_of(name, runs), f"norms-{name}"
     if "square" in study.roles:
-        return square(name, table)
-    return over_setting(name, table) if study.over else norm_scores(name, table)
+        return square(figure, table)
+    return over_setting(figure, table) if study.over else norm_scores(figure, table)
 
 
 def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
