@@ -172,8 +172,8 @@ def _panel(entry: FileLeague, top: float) -> tuple[list[str], float]:
         pair, lead = pairs.get(name), 0.0
         if pair:
             lead = pair.gap
-            drawn.append(_line(*map(at, pair.interval), y, y, 1))
-            drawn.append(_line(*map(at, pair.margin_interval), y, y, 4))
+            for interval, line_width in ((pair.interval, 1), (pair.margin_interval, 4)):
+                drawn.append(_line(at(interval.low), at(interval.high), y, y, line_width))
         if pair or name == entry.base:
             drawn.append(f'<circle cx="{at(lead)}" cy="{y:.0f}" r="4"/>')
     for value in (low, 0.0, high):

@@ -340,7 +340,7 @@ def compare(
         facts |= {"example_error": example_error(noise), "examples": scores[0].shape[1]}
     if is_paired:
         return compare_gaps(means[0] - means[1], margin, **facts)
-    return _compare_groups(*means, margin, shared=len(shared), **facts)
+    return _compare_groups(means[0], means[1], margin, shared=len(shared), **facts)
 
 
 def _compare_groups(
