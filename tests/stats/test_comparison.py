@@ -286,7 +286,7 @@ def test_lists_pair_only_if_asked_and_dictionaries_by_seed() -> None:
     pairs = not_none(compare(SECOND.tolist(), FIRST.tolist(), 1.0, paired=True))
     assert compare(dict(enumerate(SECOND)), dict(enumerate(FIRST)), 1.0) == pairs
     with_rest = [{4: 9.0, **dict(enumerate(SECOND))}, {**dict(enumerate(FIRST)), 7: 1.0}]
-    assert compare(*with_rest, 1.0, paired=True) == pairs
+    assert compare(with_rest[0], with_rest[1], 1.0, paired=True) == pairs
     student = stats.ttest_rel(SECOND, FIRST)
     for level in (0.05, 0.2):
         comparison = not_none(compare(SECOND, FIRST, 1.0, level=level, paired=True))
@@ -294,7 +294,7 @@ def test_lists_pair_only_if_asked_and_dictionaries_by_seed() -> None:
     welch = not_none(compare(SECOND, FIRST, 1.0))
     assert welch.p == pytest.approx(stats.ttest_ind(SECOND, FIRST, equal_var=False).pvalue)
     labels = [dict(enumerate(SECOND)), dict(enumerate(FIRST))]
-    assert compare(*labels, 1.0, paired=False) == welch
+    assert compare(labels[0], labels[1], 1.0, paired=False) == welch
     assert compare(labels[0], FIRST, 1.0) == welch, "seeds of one side pair with nothing"
     stricter = not_none(compare(SECOND, FIRST, 1.0, levels=Levels(0.01, 0.02)))
     assert stricter.levels.equivalence == 0.02
@@ -323,6 +323,8 @@ def test_scores_margins_and_levels_out_of_range_are_refused() -> None:
     assert not_none(compare(SECOND, FIRST, 1.0, levels=levels)).levels == levels
     with pytest.raises(ValueError, match="3 seeds: these are the levels of the look after 4"):
         compare(SECOND[:3], FIRST, 1.0, levels=levels)
+    with pytest.raises(ValueError, match="both norms need the same test examples"):
+        compare(np.ones((3, 4)), np.ones((3, 5)), 1.0)
     with pytest.raises(ValueError, match="numbers, or equally many for each seed"):
         compare({1: [1.0, 2.0], 2: [1.0]}, {1: [1.0, 2.0], 2: [2.0, 1.0]}, 1.0)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from adanorm.stats.comparison import SeedScores
 from adanorm.stats.conjunction import corrected
 from adanorm.verdicts import League, compare, league
 from adanorm.verdicts.task_league import league_by_plan, plan_for_scores
@@ -64,7 +65,7 @@ def test_a_chance_counts_half_of_the_ties_and_pairs_without_two_shared_seeds_are
     few = {"a": {1: 1.0, 2: 2.0}, "b": {1: 2.0, 3: 1.0}}
     assert league(few, 0.1, paired=True).pairs["a", "b"] is None
     assert not_none(league(few, 0.1).pairs["a", "b"]).design == "independent"
-    lists = {"a": np.array([1.0, 2.0, 3.0]), "b": [1.0, 1.0, 4.5]}
+    lists: dict[str, SeedScores] = {"a": np.array([1.0, 2.0, 3.0]), "b": [1.0, 1.0, 4.5]}
     seeded = league({"a": {0: 1.0, 1: 2.0, 2: 3.0}, "b": {0: 1.0, 1: 1.0, 2: 4.5}}, 0.1)
     assert league(lists, 0.1, paired=True).pairs == seeded.pairs
     assert not_none(league(lists, 0.1).pairs["b", "a"]).design == "independent"

@@ -323,6 +323,8 @@ def compare(
     scores = [
         _array(group, shared + alone) for group, alone in zip((ours, others), rest, strict=True)
     ]
+    if scores[0].shape[1:] != scores[1].shape[1:]:
+        raise ValueError("scores: both norms need the same test examples, or none")
     means = [group.mean(axis=1) if group.ndim == 2 else group for group in scores]
     _check_finite(ours, others, means)
     fewest = min(map(len, means))
