@@ -360,6 +360,7 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         "small",
         claim.quantity,
     )
+    without_scores: Answer | Literal["not run"] = "not run"
     if plan.folds:
         folds = []
         for fold in range(1, plan.folds + 1):
@@ -376,7 +377,7 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
             [records.variance for records in folds],
             norms,
         )
-        with_own_noise, without_scores = comparison, "not run"
+        with_own_noise = comparison
     else:
         records, claimed_pair = _decided(claim, task, "small", runs)
         plan, folds, comparison = records.plan, [records], claimed_pair.comparison
