@@ -15,7 +15,13 @@ from adanorm.reporting.tables.formats import table_markdown
 from adanorm.reporting.tables.table import Table
 from adanorm.stats.conjunction import corrected
 from adanorm.studies.study import load_study, study_grid
-from adanorm.verdicts.findings import Finding, finding_rows, load_findings, load_predictions
+from adanorm.verdicts.findings import (
+    PREDICTIONS,
+    Finding,
+    finding_rows,
+    load_findings,
+    load_predictions,
+)
 from adanorm.verdicts.preregistration import preregistration
 from tests.reporting.records import record, record_analysis
 from tests.verdicts import not_none
@@ -99,7 +105,7 @@ def test_a_table_is_supported_where_every_entry_is_the_published_one(tmp_path: P
 
 
 def test_every_prediction_is_of_a_comparison_that_its_studies_rules_make() -> None:
-    predictions, _ = load_predictions()
+    predictions = [*chain(*(load_predictions(file)[0] for file in PREDICTIONS))]
     assert len({one.id for one in predictions}) == len(predictions)
     for one in predictions:
         for rule in (load_study(name).rule for name in one.studies):

@@ -19,7 +19,7 @@ from adanorm.studies.rule import Compared
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.rule import Decision
 
-PREDICTIONS = "gradients-and-memory.yaml"
+PREDICTIONS = ("gradients-and-memory.yaml", "balance.yaml")
 Expected = Literal["better", "worse", "not better", "not worse"]
 HELD, AGAINST = "borne out", "contradicted"
 # For each expectation, the outcome of each answer; an open answer has none.
@@ -155,8 +155,8 @@ class Prediction(Config):
             yield decision, decision.lack or f"*{outcome}*"
 
 
-def load_predictions() -> tuple[list[Prediction], str]:
-    """Return the registered predictions, and eight hexadecimal digits of their content."""
-    entries = read_yaml_file(CONF / "claims" / PREDICTIONS, list)
-    predictions = [Prediction.checked(entry, f"conf/claims/{PREDICTIONS}: ") for entry in entries]
+def load_predictions(file: str) -> tuple[list[Prediction], str]:
+    """Return the predictions of a file in conf/claims, and eight hexadecimal digits of it."""
+    entries = read_yaml_file(CONF / "claims" / file, list)
+    predictions = [Prediction.checked(entry, f"conf/claims/{file}: ") for entry in entries]
     return predictions, digest_of(entries)

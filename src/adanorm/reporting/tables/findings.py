@@ -120,13 +120,14 @@ def predictions_markdown(runs: str | None = None) -> str:
     def families(study: str) -> dict[str, list[Decision]]:
         return rule_decisions(table_of(study, runs))[1]
 
-    predictions, digest = findings.load_predictions()
-    registered = f"Registered in `conf/claims/{PREDICTIONS}`, digest **{digest}**."
-    lines = [
-        "# Gradients and memory: the predictions of two papers, tested",
-        "",
-    ]
-    lines.append(f"{registered} {how_to_read('Predictions')}")
+    lines = ["# Gradients and memory: the predictions of two papers, tested"]
+    predictions: list[Prediction] = []
+    registered = []
+    for file in PREDICTIONS:
+        entries, digest = findings.load_predictions(file)
+        predictions += entries
+        registered.append(f"`conf/claims/{file}`, digest **{digest}**")
+    lines += ["", f"Registered in {' and '.join(registered)}. {how_to_read('Predictions')}"]
     for prediction in predictions:
         lead = markdown(leads(prediction.rows))
         expectation = f"{prediction.expected} ({markdown(prediction.source)})"
