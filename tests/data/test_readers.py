@@ -146,7 +146,7 @@ def test_an_unknown_source_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match=r"source='x': text comes from rt, sst5 or synthetic"):
         load_sentences(text_of("data.source=x"))
     with pytest.raises(
-        ValueError, match=r"pairs of sentences come from iwslt14-de-en, .*synthetic"
+        ValueError, match=r"pairs of sentences come from .*iwslt14-de-en, .*synthetic"
     ):
         corpus_files(section_of(ParallelConfig, "task=de-en", "data.source=europarl"))
 

@@ -156,7 +156,7 @@ def test_a_run_is_made_translated_and_compared_by_commands(
     assert [bool(line) for line in lines] == [True, False, True, True, True, False]
     done = command("compare", *base, "norm=layernorm,adanorm")
     assert done.returncode == 0, done.stderr
-    assert "en-de smoke, test BLEU\n  adanorm over layernorm, seeds 1, 32 examples\n" in done.stdout
+    assert "en-de smoke, test BLEU\n  adanorm over layernorm, seed 1, 32 examples\n" in done.stdout
 
 
 @pytest.mark.needs("fairseq")
