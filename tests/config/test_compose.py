@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -223,7 +224,8 @@ def test_every_norm_takes_the_released_wiring_and_its_numerics_where_it_has_them
     run = compose_experiment(["task=de-en", f"norm={norm}", "preset=released"])
     has_choice = norm in NUMERICS and norm != "layernorm"
     assert run.norm.numerics == ("released" if has_choice else "paper")
-    assert (run.norm.placement, run.model.init) == ("final", "released")  # type: ignore[union-attr]
+    model: Any = run.model
+    assert (run.norm.placement, model.init) == ("final", "released")
     norm_factory(run.norm.choice)
     typed = compose_experiment(
         ["task=de-en", f"norm={norm}", "preset=released", "norm.numerics=paper"]

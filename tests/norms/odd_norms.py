@@ -115,6 +115,8 @@ def by_place(norm: Any, y: Tensor) -> Tensor:
 class RunningMean(OddNorm):
     """Subtracts a running mean of earlier calls, also in evaluation, and declares nothing."""
 
+    mean: Tensor
+
     def __init__(self, dim: int) -> None:
         super().__init__(dim)
         self.register_buffer("mean", torch.zeros(dim))
