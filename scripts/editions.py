@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.data_sections import TreebankConfig
 from adanorm.data import packed
 from adanorm.data.fetch import SHIPPED, fetch
 from adanorm.data.inspection import folded, without_copies
@@ -31,6 +32,7 @@ def main() -> None:
         "tatoeba-30k", ("en", "de"), _few_of_tatoeba(tatoeba(fetch("tatoeba-de-en", data)))
     )
     _write_pairs("alt-8k", ("en", "vi"), _few_of_alt(pairs_of(fetch("alt-en-vi", data).values())))
+    assert isinstance(data, TreebankConfig)
     trees, _ = load_treebank(data)
     _write_trees("craft-3k", trees)
     enwik, _ = packed.content(fetch("enwik8-4m", data)["enwik8-pages-1-955.gz"])

@@ -56,7 +56,8 @@ def test_quotes_and_null_keep_their_meaning_and_a_comma_separates_the_paths_of_a
 
 @pytest.mark.parametrize("norm", ["layernorm", "adanorm", "rmsnorm", "groupnorm"])
 def test_every_parameter_of_a_norm_can_be_set_without_a_plus(norm: str) -> None:
-    from adanorm.norms.registry import NORMS, parameters_of
+    from adanorm.norms.base import parameters_of
+    from adanorm.norms.registry import NORMS
 
     for name in parameters_of(NORMS[norm]):
         run = compose_experiment([f"norm={norm}", f"norm.params.{name}=0.5"])

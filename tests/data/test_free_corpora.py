@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.data_sections import ParallelConfig, TreebankConfig
+from adanorm.config.data_sections import ByteTextConfig, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.data.byte_streams import load_streams
@@ -104,7 +104,9 @@ def test_a_shipped_edition_is_a_part_of_its_corpus(mirror: Path, tmp_path: Path)
 
 def test_the_shipped_million_bytes_are_the_mirrors(mirror: Path, tmp_path: Path) -> None:
     mini = ["task=enwik8", "scale=mini", f"data.cache={tmp_path}", *NOWHERE]
-    corpus = load_streams(compose_experiment(mini).data)
+    data = compose_experiment(mini).data
+    assert isinstance(data, ByteTextConfig)
+    corpus = load_streams(data)
     text = b"".join(bytes(part.tolist()) for part in corpus.splits.values())
     assert text == gzip.decompress((mirror / "enwik8" / "enwik6.gz").read_bytes())
 

@@ -1,6 +1,7 @@
 """Settings and YAML: a number is the one that YAML 1.2 reads and single precision holds, or refused."""
 
 import re
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -13,7 +14,7 @@ from adanorm.studies.study import Study
 from tests.faults.conftest import TASKS
 
 # How YAML 1.2 reads a number (its core schema, section 10.3.2).
-READERS = {
+READERS: dict[str, Callable[[str], float]] = {
     r"[-+]?[0-9]+": int,
     r"0o[0-7]+": lambda text: int(text[2:], 8),
     r"0x[0-9a-fA-F]+": lambda text: int(text[2:], 16),
@@ -98,7 +99,8 @@ def test_a_number_in_yaml_is_that_of_yaml_1_2_or_refused(number: int) -> None:
     start = random.choice(("", "", "0", "0x", "0b", "0o", "+", "-0"))
     text = start + "".join(random.choice(characters) for _ in range(random.randint(1, 5)))
     study = {"title": "t", "rows": ["adanorm"], "columns": ["rt"], "scale": "mini"}
-    seeds, message = [number_of(text)], ""
+    seeds: Sequence[float | None] = [number_of(text)]
+    message = ""
     try:
         value = read_yaml(f"seeds: [{text}]\n")["seeds"][0]
         seeds = Study.checked({**study, "seeds": [value]}).seeds

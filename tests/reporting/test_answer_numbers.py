@@ -114,9 +114,10 @@ def noise_of_examples(answer: TaskAnswer, seeds: list[int]) -> float:
         sides = []
         for runs in (shared, others):
             of_runs = [reader.record(runs[seed].folder()).counts.get(metric) for seed in both]
-            if any(counts is None for counts in of_runs):
+            counted = [counts for counts in of_runs if counts is not None]
+            if len(counted) < len(of_runs):
                 return 0.0
-            sides.append(np.array([by_example(metric, counts) for counts in of_runs]))
+            sides.append(np.array([by_example(metric, counts) for counts in counted]))
         gaps = sides[0] - sides[1]
         n, examples = gaps.shape
         means = gaps.mean(0)

@@ -183,7 +183,8 @@ def test_only_where_a_norm_is_worth_something_are_the_others_compared(
     tmp_path: Path, without_norm: list[float | None], is_open: bool
 ) -> None:
     plan = later_plans().plan("positive-control", "de-en")
-    scores = {"none": without_norm, "layernorm": [40.0, 40.2, 40.1, 40.3, 40.0, 40.2]}
+    scores: dict[str, list[float | None]] = {"none": without_norm}
+    scores["layernorm"] = [40.0, 40.2, 40.1, 40.3, 40.0, 40.2]
     scores["adanorm"] = [41.0, 41.1, 41.2, 41.0, 41.1, 41.2]
     for norm, by_seed in scores.items():
         for seed, score in enumerate(by_seed, plan.first):

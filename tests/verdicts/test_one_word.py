@@ -11,6 +11,7 @@ from adanorm.config.titles import title
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
 from adanorm.studies.study import load_studies
 from adanorm.verdicts.preregistration import preregistration
+from tests.verdicts import not_none
 
 Pair: TypeAlias = tuple[str, str, str, str]  # task, scale, norm, other
 MIRRORED = {"better": "worse", "worse": "better"}
@@ -73,7 +74,8 @@ def of_the_figures() -> Iterator[tuple[Pair, str]]:
     for norms in re.findall(r"^evidence-\w+", "\n".join(FIGURES), re.MULTILINE):
         drawn = html.unescape(text(f"results/figures/{norms}.svg"))
         (message,) = set(re.findall(r">(\S.* beside [^<]*: [^<]*)<", drawn)) or {""}
-        better, worse, answers = re.match(r"(.*?) beside (.*?): (.*)", message).groups()
+        parts = not_none(re.match(r"(.*?) beside (.*?): (.*)", message)).groups()
+        better, worse, answers = parts
         for part in answers.split("; "):
             word, _, tasks = part.partition(" on ")
             for task in re.split(r", | and ", tasks):

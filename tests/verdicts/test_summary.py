@@ -77,13 +77,13 @@ def test_the_noise_of_examples_is_the_pairs_own_and_not_the_registered_one() -> 
             0.0,
             "equivalent",
             True,
-            "lies below zero.",
+            "within ±1).",
         ),
         (
             0.6,
             "equivalent",
             True,
-            "lies above zero.",
+            "within ±1).",
         ),
         (0.3, "equivalent", True, "within ±1)."),
         (
@@ -101,7 +101,12 @@ def test_the_answer_is_by_the_registered_rule(
     made = summary_of(leads)
     assert (made.answer, made.is_within) == (answer, is_within)
     sentence = summary_sentence(made)
-    assert sentence.startswith(f"On average over four data sets AdaNorm is {answer} ")
+    sign = made.effects.interval()
+    if is_within and sign.low > 0:
+        answer = "better than LayerNorm, by less than the margin"
+    elif is_within and sign.high < 0:
+        answer = "worse than LayerNorm, by less than the margin"
+    assert sentence.startswith(f"On average over four data sets AdaNorm is {answer}")
     assert sentence.endswith(end)
 
 
@@ -120,7 +125,7 @@ def test_fewer_than_two_data_sets_have_no_summary_and_the_page_says_so() -> None
 def test_the_page_says_that_it_is_exploratory_and_has_a_row_per_data_set() -> None:
     made = answers(BEHIND)
     page = summary_markdown(summary(made), made)
-    assert "Exploratory for the runs on record" in page
+    assert "exploratory until the next look" in page
     for row in ("| RT | fresh |", "| De-En | small |", "| **mean** |", "| a new data set |"):
         assert row in page
     figure = not_none(forest("summary", summary(made)))

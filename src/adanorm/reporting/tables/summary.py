@@ -40,16 +40,18 @@ def standing(summary: Summary) -> str:
 def summary_sentence(summary: Summary) -> str:
     """Return the answer over all data sets in one sentence, with the interval that decides it."""
     effects = summary.effects
-    where = f"On average over {data_sets(len(summary.leads))} AdaNorm {WORDS[summary.answer]}"
-    text = f"{where}: {effects.mean:+.2f} margins"
     sign = effects.interval()
-    if summary.answer != "equivalent":
-        return f"{text} (95 %: {sign.text(2)})."
-    text += f" (90 %: {effects.interval(0.1).text(2)}, within ±1)"
-    if sign.low > 0 or sign.high < 0:
-        side = "above" if sign.low > 0 else "below"
-        text += f"; its 95 % interval, {sign.text(2)}, lies {side} zero"
-    return f"{text}."
+    words, intervals = WORDS[summary.answer], f"95 %: {sign.text(2)}"
+    if summary.is_within:
+        size = f"90 %: {effects.interval(0.1).text(2)}, within ±1"
+        if sign.low > 0 or sign.high < 0:
+            side = "better" if sign.low > 0 else "worse"
+            words = f"{WORDS[side]}, by less than the margin"
+            intervals = f"{intervals}; {size}"
+        else:
+            intervals = size
+    where = f"On average over {data_sets(len(summary.leads))} AdaNorm {words}"
+    return f"{where}: {effects.mean:+.2f} margins ({intervals})."
 
 
 def answer_sentence(answers: Sequence[TaskAnswer]) -> str:
@@ -115,7 +117,7 @@ def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> 
     rows.append(["a new data set", "", "", "", "", "", *_share_fields(belief.new)])
     lines += [*markdown_table(COLUMNS, rows), ""]
     lines += [
-        f"- By the registered rule: *{summary.answer}* on average.",
+        f"- In one word: *{summary.answer}* on average; the registered rule reads sign and size apart.",
         f"- Mean by random effects: {effects.mean:+.2f} margins, 95 % {effects.interval().text(2)},"
         f" 90 % {effects.interval(0.1).text(2)}, p {p_text(effects.p)}.",
         f"- Deviation of true leads between data sets: {effects.deviation:.2f} margins;"
