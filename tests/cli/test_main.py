@@ -187,7 +187,7 @@ REFUSED = [
     ),
     (
         "analyze gradients scale=huge",
-        "scale='huge': input should be 'paper', 'small', 'mini' or 'smoke'",
+        "scale='huge': input should be 'paper', 'open', 'small', 'mini' or 'smoke'",
     ),
     ("verify task=mnist norm=adanorm seed=999", "seed=999: on record are 1, 2, 3, 41, 42"),
     ("run task=rt training.lr=1 +training.lr=2", "training.lr is given twice"),

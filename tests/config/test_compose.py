@@ -122,6 +122,7 @@ OF_TASK = {
     "large-batch": "en-de", "small-rate": "en-de", "wmt14-raw": "en-de", "wmt16-archive": "en-de",
     "tensor2tensor": "en-vi", "long": "de-en", "iwslt14-tokenized": "de-en", "released": "de-en",
     "alphanumeric": "rt", "ud": "ptb",
+    "tatoeba-30k": "en-de scale=mini", "alt-8k": "en-vi scale=mini", "craft-3k": "ptb scale=mini",
 }  # fmt: skip
 
 
@@ -140,9 +141,9 @@ def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> N
 
 @pytest.mark.parametrize("preset", [name for name in choices("preset") if name != "none"])
 def test_a_preset_makes_another_experiment_of_its_task(preset: str) -> None:
-    task = f"task={OF_TASK[preset]}"
-    plain = compose_experiment([task])
-    changed = compose_experiment([task, f"preset={preset}"])
+    settings = f"task={OF_TASK[preset]}".split()
+    plain = compose_experiment(settings)
+    changed = compose_experiment([*settings, f"preset={preset}"])
     assert plain.digest != changed.digest
     tokens = {"large-batch": 458_752, "small-rate": 28_672}
     if preset in tokens:

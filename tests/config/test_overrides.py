@@ -91,7 +91,10 @@ REFUSED = [
     ("+task.name=mnist", "choose with task=NAME"),
     ("norm.name=layernorm", "norm.name=layernorm: choose with norm=NAME"),
     # types and bounds
-    ("model.dim=1000000000000", "model.dim=1000000000000: input should be less than 2147483648"),
+    (
+        "model.dim=1000000000000",
+        "model.dim=1000000000000: input should be less than or equal to 65536",
+    ),
     ("training.accumulate=99999999999999999999", "training.accumulate=99999999999999999999: input"),
     ("training.lr=1e300", "training.lr=1e"),
     ("seed=true", "seed=true: must be a number"),

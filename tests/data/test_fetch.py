@@ -38,7 +38,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
 
 
 def data_in(tmp_path: Path, mirror: object = "") -> DataConfig:
-    settings = [f"data.cache={tmp_path / 'cache'}", f"data.mirror='{mirror}'", "data.mirrors=[]"]
+    named = f"'{mirror}'" if mirror else "null"
+    settings = [f"data.cache={tmp_path / 'cache'}", f"data.mirror={named}", "data.mirrors=[]"]
     return compose_experiment(settings).data
 
 

@@ -73,7 +73,8 @@ def of_the_figures() -> Iterator[tuple[Pair, str]]:
     """The titles of the figures of claims: the answer on each data set."""
     for norms in re.findall(r"^evidence-\w+", "\n".join(FIGURES), re.MULTILINE):
         drawn = html.unescape(text(f"results/figures/{norms}.svg"))
-        (message,) = set(re.findall(r">(\S.* beside [^<]*: [^<]*)<", drawn)) or {""}
+        title_lines = re.findall(r"font-weight: 700[^>]*>([^<]*)<", drawn)
+        (message,) = re.findall(r"\S.* beside [^:]*: .*", " ".join(title_lines)) or [""]
         parts = not_none(re.match(r"(.*?) beside (.*?): (.*)", message)).groups()
         better, worse, answers = parts
         for part in answers.split("; "):

@@ -420,8 +420,8 @@ def _answers_before(plan: Plan, claim: Claim, runs: str | None) -> tuple[TaskAns
             claim.overrides("paper", plan.task),
             runs,
         )
-        is_shown = read.answer != "open" if earlier.name == "first" else read.has_looked
-        if is_shown:
+        is_decided = earlier.name != "first" or read.answer != "open"
+        if read.has_looked and is_decided:
             before.append(TaskAnswer(earlier, read.comparison, len(read.seeds)))
     return tuple(before)
 

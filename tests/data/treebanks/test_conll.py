@@ -208,7 +208,7 @@ def test_the_penn_treebank_is_split_by_section_and_its_conversion_is_part_of_the
             ["scale=mini", "data.fold=2", "data.train={}/a"],
             "data.train and data.fold exclude each other",
         ),
-        (["data.source=wsj"], "trees come from penn, ptb-sample or synthetic"),
+        (["data.source=wsj"], "trees come from penn, ptb-sample, craft, craft-3k or synthetic"),
         (["data.vectors={}/v"], "no such file"),
     ],
 )
