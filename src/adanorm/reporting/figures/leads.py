@@ -194,7 +194,7 @@ def evidence_accrual(name: str, claim: Claim, runs: str | None) -> style.NamedFi
         metric = METRICS[last.sides[0].metric]
         _draw_looks(axes, pairs)
         axes.set(
-            title=f"{title(task)}\n{SIZES[last.plan.scale]}",
+            title=f"{title(task)}\nscale {last.plan.scale}",
             ylabel=f"lead, {metric.with_unit}",
         )
         answers |= {both.answer for both in pairs}
