@@ -119,7 +119,7 @@ def without_copies(
     splits: Mapping[str, Sequence[Example]],
     sentences: Callable[[Example], Sequence[str]],
 ) -> dict[str, list[Example]]:
-    """Return the splits without examples of which a later split has a folded sentence.
+    """Return the splits without the examples that share a folded sentence with a later split.
 
     Prints how many are left out.
     """

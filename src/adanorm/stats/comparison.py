@@ -356,7 +356,7 @@ def _compare_groups(
     largest: float,
     **facts: Any,
 ) -> Comparison | None:
-    """Return the comparison of two groups, of which the first `shared` scores have common seeds."""
+    """Return the comparison of two groups; the first `shared` scores of both have the same seeds."""
     moments = moments_of(first, second, shared)
     seeds = min(moments.sizes)
     if moments.error <= ROUNDING * largest:

@@ -81,7 +81,7 @@ class Moments:
 
 
 def moments_of(first: Numbers, second: Numbers, shared: int = 0) -> Moments:
-    """Return the moments of scores (seeds,), the first `shared` of which have the same seeds.
+    """Return the moments of scores (seeds,); the first `shared` scores have the same seeds.
 
     Raises ValueError for groups of fewer than two scores.
     """

@@ -65,7 +65,7 @@ class Rules(Config):
 
     @property
     def plan_of_looks(self) -> Looks:
-        """The looks, all of which share one error."""
+        """The looks; together they spend one error."""
         return Looks(self.looks, self.spending, self.level)
 
     def plan(self, bed: Bed, seeds: list[int], look: int) -> Plan:

@@ -44,7 +44,7 @@ def _can_run(entry: LaterPlan) -> bool:
 
 
 def _tasks(entry: LaterPlan) -> list[str]:
-    """Return the tasks of a plan, of which a study may have chosen some."""
+    """Return the tasks of a plan; a plan with a study reads those that are columns of the study."""
     if entry.study is None:
         return entry.data_sets
     columns = load_study(entry.study).columns

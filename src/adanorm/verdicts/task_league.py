@@ -7,8 +7,8 @@ from typing import NamedTuple
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import League, league_of
 from adanorm.stats.variance import Scores, TaskVariance
-from adanorm.verdicts.evidence import Evidence, evidence
-from adanorm.verdicts.later_plans import later_plans
+from adanorm.verdicts.claims import deciding_pair
+from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.plan import Plan, compare_by
 from adanorm.verdicts.preregistration import preregistration
@@ -77,18 +77,7 @@ def _by_newest_plan(task: str, runs: str | None) -> TaskLeague | None:
             pairs = {}
             for norm in league.scores:
                 if norm != BASE and BASE in league.scores:
-                    pairs[norm] = _newest_pair(records, norm, runs)
+                    decided = deciding_pair(task, plan.scale, (BASE, norm), runs)
+                    pairs[norm] = decided or pair(records, norm, BASE)
             return TaskLeague(task, plan, league, left_out, pairs)
     return None
-
-
-def _newest_pair(records: Evidence, norm: str, runs: str | None) -> Pair:
-    """Return a norm beside LayerNorm by the newest plan that has looked at the two."""
-    plan = records.plan
-    for later in later_plans().newest_first(plan.task):
-        if later.scale != plan.scale:
-            continue
-        read = pair(evidence(later, runs=runs, norms=[norm, BASE]), norm, BASE)
-        if read.has_looked:
-            return read
-    return pair(records, norm, BASE)
