@@ -165,6 +165,17 @@ def test_translation_is_drawn_in_bits_beside_the_papers_curves(
     assert "do not have the paper's data" in drawing.caption
 
 
+@pytest.mark.parametrize(
+    ("task", "runs"), [("enwik8", "seeds 1 to 3"), ("de-en", "seeds 1 to 3"), ("ptb", "5 folds")]
+)
+def test_small_models_are_drawn_beside_the_papers_two_figures(task: str, runs: str) -> None:
+    drawing = not_none(figures()[f"curves-{task}-small"](None))
+    assert len(drawing.figure.axes) == 4
+    assert f"small scale: means over {runs}" in drawing.caption
+    repeated = "fold" if task == "ptb" else "seed"
+    assert f"lowest to highest {repeated}" in legend(drawing)
+
+
 # The last has nine evaluations.
 @pytest.mark.parametrize(
     ("start", "is_steep"),

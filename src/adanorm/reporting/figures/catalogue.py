@@ -9,6 +9,7 @@ from adanorm.analyses.spec import (
     analysis_grid,
     load_analysis,
 )
+from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.reporting.figures.curves import curves
 from adanorm.reporting.figures.forest import forest
@@ -58,11 +59,14 @@ def figures() -> dict[str, Draw]:
         "summary": lambda runs: forest("summary", summary(task_answers(question(), runs=runs))),
         "league": lambda runs: league_figure("league", task_leagues(runs)),
     }
-    for name, study in load_studies().items():
-        if "curves" in study.roles:
-            for task in choices("task"):
-                figure = f"curves-{task}-{study.scale}"
-                drawing[figure] = partial(_curves, figure, study, task)
+    studies = load_studies()
+    with_curves = [study for study in studies.values() if "curves" in study.roles]
+    # A study over a setting draws its own tasks alone, and draws these in place of other studies.
+    for study in sorted(with_curves, key=lambda study: study.over is not None):
+        for task in study.columns if study.over else choices("task"):
+            figure = f"curves-{task}-{study.scale}"
+            drawing[figure] = partial(_curves, figure, study, task)
+    for name, study in studies.items():
         if study.shows == "curves":
             for task in study.columns:
                 drawing[f"{name}-{task}"] = partial(_curves, f"{name}-{task}", study, task)
@@ -90,11 +94,13 @@ def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure
         study.model_copy(update={"columns": [task]}),
         runs=runs,
     )
-    planned = {}
+    planned: dict[str, list[Experiment]] = {}
     for (row, _), plan in grid.items():
+        norm = study.rows[row].norm
         if plan.runs:
-            planned[study.rows[row].norm] = plan.runs
-    return curves(name, planned)
+            earlier = planned.get(norm, []) if study.over else []
+            planned[norm] = [*earlier, *plan.runs]
+    return curves(name, planned, repeated=study.over or "seed")
 
 
 def _analysis(analysis: Analysis, task: str, runs: str | None) -> NamedFigure | None:

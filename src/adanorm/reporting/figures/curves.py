@@ -93,8 +93,13 @@ def _first_run(
 
 
 @style.figure_style()
-def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedFigure | None:
-    """Return the figure of a task's curves, given each norm's runs; None if none has ended."""
+def curves(
+    name: str, cells: Mapping[str, Sequence[Experiment]], *, repeated: str = "seed"
+) -> style.NamedFigure | None:
+    """Return the figure of a task's curves, given each norm's runs; None if none has ended.
+
+    `repeated` names what differs between the runs of a norm.
+    """
     ours = recorded_curves(cells)
     if not ours.by_norm:
         return None
@@ -147,13 +152,14 @@ def curves(name: str, cells: Mapping[str, Sequence[Experiment]]) -> style.NamedF
             is_cut = True
         else:
             _enlarge(axes, drawn.means(part), styles)
-    handles["lowest to highest seed"] = style.BAND_HANDLE
+    handles[f"lowest to highest {repeated}"] = style.BAND_HANDLE
     if any(curve.diverged for by_seed in ours.by_norm.values() for curve in by_seed):
         handles["diverged"] = {"linewidth": 0.6, **CROSS}
     style.legend_below(figure, handles)
     caption = _caption(
         run,
         ours,
+        repeated,
         is_cut=is_cut,
         has_papers=papers is not None,
     )
@@ -268,6 +274,7 @@ def _enlarge(
 def _caption(
     run: Experiment,
     ours: Curves,
+    repeated: str,
     *,
     is_cut: bool,
     has_papers: bool,
@@ -276,7 +283,12 @@ def _caption(
     for (_, part), by_seed in ours.by_norm.items():
         if part == "valid":
             drawn.append([curve.seed for curve in by_seed])
-    sentences = [f"{title(run.task.name)}, {run.scale} scale: means over {seeds(drawn)}."]
+    means = f"means over {seeds(drawn)}"
+    if repeated != "seed":
+        counts = sorted({len(by_seed) for by_seed in drawn})
+        numbers = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+        means = f"means over {numbers} {repeated}s with {seeds(drawn)}"
+    sentences = [f"{title(run.task.name)}, {run.scale} scale: {means}."]
     if is_cut:
         sentences.append("The steep start is left out.")
     if has_papers:
