@@ -281,13 +281,13 @@ class Corpus:
                 f" are, set data.subwords={apparent}"
             )
         language = self.words[1].language
-        tokenizer = own_tokenizer(language)
-        if tokenizer != tokenizer_of(language):
+        references = self.references("test", "words")
+        tokenizer = own_tokenizer(language, references)
+        if tokenizer != tokenizer_of(language, references):
             lines.append(
                 f"sacreBLEU counts characters of {language}; with"
-                f" `pip install sacrebleu[{language[:2]}]` it counts {tokenizer}'s words"
+                f" `pip install sacrebleu[{tokenizer[:2]}]` it counts {tokenizer}'s words"
             )
-        references = self.references("test", "words")
         words = sum(len(line.split()) for line in references)
         if tokenizer != "13a" and words < FEW_WORDS * len(references):
             lines.append(
