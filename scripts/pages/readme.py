@@ -30,7 +30,10 @@ from adanorm.verdicts.summary import summary
 
 README = PROJECT / "README.md"
 MARGIN = "A *margin* is the smallest difference that matters on a data set, fixed beforehand."
-CHOOSING = "The [choosing](results/tables/protocol.md) is simulated from the records."
+PAGES = (
+    "How each is computed: [the average](results/tables/summary.md),"
+    " [choosing among runs](results/tables/protocol.md)."
+)
 
 
 def readme(tables: Mapping[str, Table]) -> str:
@@ -50,19 +53,19 @@ def answer_parts() -> dict[str, str]:
     answers = task_answers(question())
     rows = markdown_table(ANSWER_COLUMNS, answer_rows(answers, PAGE))
     over_all = summary(answers)
-    sentences = [f"**{answer_sentence(answers)}**"]
+    headline = f"**{answer_sentence(answers)}**"
+    points = []
     if over_all is not None:
-        sentences += [
+        headline = f"{headline} {MARGIN}"
+        points = [
             decided(answers),
             paper_sentence(over_all, answers),
             repeats_sentence(claim_results()),
             protocol_sentence(task_protocols()),
-            MARGIN,
-            f"The [average](results/tables/summary.md): {standing(over_all)}",
-            CHOOSING,
+            f"{PAGES} {standing(over_all)}",
         ]
     return {
-        "answer": " ".join(filter(None, sentences)),
+        "answer": "\n".join([headline, "", *(f"- {point}" for point in points if point)]),
         "answers": "\n".join([*rows, "", f"{score_sentence(answers)} {corrections(answers)}"]),
         "runs": runs_sentence(answers),
     }

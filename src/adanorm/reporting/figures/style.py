@@ -305,6 +305,9 @@ METADATA: dict[str, dict[str, None]] = {
     },
     "png": {"Software": None},
 }
+# On a dark page black and white change places, and colors keep their hue.
+DARK = b"""
+@media (prefers-color-scheme: dark) { svg { filter: invert(.93) hue-rotate(180deg) } }"""
 
 
 def rendered(drawing: NamedFigure, kind: str) -> bytes:
@@ -333,7 +336,8 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
         b"'DejaVu Sans'",
         b"'DejaVu Sans', Verdana, sans-serif",
     )
-    return _numbered_ids(file.getvalue().replace(*fonts))
+    svg = file.getvalue().replace(*fonts)
+    return _numbered_ids(svg.replace(b"</style>", DARK + b"</style>", 1))
 
 
 def _numbered_ids(svg: bytes) -> bytes:

@@ -135,7 +135,9 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
     paper, comparison = _papers_gain(answer), answer.comparison
     if comparison is not None:
         seeds = answer.seeds.replace(" in each of ", " x ").removesuffix(" folds")
-        return [name, paper, _gain(comparison), seeds, _answer_text(answer.answer, comparison)]
+        word = answer.answer
+        excluded = "; paper's excluded" if comparison.papers_gap == "excluded" else ""
+        return [name, paper, _deciding_gain(word, comparison), seeds, f"{word}{excluded}"]
     if answer.setback:
         word = answer.answer if answer.answer in ("better", "worse") else "not compared"
         return [name, paper, "", "", f"{word}: {answer.setback}"]
@@ -145,11 +147,13 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
     return [name, paper, "", seeds, "no answer yet"]
 
 
-def _answer_text(word: str, comparison: Comparison) -> str:
-    """Return an answer; behind *equivalent* stands the interval that decides it."""
-    if word == "equivalent":
-        word += f" (90 %: {comparison.margin_interval.text(comparison.digits)})"
-    return f"{word}; paper's excluded" if comparison.papers_gap == "excluded" else word
+def _deciding_gain(word: str, comparison: Comparison) -> str:
+    """Return the gain and the interval that decides the answer: of 90 % for *equivalent*."""
+    if word != "equivalent":
+        return _gain(comparison)
+    digits = comparison.digits
+    gap = f"{comparison.gap + 0.0:+.{digits}f}"
+    return f"{gap} (90 %: {comparison.margin_interval.text(digits)})"
 
 
 def _gain(comparison: Comparison) -> str:

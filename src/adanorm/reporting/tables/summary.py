@@ -26,14 +26,14 @@ WORDS = {
 
 def standing(summary: Summary) -> str:
     """Return what the registration of the summary makes of it: exploratory, or the primary answer."""
-    written = "This summary was written down (`conf/plans/later.yaml`, `summary`)"
+    written = "The rule of the average (`conf/plans/later.yaml`, `summary`) was written"
     later = later_plans().plans
     new = [title(lead.task) for lead in summary.leads if lead.plan in later]
     if not new:
         return f"{written} after the runs had been read: exploratory until the next look."
     return (
-        f"{written} before the newest look at {listed(new)}, since which it is the registered primary"
-        " answer. The runs of the other data sets had been read before it was written."
+        f"{written} before the newest look at {listed(new)}, so it is the registered primary answer;"
+        " the runs of the other data sets had been read by then."
     )
 
 
