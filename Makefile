@@ -103,8 +103,8 @@ reproduce: $(VENV)/installed ## Train TASK with NORM, and print the score beside
 data: $(VENV)/installed ## Download and verify the data of TASK
 	@$(ADANORM) data task=$(call quoted,$(CHOSEN)) scale=$(call quoted,$(SCALE)) $(SETTINGS)
 
-plan: $(VENV)/installed ## Print what a run needs: downloads, disk, memory, hours
-	@$(ADANORM) plan task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE)
+plan: $(VENV)/installed ## Print what a run (or STUDY) needs: downloads, disk, hours
+	@$(ADANORM) plan gpus=$(call quoted,$(GPUS)) $(if $(filter command%,$(origin STUDY)),study=$(call quoted,$(STUDY)) $(GRID) $(SETTINGS),task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE))
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list

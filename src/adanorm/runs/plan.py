@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
@@ -86,13 +86,38 @@ def now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def needs(experiment: Experiment) -> Iterator[str]:
+def needs(experiment: Experiment, gpus: int = 1) -> Iterator[str]:
     """Yield what a run needs that no work is needed to know, one line per thing."""
     device = choose_device(experiment)  # which may be a mistake: before any line
     yield _downloads(experiment.data)
     yield from _preparation(experiment.data)
     yield _device(device)
     yield _update(experiment)
+    yield f"expected     {_expected([experiment], min(gpus, experiment.training.accumulate))}"
+
+
+def study_needs(runs: Sequence[Experiment], missing: Sequence[Experiment], gpus: int) -> list[str]:
+    """Return what a study's missing runs need: per task its data and hours, and hours in all."""
+    done = len(runs) - len(missing)
+    lines = [f"runs         {counted(len(runs), 'run')}, {done} on record, {len(missing)} missing"]
+    by_task: dict[str, list[Experiment]] = {}
+    for run in missing:
+        by_task.setdefault(run.task.name, []).append(run)
+    for task, of_task in by_task.items():
+        lines.append(_downloads(of_task[0].data))
+        count = counted(len(of_task), "run")
+        lines.append(f"{task:<12} {count}: {_expected(of_task, min(gpus, len(of_task)))}")
+    if len(by_task) > 1:
+        lines.append(f"in all       {_expected(missing, min(gpus, len(missing)))}")
+    return lines
+
+
+def _expected(runs: Sequence[Experiment], gpus: int) -> str:
+    """Return the configuration's hours of runs on a CPU core, on a GPU, and on several at best."""
+    on_cpu = sum(run.cost.cpu_hours for run in runs)
+    on_gpu = sum(run.cost.cuda_hours for run in runs)
+    text = f"about {in_words(on_cpu)} on one CPU core, {in_words(on_gpu)} on one GPU (fp32)"
+    return text if gpus == 1 else f"{text}, at best {in_words(on_gpu / gpus)} on {gpus} GPUs"
 
 
 def costs(experiment: Experiment, probe: Probe) -> list[str]:
