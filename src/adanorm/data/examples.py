@@ -185,7 +185,10 @@ def drawn_by_label(labels: Any, count: int) -> Indices:
 
 
 def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
-    """Return the entries that occur `min_count` times or more, by falling count, then by name."""
+    """Return the entries that occur `min_count` times or more, by falling count, then by name.
+
+    Of a Counter the counts are its own.
+    """
     ordered = sorted(Counter(entries).items(), key=lambda item: (-item[1], item[0]))
     return tuple(entry for entry, count in ordered if count >= min_count)
 

@@ -3,7 +3,8 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
 from adanorm.data.examples import ArrayExamples, Batch, Batches
 from adanorm.data.inspection import Inspection
-from adanorm.data.treebanks.conll import Sentence, inspect_trees, load_treebank
+from adanorm.data.treebanks import encoding
+from adanorm.data.treebanks.conll import CODE, Sentence, inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
+from adanorm.data.treebanks.kept import Arrays, folder_for, kept_arrays
 from adanorm.data.treebanks.trees import Tree, attachment, is_projective, left_out, projectivized
 from adanorm.models import arc_standard
 from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
@@ -26,6 +29,7 @@ from adanorm.tasks.base import Evaluation, Loss, TrainingTask
 
 EVALUATION_BATCH = 4096  # transitions
 PARSING_BATCH = 1024  # sentences
+MANY = 50_000  # words of a split: the transitions of fewer are made in a fraction of a second
 
 
 class Parsing(TrainingTask):
@@ -39,6 +43,7 @@ class Parsing(TrainingTask):
         assert isinstance(data, TreebankConfig), "the configuration pairs models and readers"
         self._data = data
         self.trees, checksums = load_treebank(data)
+        self._treebank_files = dict(checksums)
         vocabulary = Vocabulary.of(
             self.trees["train"], lowercase=data.lowercase, min_count=data.min_count
         )
@@ -75,7 +80,7 @@ class Parsing(TrainingTask):
     def _oracle_steps(self) -> dict[str, tuple[ArrayExamples, dict[str, int]]]:
         """The oracle's transitions by split, and counts.
 
-        Computed on demand, as parsing needs none.
+        Computed on demand, as parsing needs none. Those of a large treebank are kept.
         """
         return {split: self._transitions_of(split) for split in ("train", "valid")}
 
@@ -94,15 +99,37 @@ class Parsing(TrainingTask):
         return Inspection({**of_trees.counts, **counts}, of_trees.warnings)
 
     def _transitions_of(self, split: str) -> tuple[ArrayExamples, dict[str, int]]:
-        trees = self.trees[split]
-        lifts = split == "train" and self._data.non_projective == "projectivize"
-        learned, crossing = [], 0
-        for tree in trees:
-            if is_projective(tree.heads):
+        trees, lifts = self.trees[split], self._lifts(split)
+        words = sum(map(len, trees))
+        if words < MANY:
+            steps = self._steps(split)
+        else:
+            steps = kept_arrays(self._folder(split), partial(self._steps, split))
+        examples = ArrayExamples(
+            torch.from_numpy(steps["inputs"]),
+            torch.from_numpy(steps["targets"]),
+            self._data.batch_size,
+        )
+        crossing = len(trees) - int(steps["projective"].sum())
+        return examples, {
+            "sentences": len(trees),
+            "words": words,
+            "non_projective": crossing,
+            "without_transitions": 0 if lifts else crossing,
+            "transitions": len(examples),
+        }
+
+    def _lifts(self, split: str) -> bool:
+        return split == "train" and self._data.non_projective == "projectivize"
+
+    def _steps(self, split: str) -> Arrays:
+        """Return the oracle's inputs and targets, and which trees of a split are projective."""
+        learned, projective = [], []
+        for tree in self.trees[split]:
+            projective.append(is_projective(tree.heads))
+            if projective[-1]:
                 learned.append(tree)
-                continue
-            crossing += 1
-            if lifts:
+            elif self._lifts(split):
                 learned.append(projectivized(tree))
         if not learned:
             raise ValueError(f"{split}: no tree is projective, so there is nothing to learn from")
@@ -111,13 +138,27 @@ class Parsing(TrainingTask):
             self.vocabulary,
             self._data.batch_size,
         )
-        return examples, {
-            "sentences": len(trees),
-            "words": sum(map(len, trees)),
-            "non_projective": crossing,
-            "without_transitions": len(trees) - len(learned),
-            "transitions": len(examples),
+        return {
+            "inputs": examples.inputs.numpy(),
+            "targets": examples.targets.numpy(),
+            "projective": np.array(projective, np.int8),
         }
+
+    def _folder(self, split: str) -> Path:
+        """Return where the transitions of a large split are kept, named by all that decides them."""
+        settings = {"tags", "fold", "lowercase", "min_count", "non_projective"}
+        identity = {
+            "split": split,
+            "files": self._treebank_files,
+            **self._data.model_dump(include=settings),
+        }
+        code = [*CODE, *map(Path, (encoding.__file__, arc_standard.__file__, __file__))]
+        return folder_for(
+            self._data,
+            "transitions",
+            identity,
+            code,
+        )
 
     def build_model(self, make_norm: PlacedNorms) -> nn.Module:
         """Return the configured classifier.

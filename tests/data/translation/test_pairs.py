@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig
-from adanorm.data import catalogue
+from adanorm.data import catalogue, prepared
 from adanorm.data.catalogue import Source
 from adanorm.data.examples import Batches
 from adanorm.data.packed import text_lines
@@ -213,6 +213,7 @@ def test_an_interrupted_preparation_goes_on_from_the_last_finished_step(
         write_whole(path, content)
 
     monkeypatch.setattr(preparation, "write_whole", write)
+    monkeypatch.setattr(prepared, "write_whole", write)
     with monkeypatch.context() as patch:
         if moment == "ids":
             patch.setattr(preparation, "ids", Mock(side_effect=KeyboardInterrupt))

@@ -10,37 +10,33 @@ import hashlib
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from itertools import chain, compress, count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import cache_of
 from adanorm.data.inspection import count_key_overlaps, keys_of
+from adanorm.data.prepared import checksums_of, prepared
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe, what_cut
-from adanorm.files import naming, sha256, write_whole, writing
+from adanorm.files import write_whole, writing
 
 VERSION = 3  # of this preparation: another version gives another folder
-CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared corpus, by name
-WEEK = 7 * 24 * 3600  # seconds
 # Settings that are not in the folder's name.
 UNHASHED = {"cache", "mirror", "mirrors", "path", *SPLITS, "batch_tokens"}
 PAIRS = 25_000  # of a chunk, at most: this bounds the memory of a process
@@ -67,27 +63,14 @@ def prepared_corpus(
     finished steps. Raises ValueError where the corpus cannot be had or read.
     """
     files = corpus_files(data)
-    checksums = _sha256(files)
+    checksums = checksums_of(files)
     folder = prepared_folder(data, checksums)
-    if folder.exists() and _broken_file(folder) is None:
-        # Left if one was killed at the end.
-        shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)
-        return folder, checksums  # without a lock: the folder may be read-only
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
-        broken = _broken_file(folder) if folder.exists() else None
-        if broken is not None:
-            print(f"{folder / broken}: has been changed: the corpus is prepared again")
-            shutil.rmtree(folder)
-        if not folder.exists():
-            _remove_old_parts(folder.parent)
-            _prepare(
-                data,
-                read_corpus(data, files, checksums),
-                folder,
-                processes or cores(),
-            )
-    return folder, checksums
+
+    def make(part: Path) -> None:
+        raw = read_corpus(data, files, checksums)
+        Steps(data, raw, part).run(processes or cores())
+
+    return prepared(folder, make), checksums
 
 
 def prepared_folder(data: ParallelConfig, checksums: Mapping[str, str]) -> Path:
@@ -102,60 +85,6 @@ def prepared_folder(data: ParallelConfig, checksums: Mapping[str, str]) -> Path:
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)
     name = f"{'-'.join(data.languages)}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     return cache_of(data) / "prepared" / name
-
-
-def _remove_old_parts(folder: Path) -> None:
-    """Remove what interrupted preparations left over a week ago, unless a process works on it."""
-    for part in folder.glob("*.part"):
-        with suppress(OSError, Timeout), FileLock(part.with_suffix(".lock"), timeout=0):
-            if time.time() - part.stat().st_mtime > WEEK:
-                shutil.rmtree(part)
-
-
-def _prepare(data: ParallelConfig, raw: Splits, folder: Path, processes: int) -> None:
-    """Prepare a corpus in `<folder>.part`, which becomes the folder when it is finished."""
-    part = folder.with_suffix(".part")
-    if part.exists():
-        print(f"{part}: goes on from what an interrupted preparation had finished")
-    (part / "out").mkdir(parents=True, exist_ok=True)
-    try:
-        with naming(part):
-            Steps(data, raw, part).run(processes)
-    except (FileNotFoundError, ValueError):
-        shutil.rmtree(part, ignore_errors=True)  # another attempt would fail in the same way
-        raise
-    write_whole(part / "out" / CHECKSUMS, json.dumps(_checksums(part / "out"), indent=1).encode())
-    (part / "out").rename(folder)
-    shutil.rmtree(part, ignore_errors=True)
-
-
-def _checksums(folder: Path) -> dict[str, str]:
-    return _sha256({path.name: path for path in sorted(folder.iterdir()) if path.name != CHECKSUMS})
-
-
-def _sha256(files: dict[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 of files by name; a gigabyte takes one core a second."""
-    with ThreadPoolExecutor(cores()) as threads:  # hashlib releases the interpreter lock
-        return dict(
-            zip(
-                files,
-                threads.map(sha256, files.values()),
-                strict=True,
-            )
-        )
-
-
-def _broken_file(folder: Path) -> str | None:
-    """Return the name of a file of a prepared corpus that was changed, removed or added, or None."""
-    try:
-        expected = json.loads((folder / CHECKSUMS).read_bytes())
-        actual = _checksums(folder)
-        for name in {**expected, **actual}:
-            if expected.get(name) != actual.get(name):
-                return name
-    except (OSError, ValueError, TypeError, AttributeError):
-        return CHECKSUMS
-    return None
 
 
 class Part(NamedTuple):

@@ -2,13 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig
-from adanorm.data import packed, synthetic
+from adanorm.data import inspection, packed, synthetic
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import (
     Inspection,
@@ -16,7 +16,9 @@ from adanorm.data.inspection import (
     overlap_warnings,
     without_copies,
 )
+from adanorm.data.treebanks.kept import LARGE, Trees, folder_for, kept_trees
 from adanorm.data.treebanks.trees import Tree, problem
+from adanorm.files import sha256
 
 # Chen and Manning 2014, section 4.1: words with these Penn tags count in no score.
 PENN_PUNCTUATION = {"``", "''", ":", ",", "."}
@@ -25,36 +27,71 @@ TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
 # CRAFT's own split by articles (articles/ids/craft-ids-*.txt): its name, and the number of articles.
 CRAFT_SPLITS = {"train": ("train", 60), "valid": ("dev", 7), "test": ("test", 30)}
 
-Trees = dict[str, list[Tree]]
+# What decides which trees are read.
+CODE = (Path(__file__), Path(__file__).with_name("trees.py"), Path(inspection.__file__))
+
 Result = TypeVar("Result")
 
 
 def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     """Return the configured trees by split and the files' checksums.
 
-    Raises ValueError for missing or wrong data.
+    A large treebank is kept as it was read, for the next start. Raises ValueError for missing or
+    wrong data.
     """
     if fault := data.lacks():
         raise ValueError(fault)
-    files = data.local_files()
-    if "train" in files:
-        trees, checksums = {}, {}
-        for split in SPLITS:
-            paths = files[split]
-            trees[split], checksum = _read_files(paths, data.tags)
-            name = f"{split}/{paths[0].name}"
-            if data.path is not None:
-                name = f"penn, {split}, {len(paths)} files"
-            checksums[name] = checksum
-        return trees, checksums
+    files = _files(data)
+    if sum(path.stat().st_size for path in chain(*files.values())) < LARGE:
+        return _read(data, files)
+    settings = data.model_dump(include={"source", "tags", "fold"})
+    contents = _contents(files)
+
+    def read() -> tuple[Trees, dict[str, str]]:
+        result = _read(data, files)
+        if _contents(files) != contents:
+            raise ValueError("the treebank was changed while it was read; start again")
+        return result
+
+    folder = folder_for(data, "treebank", {"files": contents, **settings}, CODE)
+    return kept_trees(folder, read)
+
+
+def _contents(files: Mapping[str, Sequence[Path]]) -> dict[str, list[str]]:
+    """Return by split the files' names, and the SHA-256 of all of them."""
+    contents = {}
+    for split, paths in files.items():
+        names = [path.name for path in paths]
+        contents[split] = [*names, sha256(*paths)]
+    return contents
+
+
+def _files(data: TreebankConfig) -> dict[str, list[Path]]:
+    """Return the files of the user or of a source by split; of the sample its only file."""
+    own = data.local_files()
+    if "train" in own:
+        return {split: own[split] for split in SPLITS}
+    if data.source == "craft":
+        return _craft_files(data)
+    if data.source in ("craft-3k", "ptb-sample"):
+        files = fetch(data.source, data)
+        return {name.partition(".")[0]: [path] for name, path in files.items()}
+    return {}
+
+
+def _read(
+    data: TreebankConfig, files: Mapping[str, Sequence[Path]]
+) -> tuple[Trees, dict[str, str]]:
+    if "train" in data.local_files():
+        return _own(data, files)
     if data.source == "ptb-sample":
-        path = fetch("ptb-sample", data)["dependency_treebank.zip"]
+        ((path,),) = files.values()
         trees, checksum = read_sample(path, data.fold)
         return trees, {path.name: checksum}
     if data.source == "craft":
-        return _craft(data)
+        return _craft(data, files)
     if data.source == "craft-3k":
-        return _few_of_craft(data)
+        return _few_of_craft(data, files)
     if data.source == "synthetic":
         return _trees_of(synthetic.trees()), {}
     if data.source == FULL_SIZE:
@@ -63,6 +100,19 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
         f"data.source={data.source!r}: trees come from penn, ptb-sample, craft, craft-3k or"
         " synthetic"
     )
+
+
+def _own(data: TreebankConfig, files: Mapping[str, Sequence[Path]]) -> tuple[Trees, dict[str, str]]:
+    """Return the trees of the user's files, and their checksums."""
+    trees: Trees = {}
+    checksums = {}
+    for split, paths in files.items():
+        trees[split], checksum = _read_files(paths, data.tags)
+        name = f"{split}/{paths[0].name}"
+        if data.path is not None:
+            name = f"penn, {split}, {len(paths)} files"
+        checksums[name] = checksum
+    return trees, checksums
 
 
 def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
@@ -94,17 +144,18 @@ def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
     return trees, checksum
 
 
-def _craft(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
+def _craft(
+    data: TreebankConfig, files: Mapping[str, Sequence[Path]]
+) -> tuple[Trees, dict[str, str]]:
     """Return CRAFT's trees, and the checksums of their text.
 
     Headings such as "Results" repeat: a sentence that stands in the test set too is left out of
     training and validation, one that stands in validation is left out of training.
     """
-    paths = _craft_files(data)
     trees: Trees = {}
     checksums = {}
-    for split, of_split in paths.items():
-        contents, _ = packed.contents(of_split)
+    for split, paths in files.items():
+        contents, _ = packed.contents(paths)
         text = b"".join(contents)
         name = f"craft-{CRAFT_SPLITS[split][0]}.conllu"
         checksums[name] = hashlib.sha256(text).hexdigest()
@@ -112,13 +163,14 @@ def _craft(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     return without_copies("craft", trees, lambda tree: [" ".join(tree.words)]), checksums
 
 
-def _few_of_craft(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
+def _few_of_craft(
+    data: TreebankConfig, files: Mapping[str, Sequence[Path]]
+) -> tuple[Trees, dict[str, str]]:
     """Return the trees of CRAFT that come with the package, and their files' checksums."""
     trees: Trees = {}
     checksums = {}
-    for name, path in fetch("craft-3k", data).items():
-        split = name.partition(".")[0]
-        trees[split], checksums[f"craft-3k/{name}"] = _read_files([path], data.tags)
+    for split, (path,) in files.items():
+        trees[split], checksums[f"craft-3k/{path.name}"] = _read_files([path], data.tags)
     return trees, checksums
 
 

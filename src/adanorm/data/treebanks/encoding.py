@@ -1,8 +1,10 @@
 """Trees as numbers: one range of ids for words, tags and labels, and sentences as arrays of ids."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -51,13 +53,11 @@ class Vocabulary:
         """
         if len({tree.labels is None for tree in trees}) > 1:
             raise ValueError("some training trees have labels and some have none")
-        words: list[str] = []
-        tags: list[str] = []
-        labels: list[str] = []
-        for tree in trees:
-            words += _forms(tree, lowercase=lowercase)
-            tags += tree.tags
-            labels += tree.labels or ()
+        words = Counter(chain.from_iterable(tree.words for tree in trees))
+        if lowercase:
+            words = _lowercased(words)
+        tags = chain.from_iterable(tree.tags for tree in trees)
+        labels = chain.from_iterable(tree.labels or () for tree in trees)
         return cls(
             frequent(words, min_count),
             frequent(tags, 1),
@@ -128,6 +128,13 @@ class Vocabulary:
             for label in tree.labels or [""] * len(tree):
                 labels.append(numbers.get(label, 1))
         return np.array(heads), np.array(labels)
+
+
+def _lowercased(words: Counter[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        counts[word.lower()] += count
+    return counts
 
 
 def _forms(tree: Tree, *, lowercase: bool) -> Sequence[str]:
