@@ -15,7 +15,8 @@ from adanorm.data import packed
 from adanorm.data.fetch import SHIPPED, fetch
 from adanorm.data.inspection import folded, without_copies
 from adanorm.data.translation.free_corpora import Pair, pairs_of, sides_of, tatoeba
-from adanorm.data.treebanks.conll import Trees, load_treebank
+from adanorm.data.treebanks.conll import load_treebank
+from adanorm.data.treebanks.kept import Trees
 from adanorm.data.treebanks.trees import Tree
 
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
