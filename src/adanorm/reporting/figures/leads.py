@@ -60,6 +60,7 @@ def answer_figure(
     compared = [answer for answer in answers if answer.comparison is not None]
     if not compared:
         return None
+    compared.sort(key=lambda answer: answer.plan.scale != "paper")  # as README's table has them
     message = answer_sentence(answers)
     figure, grid = style.panels(
         len(compared),
