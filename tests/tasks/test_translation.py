@@ -3,7 +3,7 @@
 import copy
 import json
 import math
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -186,6 +186,20 @@ def test_translations_are_those_of_fairseqs_own_model_and_generator(
     assert dict(zip(chosen.tolist(), ours, strict=True)) == theirs
     plain = task.translate(model, pairs.sources(chosen), length_penalty=1.0)
     assert (ours == plain) == (length_penalty == 1)
+
+
+@pytest.mark.needs("fairseq")
+@pytest.mark.parametrize("max_ratio", [0.0, 1.0, 2.0])
+def test_a_line_has_the_translation_that_it_has_alone(max_ratio: float) -> None:
+    """Random weights seldom end a translation, so its length says which limit it had."""
+    task, model = built(f"decoding.max_ratio={max_ratio}", "decoding.max_extra=3")
+    lines = [" ".join(f"word{n}" for n in range(count)) for count in (3, 8, 1, 3, 0, 15)]
+    together = task.predict(model, lines)
+    assert together == [*chain.from_iterable(task.predict(model, [line]) for line in lines)]
+    for line, translation in zip(lines[:4], together, strict=False):
+        limit = max_ratio * len(task.encode(line)) + 3
+        assert len(translation.split()) <= limit
+    assert (len(together[0].split()) < len(together[1].split())) == (max_ratio > 0)
 
 
 @pytest.mark.needs("fairseq")

@@ -1,12 +1,12 @@
 """Translate, parse or continue a text with the weights of a run that was trained here.
 
-A translation task translates each line. A translation has at most `decoding.max_ratio` x length of
-the longest line translated with it + `decoding.max_extra` subwords, as in fairseq: where this limit
-ends a translation, as at scale smoke, a line alone may become another text than among others. A
-parser reads sentences in CoNLL-U (or CoNLL-X) and fills in heads and labels from words and tags;
-enhanced dependencies are removed, since they would belong to another parse, and all else stays as it
-is, to the byte. A language model continues `prompt`; the seed `draw` decides the text. On a terminal
-each line or sentence is answered at once.
+A translation task translates each line, as it would alone. A translation has at most
+`decoding.max_ratio` x length of its line + `decoding.max_extra` subwords; in the test of a run the
+length is that of the longest line translated with it, as in fairseq. A parser reads sentences in
+CoNLL-U (or CoNLL-X) and fills in heads and labels from words and tags; enhanced dependencies are
+removed, since they would belong to another parse, and all else stays as it is, to the byte. A
+language model continues `prompt`; the seed `draw` decides the text. On a terminal each line or
+sentence is answered at once.
 """
 
 import os

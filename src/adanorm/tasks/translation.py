@@ -202,19 +202,13 @@ class Translation(TrainingTask):
             counts.append(len(line_pieces))
         words = [""] * len(pieces)
         lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
-        order = np.argsort(lengths, kind="stable")  # pieces of similar length make a batch
-        for batch in batches_within(
-            order,
-            lengths,
-            self._decoding.batch_tokens,
-        ):
-            translations = self.translate(model, [pieces[index] for index in batch])
-            for index, translation in zip(
-                batch,
-                translations,
-                strict=True,
-            ):
-                words[index] = translation
+        # One length to a batch: the limit of a translation follows the longest source of its batch.
+        for length in np.unique(lengths):
+            alike = np.flatnonzero(lengths == length)
+            for batch in batches_within(alike, lengths, self._decoding.batch_tokens):
+                translations = self.translate(model, [pieces[index] for index in batch])
+                for index, translation in zip(batch, translations, strict=True):
+                    words[index] = translation
         remaining = iter(words)
         texts = []
         for count in counts:
