@@ -1,6 +1,7 @@
-"""Twenty-five norms that are no norms of a row, by the check that each of them fails."""
+"""Forty norms that are no norms of a row, by the check that each of them fails."""
 
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -193,6 +194,101 @@ class NotANumberAtLarge(OddNorm):
         return x.exp() / x.exp().sum(-1, keepdim=True) * self.weight
 
 
+def sorted_examples(norm: Any, y: Tensor) -> Tensor:
+    return y if y.dim() < 3 or not len(y) else y.sort(0).values
+
+
+def by_number_of_examples(norm: Any, y: Tensor) -> Tensor:
+    return y * (1 + 0.001 * len(y))
+
+
+def many_examples(norm: Any, y: Tensor) -> Tensor:
+    """Subtract the mean over examples in batches of more than a hundred."""
+    return y if len(y) < 100 else y - y.mean(0, keepdim=True)
+
+
+def skipped(norm: Any, y: Tensor) -> Tensor:
+    """Leave out a batch whose last number is negative."""
+    return y if not y.numel() or y.flatten()[-1] > 0 else 0.9 * y
+
+
+def in_float16(norm: Any, y: Tensor) -> Tensor:
+    return y + y.mean(0, keepdim=True) if y.dtype == torch.float16 else y
+
+
+def under_autocast(norm: Any, y: Tensor) -> Tensor:
+    return y + y.mean(0, keepdim=True) if torch.is_autocast_enabled("cpu") else y
+
+
+class RunningVariance(OddNorm):
+    """Gathers a variance in training, where it does not show, and takes it in evaluation."""
+
+    variance: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.register_buffer("variance", torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x / (self.variance + 1).sqrt() * self.weight
+        if x.numel():
+            self.variance = x.detach().flatten(0, -2).var(0, unbiased=False)
+        return standardized(x) * self.weight
+
+
+class SharedOutput(OddNorm):
+    """Writes every result without a gradient into the memory of the one before it."""
+
+    def spoil(self, y: Tensor) -> Tensor:
+        return y
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = super().forward(x)
+        memory = self.__dict__.setdefault("memory", {})
+        if torch.is_grad_enabled():
+            return z
+        kept: Tensor = memory.setdefault((z.shape, z.dtype), z)
+        return kept.copy_(z)
+
+
+class InPlaceView(OddNorm):
+    """Shrinks the first row of its input through a view."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = standardized(x) * self.weight
+        if x.numel():
+            x.detach().reshape(-1, x.shape[-1])[0].mul_(0.5)
+        return z
+
+
+def noise_of_python(norm: Any, y: Tensor) -> Tensor:
+    return y + random.random() * (not norm.training)
+
+
+def by_the_clock(norm: Any, y: Tensor) -> Tensor:
+    return y * (1 + time.perf_counter() % 1)
+
+
+def no_denormals(norm: Any, y: Tensor) -> Tensor:
+    torch.set_flush_denormal(True)
+    return y
+
+
+def tf32(norm: Any, y: Tensor) -> Tensor:
+    torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32
+    return y
+
+
+def without_onednn(norm: Any, y: Tensor) -> Tensor:
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    return y
+
+
+def float16_widened(norm: Any, y: Tensor) -> Tensor:
+    return y.float() if y.dtype == torch.float16 else y
+
+
 ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
     check.rows_are_independent: [
         AxisOne,
@@ -211,16 +307,32 @@ ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
         RunningMean,
         odd("LastRow", last_row),
         InPlace,
+        InPlaceView,
+        odd("SortedExamples", sorted_examples),
+        odd("ByNumberOfExamples", by_number_of_examples),
+        odd("ManyExamples", many_examples),
+        odd("Skipped", skipped),
+        odd("InFloat16", in_float16),
+        odd("UnderAutocast", under_autocast),
+        RunningVariance,
+        SharedOutput,
     ],
-    check.repeats_itself: [odd("UnseededNoise", unseeded_noise)],
+    check.repeats_itself: [
+        odd("UnseededNoise", unseeded_noise),
+        odd("NoiseOfPython", noise_of_python),
+        odd("ByTheClock", by_the_clock),
+    ],
     check.leaves_the_process_alone: [
         odd("NoiseInEvaluation", noise_in_evaluation),
         odd("Reseeding", reseeding),
         ReseedingWhenBuilt,
         odd("ReseedingNumPy", reseeding_numpy),
         odd("CoarseProducts", coarse_products),
+        odd("NoDenormals", no_denormals),
+        odd("TF32", tf32),
+        odd("WithoutOneDNN", without_onednn),
     ],
-    check.keeps_dtype: [AlwaysFloat32],
+    check.keeps_dtype: [AlwaysFloat32, odd("Float16Widened", float16_widened)],
     check.gradient_is_right: [InHalf],
     check.large_and_small_rows_are_right: [NotANumberAtLarge],
 }

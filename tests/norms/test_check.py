@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -129,7 +130,7 @@ def test_the_page_on_your_norm_lists_what_each_check_catches() -> None:
     for check, claim in zip(CHECKS, claims, strict=True):
         names = [cls.__name__ for cls in ODD_NORMS.get(check, [])]
         assert re.findall(r"`(\w+)`", rows[claim]) == names
-    assert len(ODD) == 25
+    assert len(ODD) == 40
     assert f"all {len(NORMS)} norms of the suite" in page
 
 
@@ -173,6 +174,8 @@ CHANGES: dict[str, Callable[[], object]] = {
     "gradients": lambda: torch._C._set_grad_enabled(False),
     "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
     "anomalies": lambda: torch.autograd.set_detect_anomaly(True),
+    "NumPy's errors": lambda: np.seterr(all="raise", under="ignore"),
+    "the search for kernels": lambda: setattr(torch.backends.cudnn, "benchmark", True),
     "determinism": lambda: torch.use_deterministic_algorithms(True),
 }
 

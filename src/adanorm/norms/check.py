@@ -22,7 +22,8 @@ from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm, NormChoice, norm_facto
 
 H = TRIAL_WIDTH
 SHAPES = ((6, H), (3, 5, H), (2, 3, 4, H))  # rows, examples of positions, images
-LONG = (2, 130, H)  # long examples: a norm may mix windows of positions
+# Long examples and many of them: a norm may mix windows of positions, or large batches alone.
+LARGE = ((2, 130, H), (130, 2, H), (140, H))
 TOLERANCES = {
     torch.float64: 1e-12,
     torch.float32: 1e-4,
@@ -41,6 +42,17 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
         torch.set_float32_matmul_precision,
     ),
     "the mode of gradients": (torch.is_grad_enabled, torch._C._set_grad_enabled),
+    "oneDNN": (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+    "TF32 in cuDNN": (torch._C._get_cudnn_allow_tf32, torch._C._set_cudnn_allow_tf32),
+    "the search for kernels in cuDNN": (
+        torch._C._get_cudnn_benchmark,
+        torch._C._set_cudnn_benchmark,
+    ),
+    "denormal numbers": (
+        lambda: not torch.tensor([1e-40]).mul(1).any(),
+        torch.set_flush_denormal,
+    ),
+    "NumPy's errors": (np.geterr, lambda errors: np.seterr(**errors)),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
     "the detection of anomalies": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     "deterministic algorithms": (
@@ -307,10 +319,13 @@ def rows_are_independent(make_norm: MakeNorm) -> None:
         if norm.depends_on_batch or norm.depends_on_positions:
             _ignores_padding(norm)
         if not norm.depends_on_batch:
-            for shape in (*SHAPES, LONG)[norm.needs_positions :]:
-                _is_a_function_of_its_row(norm, shape)
-            for dtype in (torch.float32, torch.bfloat16):
+            for shape in (*LARGE, *SHAPES):
+                if len(shape) > 2 or not norm.needs_positions:
+                    _is_a_function_of_its_row(norm, shape)
+            for dtype in (torch.float32, torch.bfloat16, torch.float16):
                 _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=dtype))
+            with torch.autocast("cpu", torch.bfloat16):
+                _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=torch.float32))
         if not (norm.depends_on_batch and is_training):
             _forgets_earlier_rows(norm)
 
@@ -395,17 +410,27 @@ def _mixed(norm: Norm) -> str:
 
 
 def _forgets_earlier_rows(norm: Norm) -> None:
-    """Compare a second call after a first one with these rows, and after one with other rows."""
+    """Compare a second call after a first one with these rows, and after one with other rows.
+
+    The first call is in the norm's mode and, unless it declares a memory, in training too.
+    """
     x = _inputs(*SHAPES[1])
-    results = []
-    for seed in (1, 2):
+    for is_training in {norm.training, norm.training or not norm.depends_on_batch}:
+        results = []
+        for seed in (1, 2):
+            used = copy.deepcopy(norm).train(is_training)
+            first = _call(used, _inputs(*SHAPES[1], seed=seed).requires_grad_())
+            if first.requires_grad:
+                torch.autograd.backward(first.square().sum())
+            results.append(_call(used.train(norm.training), x))
+        after_one, after_another = results
+        _assert_equal(after_one, after_another, _tolerance(norm), REMEMBERED)
+    with torch.no_grad():
         used = copy.deepcopy(norm)
-        first = _call(used, _inputs(*SHAPES[1], seed=seed).requires_grad_())
-        if first.requires_grad:
-            torch.autograd.backward(first.square().sum())
-        results.append(_call(used, x))
-    after_one, after_another = results
-    _assert_equal(after_one, after_another, _tolerance(norm), REMEMBERED)
+        first = _call(used, _inputs(*SHAPES[1], seed=1))
+        kept = first.clone()
+        _call(used, x)
+    assert torch.equal(first, kept), "a call changes the result of the call before it"
 
 
 def repeats_itself(make_norm: MakeNorm) -> None:
