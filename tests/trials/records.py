@@ -19,11 +19,17 @@ def trial_in(folder: Path, norm: str = "rmsnorm", *, workers: int = 1) -> Trial:
     return Trial(norm, load_rules(str(BEDS)), "adam", (), str(folder), launch)
 
 
+def settings(trial: Trial, bed: str, norm: str) -> list[tuple[str, ...]]:
+    """Return what a norm of a trial tries on a bed, as overrides."""
+    parameter = trial.entrant.parameter if norm == trial.norm else None
+    return trial.rules.tries(trial.rules.beds[bed], parameter)
+
+
 def make(
     trial: Trial, bed: str, norm: str, overrides: Sequence[str], seed: int, score: float
 ) -> None:
     """Record a run of a trial with an accuracy."""
-    run = trial._planned(bed, norm, tuple(overrides), seed).planned.experiment
+    run = trial.planned(bed, norm, overrides, seed).experiment
     counted = {"accuracy": [[int(index < 10 * score)] for index in range(1000)]}
     code = {f"code/{name}": content for name, content in run.norm.code.items()}
     records.record(
@@ -40,7 +46,7 @@ def record_tries(trial: Trial, best: int = 0) -> None:
     """Record all tries of a trial; the try of index `best` has the highest validation score."""
     for bed in trial.rules.beds:
         for norm in (trial.norm, REFERENCE):
-            for index, overrides in enumerate(trial._settings(bed, norm)):
+            for index, overrides in enumerate(settings(trial, bed, norm)):
                 for seed in trial.rules.tuning:
                     make(trial, bed, norm, overrides, seed, 80.0 + (index == best))
 
@@ -53,5 +59,5 @@ def record_trial(folder: Path, lead: float, *, norm: str = "rmsnorm", seeds: int
         for seed, noise in zip(trial.entrant.seeds(seeds), NOISE, strict=False):
             for side in (norm, REFERENCE):
                 score = 85.0 + (side == norm) * (lead * bed.margin + noise)
-                make(trial, name, side, trial._settings(name, side)[0], seed, score)
+                make(trial, name, side, settings(trial, name, side)[0], seed, score)
     return trial

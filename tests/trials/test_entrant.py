@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from adanorm.norms import NormChoice
 from adanorm.trials.entrant import Entrant, entrant_of
 from adanorm.trials.rules import load_rules
+from adanorm.trials.twin import twin_of
 from tests.trials.records import BEDS
 
 CODE = """
@@ -24,16 +26,27 @@ class HalfNorm(nn.Module):
 """
 
 
-def entrant(code: str, path: str = "mine:HalfNorm", **params: Any) -> Entrant:
+def entrant(code: str, path: str = "mine:HalfNorm", more: Any = None, **params: Any) -> Entrant:
     norm = {"name": path.partition(":")[2], "path": path, "params": params}
-    file = path.partition(":")[0].replace(".", "/") + ".py"
-    return entrant_of(norm, {file: code.encode()}, {}, load_rules(str(BEDS)))
+    files = {path.partition(":")[0].replace(".", "/") + ".py": code, **(more or {})}
+    contents = {file: text.encode() for file, text in files.items()}
+    return entrant_of(norm, contents, {}, load_rules(str(BEDS)))
 
 
 SAME = {
     "another file": (CODE, "package.theirs:HalfNorm"),
     "another class name": (CODE.replace("HalfNorm", "Better"), "mine:Better"),
     "an alias": (f"{CODE}\nBetter = HalfNorm\n", "mine:Better"),
+    "an alias beside it": (f"{CODE}\nBetter = HalfNorm\n", "mine:HalfNorm"),
+    "an alias of an alias": (f"{CODE}\nGood = HalfNorm\nBetter = Good\n", "mine:Better"),
+    "an empty subclass": (
+        f"{CODE}\nclass Better(HalfNorm):\n    'The best.'\n", "mine:Better"
+    ),
+    "an import": ("from base import HalfNorm as Better", "mine:Better", {"base.py": CODE}),
+    "a relative import": (
+        "from .base import HalfNorm", "package.mine:HalfNorm",
+        {"package/base.py": CODE, "package/__init__.py": "from .mine import HalfNorm"},
+    ),
     "comments and docstrings": (CODE.replace("power\n", "power  # x\n").replace(
         "(nn.Module):", '(nn.Module):\n    """Best of all."""\n'), "mine:HalfNorm"),
 }  # fmt: skip
@@ -43,12 +56,16 @@ OTHER = {
     "a change after the class": (f"{CODE}\nHalfNorm.forward = nn.Identity.forward\n", {}),
     "another value of a name": (CODE.replace("EPS = 1e-5", "A, B = 1e-5, 1\nEPS = B"), {}),
     "another parameter": (CODE, {"power": 0.7}),
+    "a subclass that changes it": (
+        CODE.replace("HalfNorm", "Base") + "\nclass HalfNorm(Base):\n    depends_on_batch = True\n",
+        {},
+    ),
 }
 
 
-@pytest.mark.parametrize(("code", "path"), SAME.values(), ids=list(SAME))
-def test_two_names_of_one_code_are_one_norm(code: str, path: str) -> None:
-    assert entrant(code, path).digest == entrant(CODE).digest
+@pytest.mark.parametrize("names", SAME.values(), ids=list(SAME))
+def test_two_names_of_one_code_are_one_norm(names: Any) -> None:
+    assert entrant(*names).digest == entrant(CODE).digest
 
 
 @pytest.mark.parametrize(("code", "params"), OTHER.values(), ids=list(OTHER))
@@ -56,6 +73,36 @@ def test_other_code_and_other_parameters_are_another_norm(code: str, params: Any
     changed = entrant(code, **params)
     assert changed.digest != entrant(CODE).digest
     assert not {*changed.seeds(16)} & {*entrant(CODE).seeds(16)}
+
+
+def twin(body: str) -> str | None:
+    namespace: dict[str, Any] = {}
+    exec(f"import torch\nfrom torch import nn\n{body}", namespace)
+    return twin_of(NormChoice("Mine", outside=namespace["Mine"]))
+
+
+RMS = """
+class Mine(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(dim))
+    def forward(self, x):
+        return self.gain * x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5)
+"""
+TWINS = {
+    "class Mine(nn.LayerNorm): pass": "layernorm",
+    "Mine = nn.LayerNorm": "layernorm",
+    RMS: "rmsnorm",
+    RMS.replace("1e-5", "1e-6"): None,
+    RMS.replace("x * x", "(x * x).detach()"): None,
+}
+
+
+@pytest.mark.parametrize(("body", "name"), TWINS.items())
+def test_a_norm_that_computes_what_one_of_the_suite_does_is_known(
+    body: str, name: str | None
+) -> None:
+    assert twin(body) == name
 
 
 def test_fresh_seeds_rise_and_more_of_them_begin_with_the_same() -> None:

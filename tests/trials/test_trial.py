@@ -1,6 +1,8 @@
 """A trial: which runs it makes and in which order, and what it says of their records."""
 
 import re
+import signal
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,45 +18,55 @@ from adanorm.norms import NormChoice
 from adanorm.norms.check import IN_TRIALS, check_norm
 from adanorm.stats.sequential import Looks
 from adanorm.trials.arena import arena_page
+from adanorm.trials.conduct import BudgetError, ends_after
+from adanorm.trials.inequality import Lead, mean_lead, verdict_on
 from adanorm.trials.page import headline, page
 from adanorm.trials.power import BedNoise, share_better
-from adanorm.trials.reading import Lead, answer_of, mean_lead
 from adanorm.trials.rules import REFERENCE, load_rules
 from tests.faults import command as faults
-from tests.trials.records import BEDS, make, record_trial, record_tries, trial_in
+from tests.trials.records import BEDS, make, record_trial, record_tries, settings, trial_in
 
 WORDS = {2.0: "better", -2.0: "worse", 0.0: "equivalent"}
 
 
 def test_tries_come_before_fresh_runs_and_both_norms_get_as_many(tmp_path: Path) -> None:
     trial = trial_in(tmp_path, "adanorm")
-    wanted = [*trial._wanted(trial.reading())]
-    runs = [entry.planned.experiment for entry in wanted]
-    assert len(runs) == 2 * 2 * len(trial.rules.rates) * len(trial.rules.tuning)
+    runs = [run.experiment for run in trial.next_runs(trial.reading())]
+    assert len(runs) == 2 * len(trial.rules.rates) * len(trial.rules.tuning)
     assert {run.seed for run in runs} == {*trial.rules.tuning}
-    assert [entry.bed for entry in wanted] == sorted(entry.bed for entry in wanted)
+    assert {run.task.name for run in runs} == {"mnist"}
     record_tries(trial, best=1)
-    fresh = [*trial._wanted(trial.reading())]
+    fresh = trial.next_runs(trial.reading())
+    assert [run.row for run in fresh[:2]] == ["adanorm", REFERENCE]
     seeds = trial.entrant.seeds(3)
-    assert [(entry.bed, entry.planned.row) for entry in fresh[:2]] == [
-        ("mnist", "adanorm"),
-        ("mnist", REFERENCE),
-    ]
-    assert [entry.planned.experiment.seed for entry in fresh] == [*np.repeat(seeds, 2)] * 2
-    by_norm = {entry.planned.row: entry.planned.experiment for entry in fresh}
-    rate = trial.rules.beds["rt"].experiment(REFERENCE, "adam").training.lr
+    assert [run.experiment.seed for run in fresh] == [*np.repeat(seeds, 2)]
+    by_norm = {run.row: run.experiment for run in fresh}
+    rate = trial.rules.beds["mnist"].experiment(REFERENCE, "adam").training.lr
     assert by_norm["adanorm"].norm.params["C"] == 2.0
     assert by_norm[REFERENCE].training.lr == 2 * rate
 
 
-def test_a_budget_makes_what_fits_and_a_second_start_goes_on(tmp_path: Path) -> None:
+def test_a_second_start_goes_on_and_says_what_is_missing_to_an_answer(tmp_path: Path) -> None:
     trial = trial_in(tmp_path, workers=2)
+    runs = trial.next_runs(trial.reading())
+    assert trial.outlook(trial.reading()) == (
+        "The first answer takes 10 runs of MNIST more, about 5 min on this machine."
+    )
+    make(trial, "mnist", trial.norm, settings(trial, "mnist", trial.norm)[0], 201, 80.0)
     reading = trial.reading()
-    wanted = [*trial._wanted(reading)]
-    assert trial._fitting(wanted, reading, 60.0) == []
-    assert trial._fitting(wanted, reading, 140.0) == [entry.planned for entry in wanted[:4]]
-    make(trial, "mnist", trial.norm, trial._settings("mnist", trial.norm)[0], 201, 80.0)
-    assert [*trial._wanted(trial.reading())] == wanted[1:]
+    assert trial.next_runs(reading) == runs[1:]
+    assert "0 of its 2 tries and 0 of LayerNorm's have ended" in headline(reading)
+    assert trial.outlook(record_trial(tmp_path, 1.0).reading()) is None
+
+
+def test_the_end_of_the_budget_cuts_off_the_runs_under_way(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(BudgetError), ends_after(0.05):
+        time.sleep(5)
+    assert signal.getsignal(signal.SIGALRM) == before
+    with ends_after(0.05):
+        pass
+    time.sleep(0.1)  # no alarm is left
 
 
 @pytest.mark.parametrize(("lead", "word"), WORDS.items())
@@ -64,9 +76,9 @@ def test_the_first_line_has_the_answer_and_a_decided_trial_wants_no_more_runs(
     trial = record_trial(tmp_path, lead)
     reading = trial.reading()
     assert reading.answer == word
-    assert not [*trial._wanted(reading)]
+    assert trial.next_runs(reading) == []
     assert word.replace("equivalent", "as good") in headline(reading)
-    text = page(reading, ended="x", checks="y", left_out={}, memory={"rt": 1.5})
+    text = page(reading, memory={"rt": 1.5})
     assert text.splitlines()[0] == f"**{headline(reading)}**"
     (row,) = re.findall(r"^\| RT .*", text, re.MULTILINE)
     assert f"| {reading.rows['rt'].seeds} |" in row
@@ -80,24 +92,24 @@ def test_a_decision_needs_all_beds_and_stands(tmp_path: Path) -> None:
     for name, side in product(trial.rules.beds, (trial.norm, REFERENCE)):
         for seed in trial.entrant.seeds(5)[3:]:  # later runs of the norm are bad
             score = 85.0 - 9 * (side == trial.norm)
-            make(trial, name, side, trial._settings(name, side)[0], seed, score)
+            make(trial, name, side, settings(trial, name, side)[0], seed, score)
     reading = trial.reading()
-    assert (reading.answer_at(5), reading.decided_at, reading.answer) == ("open", 3, "better")
+    assert (reading.at(5).answer, reading.decided_at, reading.answer) == ("open", 3, "better")
 
 
 def test_on_some_beds_the_answer_says_on_which(tmp_path: Path) -> None:
     trial = trial_in(tmp_path)
-    assert headline(trial.reading()).startswith("Nothing can be said of RMSNorm yet")
+    assert headline(trial.reading()).startswith("No answer on RMSNorm yet")
     record_tries(trial)
     for count, seed in enumerate(trial.entrant.seeds(3)):
         if count == 2:
             assert "MNIST has 2 of the first 3 runs of each" in headline(trial.reading())
         for side in (trial.norm, REFERENCE):
             score = 80.0 + seed % 7 / 10 + 3 * (side == trial.norm) + seed % 3 * (side == "rmsnorm")
-            make(trial, "mnist", side, trial._settings("mnist", side)[0], seed, score)
+            make(trial, "mnist", side, settings(trial, "mnist", side)[0], seed, score)
     reading = trial.reading()
     assert "so far, on MNIST (1 of 2 beds)" in headline(reading)
-    assert {entry.bed for entry in trial._wanted(reading)} == {"rt"}
+    assert {run.experiment.task.name for run in trial.next_runs(reading)} == {"rt"}
 
 
 def test_runs_that_diverge_make_no_norm_better(tmp_path: Path) -> None:
@@ -105,8 +117,8 @@ def test_runs_that_diverge_make_no_norm_better(tmp_path: Path) -> None:
 
     trial = record_trial(tmp_path, 2.0)
     for seed in trial.entrant.seeds(5):
-        settings = trial._settings("rt", trial.norm)[0]
-        run = trial._planned("rt", trial.norm, settings, seed).planned.experiment
+        overrides = settings(trial, "rt", trial.norm)[0]
+        run = trial.planned("rt", trial.norm, overrides, seed).experiment
         edit(run.folder(), status="diverged", diverged="loss not finite", test=None, valid=None)
     reading = trial.reading()
     assert reading.answer == "worse"
@@ -136,7 +148,7 @@ def simulated(lead: float, beds: int, sd: float, draws: int) -> list[str]:
             read = gaps[:, :look]
             errors = read.std(1, ddof=1) / look**0.5
             leads = [Lead(*one, look - 1) for one in zip(read.mean(1), errors, strict=True)]
-            answer = answer_of(rules, look, leads)
+            answer = verdict_on(leads, looks, look).answer
             if answer != "open":
                 break
         answers.append(answer)
@@ -163,8 +175,10 @@ def test_one_bed_has_students_interval() -> None:
     rules = load_rules()
     level = rules.plan_of_looks.levels(6).difference
     bound = student.isf(level / 2, 5) * 0.2
-    assert answer_of(rules, 6, [Lead(bound + 1e-6, 0.2, 5)]) == "better"
-    assert answer_of(rules, 6, [Lead(bound - 1e-6, 0.2, 5)]) != "better"
+    for value, is_better in ((bound + 1e-6, True), (bound - 1e-6, False)):
+        verdict = verdict_on([Lead(value, 0.2, 5)], rules.plan_of_looks, 6)
+        assert (verdict.answer == "better") == is_better
+        assert verdict.mean == value
 
 
 SPOILT = {
@@ -241,16 +255,26 @@ def test_an_entry_is_contributed_merged_and_contested(
         dispatch(["contribute", str(tmp_path / name), f"output={file}", f"by=Author {name}"])
         dispatch(["merge", str(file), f"runs={tmp_path / 'here'}"])
         capsys.readouterr()
-        rows = arena_page(load_rules(str(BEDS)), str(tmp_path / "here")).splitlines()
-        entries = [row for row in rows if row.startswith(("| 1 | RMSNorm", "| 2 | RMSNorm"))]
+        table = arena_page(load_rules(str(BEDS)), str(tmp_path / "here"))
+        rows = [" ".join(row.split()) for row in table.splitlines()]
+        assert max(map(len, table.splitlines())) <= 80
         if name == "first":
-            (entry,) = entries
-            assert "| better | +2.1" in entry
-            assert "| Author first |" in entry
-    assert ["contested" in entry for entry in entries] == [True, True]
-    assert "| 1 | RMSNorm | better, **contested**" in entries[0]
-    assert "| 2 | RMSNorm | worse, **contested**" in entries[1]
+            assert rows[0] == "- **1.** RMSNorm +2.10"
+            assert any(row.startswith("| RMSNorm | better | +2.10 | +0.") for row in rows)
+    assert rows[:2] == ["- **1.** RMSNorm +2.10", "- **2.** RMSNorm -1.90"]
+    assert any(row.startswith("| RMSNorm | better, contested | +2.10 |") for row in rows)
+    assert any(row.startswith("| RMSNorm | worse, contested | -1.90 |") for row in rows)
+    assert "by Author first, 20" in " ".join(rows)
     assert "Not run yet: AdaNorm." in rows
+
+
+def test_norms_that_are_not_told_apart_share_a_line(tmp_path: Path) -> None:
+    for norm, lead in (("rmsnorm", 2.0), ("adanorm", 0.1), ("none", -3.0)):
+        record_trial(tmp_path, lead, norm=norm)
+    lines = arena_page(load_rules(str(BEDS)), str(tmp_path)).splitlines()
+    assert lines[:2] == ["- **1.** RMSNorm +2.10, AdaNorm +0.25", "- **3.** w/o Norm -2.90"]
+    # An equivalent norm has the narrow interval, which lies within one margin.
+    assert "| AdaNorm  | equivalent | +0.25 | -0.40 to +0.90 | 3 | 2 (2) |" in lines
 
 
 def test_the_page_of_the_arena_goes_where_a_link_leads(tmp_path: Path) -> None:

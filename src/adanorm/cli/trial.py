@@ -2,16 +2,19 @@
 
 Name a norm of the suite, or your own as my_norms:MyNorm. Its contract is checked first. Then both
 norms get equally many tries, and runs with seeds that follow from the norm's code: nobody chooses
-them. A budget of time makes as much of it as fits, best first; a second start goes on. The command
-prints a page and writes it to RUNS/trials.
+them. A budget of time makes as much of it as fits, best first; a second start goes on, also with
+runs that the end of the budget cut off. The command prints a page and writes it to RUNS/trials.
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.cli.study_arguments import workers_of
 from adanorm.config.errors import check_known, suggestion
+from adanorm.config.titles import title
 from adanorm.files import write_files
 from adanorm.launch.launch import choose_launch
 from adanorm.norms.check import IN_TRIALS, check_norm
@@ -19,7 +22,8 @@ from adanorm.trials.conduct import Trial, beds_left_out, budget_seconds
 from adanorm.trials.cost import kept_per_update
 from adanorm.trials.page import page
 from adanorm.trials.reading import Reading
-from adanorm.trials.rules import REFERENCE, Optimizer, load_rules
+from adanorm.trials.rules import OPTIMIZERS, REFERENCE, load_rules
+from adanorm.trials.twin import twin_of
 
 USAGE = Usage(
     name="[NORM]",
@@ -34,12 +38,41 @@ USAGE = Usage(
     settings="norm.params.NAME=VALUE",
     examples=("my_norms:MyNorm budget=20min", "rmsnorm budget=1d workers=2"),
 )
-OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "muon")
 
 
 def main(arguments: Arguments) -> int:
     """Conduct a trial; the exit code is 1 if the norm breaks the contract."""
+    trial, budget = _trial(arguments)
+    failing, remark = contract(trial)
+    if failing:
+        print(failing)
+        return 1
+    twin = twin_remark(trial)
+    if twin:
+        print(twin, file=sys.stderr)
+    trial.left_out = beds_left_out(trial.rules, trial.norm, trial.settings)
+    trial.check_tries()
+    ended = trial.run(budget)
+    reading = trial.reading()
+    others = [name for name in OPTIMIZERS if name != trial.optimizer]
+    remarks = [twin, f"Contract: {remark}.", f"Ended: {ended}.", trial.outlook(reading)]
+    text = page(
+        reading,
+        remarks=[*filter(None, remarks)],
+        left_out=trial.left_out,
+        memory=memory_of(trial, reading),
+        beside=[trial.reading(name) for name in others],
+    )
+    print(text)
+    print(*write_files(pages_in(trial.runs), {f"{trial.entrant.name}.md": text}))
+    return 0
+
+
+def _trial(arguments: Arguments) -> tuple[Trial, float]:
+    """Return the trial of a command line and its budget in seconds; ValueError if it is wrong."""
     keys = arguments.keys
+    if arguments.names and keys["norm"]:
+        raise ValueError(f"trial takes one norm, not {arguments.names[0]} and norm={keys['norm']}")
     norm = arguments.names[0] if arguments.names else keys["norm"]
     if not norm:
         raise ValueError("trial needs a norm: one of the suite's, or my_norms:MyNorm")
@@ -47,63 +80,64 @@ def main(arguments: Arguments) -> int:
         raise ValueError(f"{REFERENCE}: is what a norm is compared with; name another")
     check_known("optimizer", [keys["optimizer"]], OPTIMIZERS)
     optimizer = OPTIMIZERS[keys["optimizer"] == "muon"]
-    runs = folder_of(keys["runs"])
-    if runs is None:
-        raise ValueError(f"runs={keys['runs']}: a trial keeps its runs in a folder of its own")
     for setting in arguments.settings:
         if not setting.lstrip("+").startswith("norm.params."):
             key = setting.partition("=")[0]
             known = f"the keys of trial are {', '.join(USAGE.keys)} and norm.params.NAME"
             raise ValueError(f"unknown key {key!r}: {known}{suggestion(key, USAGE.keys)}")
+    settings = tuple(f"++{setting.lstrip('+')}" for setting in arguments.settings)
     budget = budget_seconds(keys["budget"])
     rules = load_rules(keys["beds"])
-    settings = tuple(f"++{setting.lstrip('+')}" for setting in arguments.settings)
+    runs = folder_of(keys["runs"])
+    if runs is None:
+        raise ValueError(f"runs={keys['runs']}: a trial keeps its runs in a folder of its own")
     launch = choose_launch(
         "local", workers=workers_of(arguments), gpus=1, settings=[], on_cpu=False
     )
     quiet = replace(launch, facts=launch.facts.model_copy(update={"aloud": False}))
     trial = Trial(norm, rules, optimizer, settings, runs, quiet)
-    entrant = trial.entrant
-    if entrant.parameter and any(f".{entrant.parameter[0]}=" in setting for setting in settings):
-        raise ValueError(f"norm.params.{entrant.parameter[0]}: is what the trial tries")
-    checks = contract(trial)
-    if checks.startswith("FAIL"):
-        print(checks)
-        return 1
-    trial.left_out = beds_left_out(rules, norm, settings)
-    trial.check_tries()
-    ended = trial.run(budget)
-    reading = trial.reading()
-    beside = []
-    for name in OPTIMIZERS:
-        if name != optimizer:
-            beside.append(trial.reading(name))
-    text = page(
-        reading,
-        ended=ended,
-        checks=checks,
-        left_out=trial.left_out,
-        memory=memory_of(trial, reading),
-        beside=beside,
-    )
-    print(text)
-    print(*write_files(Path(runs) / "trials", {f"{entrant.name}.md": text}))
-    return 0
+    parameter = trial.entrant.parameter
+    if parameter and any(f".{parameter[0]}=" in setting for setting in settings):
+        raise ValueError(f"norm.params.{parameter[0]}: is what the trial tries")
+    pages_in(runs)
+    return trial, budget
 
 
-def contract(trial: Trial) -> str:
-    """Return how many checks of the contract hold, or the lines of those that fail."""
-    bed = next(iter(trial.rules.beds.values()))
-    config = bed.experiment(trial.norm, trial.optimizer, *trial.settings).norm
+def pages_in(runs: str) -> Path:
+    """Return the folder of the trials' pages; ValueError if it cannot be written."""
+    folder = Path(runs) / "trials"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise ValueError(f"runs={runs}: cannot be written: {error.strerror}") from None
+
+
+def contract(trial: Trial) -> tuple[str, str]:
+    """Return the lines of the contract's checks that fail, and how many hold."""
     # The suite has norms that keep statistics or draw noise, and says so.
-    outcomes = [*check_norm(config.choice, IN_TRIALS)]
-    failing = [
-        f"FAIL {outcome.claim}\n     {outcome.problem}" for outcome in outcomes if outcome.problem
-    ]
+    outcomes = [*check_norm(trial.config.choice, IN_TRIALS)]
+    failing = []
+    for outcome in outcomes:
+        if outcome.problem:
+            failing.append(f"FAIL {outcome.claim}\n     {outcome.problem}")
+    count = len(outcomes) - len(failing)
+    remark = f"{count} of {len(outcomes)} checks hold"
     if failing:
-        count = f"{len(failing)} of {len(outcomes)} checks of the contract fail; no trial"
-        return "\n".join([*failing, f"{trial.norm}: {count}"])
-    return f"{len(outcomes)} of {len(outcomes)} checks hold"
+        failing.append(f"{trial.norm}: {remark}; no trial")
+    return "\n".join(failing), remark
+
+
+def twin_remark(trial: Trial) -> str | None:
+    """Return that an outside norm is one of the suite's under another name, if it is."""
+    twin = None if trial.config.is_ours else twin_of(trial.config.choice)
+    if twin is None:
+        return None
+    same = f"{trial.config.name} computes what {title(twin)} computes: two names of one norm."
+    if twin == REFERENCE:
+        return f"{same} Any lead over LayerNorm is chance."
+    return f"{same} `adanorm trial {twin}` has its own tries and runs."
 
 
 def memory_of(trial: Trial, reading: Reading) -> dict[str, float]:

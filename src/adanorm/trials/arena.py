@@ -2,25 +2,23 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import NamedTuple
 
-from adanorm.config.titles import title
+from adanorm.config.titles import listed, title
 from adanorm.records import reader
-from adanorm.reporting.text import markdown_table
+from adanorm.reporting.text import markdown
 from adanorm.stats.comparison import Interval
 from adanorm.trials.entrant import FIRST, Entrant
-from adanorm.trials.page import row_text
+from adanorm.trials.page import beside_text
 from adanorm.trials.reading import Reading, Records, read_trial, sources
-from adanorm.trials.rules import REFERENCE, Optimizer, Rules
+from adanorm.trials.rules import OPTIMIZERS, REFERENCE, Optimizer, Rules
 
 HERE = "this repository"
 DECIDED = ("better", "worse", "equivalent")
-HEADER = (
-    "Rank", "Norm", "Answer", "Mean lead", "Beds", "Runs each", "Tries (LayerNorm's)", "Source",
-    "Date", "By", "Digest",
-)  # fmt: skip
+NOT_TOLD = Interval(float("-inf"), float("inf"))
 
 
 class Entry(NamedTuple):
@@ -28,47 +26,52 @@ class Entry(NamedTuple):
 
     reading: Reading
     by: str  # who contributed it, or this repository
-    date: str  # of the contributor's first contribution
+    date: str  # of the contributor's first contribution; empty for this repository
     is_contested: bool = False
+
+    @property
+    def name(self) -> str:
+        """The norm's title."""
+        return markdown(title(self.reading.entrant.name))
+
+    @property
+    def mean(self) -> float:
+        """The mean lead in margins; 0 without one."""
+        return self.reading.verdict.mean or 0.0
 
     @property
     def interval(self) -> Interval:
         """The interval of the mean lead at the look that decided; without one, all numbers."""
-        look = self.reading.decided_at
-        interval = self.reading.interval(look) if look else None
-        return interval or Interval(float("-inf"), float("inf"))
-
-    @property
-    def mean(self) -> float | None:
-        """The mean lead in margins."""
-        look = self.reading.decided_at
-        mean = self.reading.mean(look) if look else None
-        return None if mean is None else mean.value
+        return self.reading.verdict.interval or NOT_TOLD
 
 
-def entries(rules: Rules, runs: str | None = None, optimizer: Optimizer = "adam") -> list[Entry]:
+def entries(rules: Rules, runs: str | None, optimizer: Optimizer) -> list[Entry]:
     """Return the trials on record with a first look, the best first."""
     folders = sources(runs, alone=True)
     records = Records(rules, folders)
     by_author: dict[str, list[Path]] = defaultdict(list)
     for folder in folders:
         by_author[_author(folder)].append(folder)
-    unmarked: list[Entry] = []
+    table: list[Entry] = []
     for author, its_folders in by_author.items():
-        date = min(str(_contribution(folder).get("date", "-")) for folder in its_folders)
+        date = min(str(_contribution(folder).get("date", "")) for folder in its_folders)
         for entrant in _entrants(records, its_folders, optimizer):
             reading = read_trial(records, entrant, optimizer, its_folders)
             if reading.look is not None:
-                unmarked.append(Entry(reading, author, date))
-    marked = [entry._replace(is_contested=_is_contested(entry, unmarked)) for entry in unmarked]
-    return sorted(marked, key=lambda entry: -(entry.mean or 0.0))
+                table.append(Entry(reading, author, date))
+    contested = _contested(table)
+    marked = []
+    for entry in table:
+        is_contested = entry.reading.entrant.digest in contested
+        marked.append(entry._replace(is_contested=is_contested))
+    return sorted(marked, key=lambda entry: entry.mean, reverse=True)
 
 
 def _entrants(records: Records, folders: Sequence[Path], optimizer: Optimizer) -> list[Entrant]:
     """Return the norms with fresh runs in some folders."""
     entrants: dict[str, Entrant] = {}
     for bed in records.rules.beds:
-        for run in records.of(bed, folders):
+        for run in records.on(bed, folders):
             is_fresh = run.result.seed >= FIRST and run.optimizer == optimizer
             if is_fresh and run.entrant.name != REFERENCE:
                 entrants.setdefault(run.entrant.digest, run.entrant)
@@ -86,91 +89,100 @@ def _contribution(source: Path) -> dict[str, object]:
     return json.loads(path.read_text("utf-8")) if path.is_file() else {"by": HERE}
 
 
-def _is_contested(entry: Entry, all_entries: Sequence[Entry]) -> bool:
-    """Return whether another trial of the norm has another answer, and both are decided."""
-    answers = set()
-    for rival in all_entries:
-        if rival.reading.entrant.digest == entry.reading.entrant.digest:
-            answers.add(rival.reading.answer)
-    return len(answers & {*DECIDED}) > 1
+def _contested(table: Iterable[Entry]) -> set[str]:
+    """Return the digests of norms whose decided trials have different answers."""
+    answers: dict[str, set[str]] = defaultdict(set)
+    for entry in table:
+        if entry.reading.answer in DECIDED:
+            answers[entry.reading.entrant.digest].add(entry.reading.answer)
+    return {digest for digest, given in answers.items() if len(given) > 1}
 
 
-def ranks(all_entries: Sequence[Entry]) -> list[int]:
-    """Return the rank of each entry: 1 + how many entries lie above it without an overlap.
+def rank_groups(table: Sequence[Entry]) -> dict[int, list[Entry]]:
+    """Return the entries by rank: 1 + how many entries lie above one without an overlap.
 
     Entries that share a rank are not told apart from the best of them.
     """
-    lows = [entry.interval.low for entry in all_entries]
-    return [1 + sum(low > entry.interval.high for low in lows) for entry in all_entries]
+    groups: dict[int, list[Entry]] = defaultdict(list)
+    for entry in table:
+        above = [rival for rival in table if rival.interval.low > entry.interval.high]
+        groups[1 + len(above)].append(entry)
+    return dict(sorted(groups.items()))
 
 
-def missing(rules: Rules, all_entries: Sequence[Entry]) -> list[str]:
+def missing(rules: Rules, table: Sequence[Entry]) -> list[str]:
     """Return the norms of the suite that are expected in the table and have no entry."""
-    present = {entry.reading.entrant.name for entry in all_entries}
+    present = {entry.reading.entrant.name for entry in table}
     return [title(norm) for norm in rules.expected if norm not in present]
 
 
 def arena_page(rules: Rules, runs: str | None = None) -> str:
     """Return the table of norms in Markdown."""
     lines: list[str] = []
-    optimizers: tuple[Optimizer, ...] = ("adam", "muon")
-    for optimizer in optimizers:
+    for optimizer in OPTIMIZERS:
         table = entries(rules, runs, optimizer)
-        if optimizer == "muon":
-            if not table:
-                break
-            lines += ["", "## Under Muon", ""]
-        lines += _section(rules, table)
-        lacking = missing(rules, table)
-        if lacking and optimizer == "adam":
-            lines += ["", f"Not run yet: {', '.join(lacking)}."]
+        if optimizer == "adam":
+            lines += _section(table) or ["No norm has been on trial yet."]
+            lacking = missing(rules, table)
+            if lacking:
+                lines += ["", f"Not run yet: {', '.join(lacking)}."]
+        elif table:
+            lines += ["", "## Under Muon", "", *_section(table)]
     return "\n".join([*lines, ""])
 
 
-def _section(rules: Rules, table: Sequence[Entry]) -> list[str]:
+def _section(table: Sequence[Entry]) -> list[str]:
+    """Return a line per rank, a table of answers, and a line of origin per entry."""
     if not table:
-        return ["No norm has been on trial yet."]
-    rows = []
-    for rank, entry in zip(ranks(table), table, strict=True):
-        rows.append(_row(rank, entry))
-    lines = markdown_table(HEADER, sorted(rows, key=lambda row: int(row[0])))
-    lines += ["", "### Bed by bed", ""]
-    header = ("Norm", "By", "Bed", "Runs each", "Lead", "Sign", "Size", "Tries", "Chosen")
-    beds: list[tuple[str, ...]] = []
-    for entry in table:
-        for row in entry.reading.read:
-            beds.append((_name(entry), entry.by, *row_text(row)[:7]))
-    return [*lines, *markdown_table(header, beds)]
+        return []
+    ranks, origins = [], []
+    answers = [("Norm", "Answer", "Lead", "Interval", "n", "Tries")]
+    for rank, group in rank_groups(table).items():
+        names = [f"{entry.name} {entry.mean:+.2f}" for entry in group]
+        ranks.append(_filled(f"- **{rank}.** {', '.join(names)}"))
+        answers += map(_answer, group)
+        origins += map(_origin, group)
+    return [*ranks, "", *_aligned(answers), "", *origins]
 
 
-def _row(rank: int, entry: Entry) -> tuple[str, ...]:
-    reading, interval = entry.reading, entry.interval
-    lead = "-"
-    if entry.mean is not None:
-        lead = f"{entry.mean:+.2f} ({interval.text(2)})"
-    answer = f"{reading.answer}, **contested**" if entry.is_contested else reading.answer
-    counts = set()
+def _answer(entry: Entry) -> tuple[str, ...]:
+    """Return the cells of an entry's row."""
+    reading = entry.reading
+    answer: str = reading.answer
+    if entry.is_contested:
+        answer += ", contested"
+    mean, interval = "-", "-"
+    if reading.verdict.interval is not None:
+        mean, interval = f"{entry.mean:+.2f}", reading.verdict.decisive.text(2)
+    tries = set()
     for row in reading.read:
-        counts.add(f"{len(row.norm.tried)} ({len(row.reference.tried)})")
-    tries = ", ".join(sorted(counts))
-    beds = f"{len(reading.read)} of {len(reading.rows)}"
-    runs = f"{reading.decided_at}"
-    source = _source(reading)
-    return (
-        str(rank), _name(entry), answer, lead, beds, runs, tries, source, entry.date, entry.by,
-        f"`{reading.entrant.digest}`",
-    )  # fmt: skip
+        counts = [f"{len(side.tried)}" for side in row.sides]
+        tries.add(beside_text(*counts))
+    return entry.name, answer, mean, interval, f"{reading.decided_at}", ", ".join(sorted(tries))
 
 
-def _name(entry: Entry) -> str:
-    return title(entry.reading.entrant.name)
+def _origin(entry: Entry) -> str:
+    """Return an entry's beds, source, digest, contributor and date, as an item of a list."""
+    reading = entry.reading
+    fresh = next(iter(reading.read[0].norm.fresh.values()))
+    record = reader.record(fresh.run.folder())
+    files = [name.removeprefix("code/") for name in record.contents() if name.startswith("code/")]
+    source = markdown(", ".join(files)) or "the suite"
+    beds = listed([row.bed.title for row in reading.read])
+    date = entry.date or f"commit {record.environment.get('commit', '-')[:8]}"
+    facts = f"on {beds}; code: {source}, digest `{reading.entrant.digest}`"
+    return _filled(f"- **{entry.name}** {facts}; by {markdown(entry.by)}, {date}")
 
 
-def _source(reading: Reading) -> str:
-    """Return where a norm's code is: the suite, or its records, which have it."""
-    for row in reading.rows.values():
-        for run in row.norm.fresh.values():
-            names = reader.record(run.run.folder()).contents()
-            files = [name.removeprefix("code/") for name in names if name.startswith("code/")]
-            return ", ".join(files) or "the suite"
-    return "-"
+def _filled(text: str) -> str:
+    """Return an item of a list in lines of a terminal's width."""
+    return fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a Markdown table, its header first, whose columns also line up in a terminal."""
+    columns = []
+    for header, *cells in zip(*rows, strict=True):
+        width = max(map(len, (header, *cells)))
+        columns.append([text.ljust(width) for text in (header, "-" * width, *cells)])
+    return [f"| {' | '.join(fields)} |" for fields in zip(*columns, strict=True)]

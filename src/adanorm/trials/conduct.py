@@ -1,17 +1,20 @@
-"""Makes the runs of a trial, best first, as many as a budget of time has room for."""
+"""Makes the runs of a trial, best first, until a budget of time is over."""
 
+import math
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NoReturn
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import source_of
+from adanorm.config.sections import NormConfig
 from adanorm.config.titles import counted, in_words
 from adanorm.data.fetch import availability
 from adanorm.launch.launch import Launch, run_all
@@ -19,19 +22,15 @@ from adanorm.records import reader
 from adanorm.records.folder import path_text
 from adanorm.runs.setup import compatible_norm
 from adanorm.studies.study import Planned
-from adanorm.trials.entrant import Entrant, entrant_of
-from adanorm.trials.reading import Reading, Records, Setting, read_trial, sources
-from adanorm.trials.rules import REFERENCE, Optimizer, Rules
+from adanorm.trials.entrant import Entrant, Parameter, entrant_of
+from adanorm.trials.reading import Reading, Records, Row, Setting, read_trial, sources
+from adanorm.trials.rules import REFERENCE, Optimizer, Rules, setting_overrides
 
-START_SECONDS = 5.0  # from the start of a run's process to its first update
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
-class Wanted(NamedTuple):
-    """A run that the trial asks for, on a bed."""
-
-    bed: str
-    planned: Planned
+class BudgetError(Exception):
+    """The time for runs is over; those under way resume at the next start."""
 
 
 @dataclass
@@ -47,11 +46,17 @@ class Trial:
     left_out: dict[str, str] = field(default_factory=dict)  # beds that cannot run here, and why
 
     @property
+    def config(self) -> NormConfig:
+        """The norm's section of a run's settings."""
+        bed = next(iter(self.rules.beds.values()))
+        return bed.experiment(self.norm, self.optimizer, *self.settings).norm
+
+    @property
     def entrant(self) -> Entrant:
         """The norm by its code and parameters."""
         bed = next(iter(self.rules.beds.values()))
-        norm = bed.experiment(self.norm, self.optimizer, *self.settings).norm
-        committed = bed.experiment(self.norm, "adam").norm.params if norm.is_ours else {}
+        norm = self.config
+        committed = bed.experiment(self.norm, "adam").norm.params
         return entrant_of(norm.model_dump(), norm.code, committed, self.rules)
 
     def reading(self, optimizer: Optimizer | None = None) -> Reading:
@@ -64,114 +69,112 @@ class Trial:
         ends = time.monotonic() + budget
         while True:
             reading = self.reading()
-            wanted = [*self._wanted(reading)]
-            if not wanted:
-                is_decided = reading.answer not in ("open", "not run")
-                return "the answer is decided" if is_decided else "the last look has been reached"
+            runs = self.next_runs(reading)
+            if not runs:
+                is_open = reading.answer in ("open", "not run")
+                return "the last look has been reached" if is_open else "the answer is decided"
             self.check_source()
-            batch = self._fitting(wanted, reading, ends - time.monotonic())
-            if not batch:
-                return "the next run would take more than is left of the budget"
-            left = span(ends - time.monotonic())
-            print(f"trial: {counted(len(batch), 'run')} to make; {left} left", file=sys.stderr)
-            with redirect_stdout(sys.stderr):
-                failed = run_all(batch, self.launch, "trial", self.runs)
+            left = ends - time.monotonic()
+            if left <= 0:
+                return "the budget is over"
+            print(f"trial: {counted(len(runs), 'run')} to make; {span(left)} left", file=sys.stderr)
+            try:
+                with redirect_stdout(sys.stderr), ends_after(left):
+                    failed = run_all(runs, self.launch, "trial", self.runs)
+            except BudgetError:
+                return "the budget is over, and the next start resumes the runs under way"
             self.check_source()
             if failed:
                 raise ValueError(f"a run failed: {failed[0].name}; its log is named above")
 
-    def _wanted(self, reading: Reading) -> Iterator[Wanted]:
-        """Yield the missing runs in their order: tries, then fresh runs, up to the next look.
+    def next_runs(self, reading: Reading) -> list[Planned]:
+        """Return the missing runs of the next bed: its tries, or its fresh runs up to a look.
 
-        A bed's tries come right before its first fresh runs. Nothing follows a decision.
+        There are none after the last look, or once the answer is decided.
         """
         for look in self.rules.looks:
-            is_missing = False
-            for bed in self.rules.beds:
+            for bed, row in reading.rows.items():
                 if bed in self.left_out:
                     continue
-                for wanted in self._wanted_on(bed, reading, look):
-                    is_missing = True
-                    yield wanted
-            if is_missing or (reading.look and reading.answer_at(look) != "open"):
-                return
+                runs = [*self._tries(bed, row)]
+                if not runs:
+                    runs = [*self._fresh(bed, row, look)]
+                if runs:
+                    return runs
+            if reading.answer not in ("open", "not run"):
+                return []
+        return []
 
-    def _wanted_on(self, bed: str, reading: Reading, look: int) -> Iterator[Wanted]:
-        row = reading.rows[bed]
-        sides = ((self.norm, row.norm), (REFERENCE, row.reference))
-        is_tried = True
-        for norm, side in sides:
-            if side.chosen is None:
-                is_tried = False
-                yield from self._tries(bed, norm, side.tried)
-        if not is_tried:
-            return
-        for seed in reading.entrant.seeds(look):
-            for norm, side in sides:
-                if seed not in side.fresh:
-                    assert side.chosen is not None, "checked above"
-                    yield self._planned(bed, norm, self._overrides(bed, norm, side.chosen), seed)
+    def _sides(self, row: Row) -> tuple[tuple[str, Parameter | None, Setting | None], ...]:
+        """Return the norm and LayerNorm: name, parameter to try, and the setting chosen."""
+        return (
+            (self.norm, row.entrant.parameter, row.norm.chosen),
+            (REFERENCE, None, row.reference.chosen),
+        )
 
-    def _tries(self, bed: str, norm: str, tried: object) -> Iterator[Wanted]:
+    def _tries(self, bed: str, row: Row) -> Iterator[Planned]:
+        """Yield the missing tries of a bed."""
         for seed in self.rules.tuning:
-            for setting in self._settings(bed, norm):
-                wanted = self._planned(bed, norm, setting, seed)
-                if not is_on_record(wanted.planned.experiment):
-                    yield wanted
+            for norm, parameter, chosen in self._sides(row):
+                if chosen is not None:
+                    continue
+                for setting in self.rules.tries(row.bed, parameter):
+                    run = self.planned(bed, norm, setting, seed)
+                    if not is_on_record(run.experiment):
+                        yield run
 
-    def _settings(self, bed: str, norm: str) -> list[tuple[str, ...]]:
-        parameter = self.entrant.parameter if norm == self.norm else None
-        return self.rules.tries(self.rules.beds[bed], parameter)
+    def _fresh(self, bed: str, row: Row, look: int) -> Iterator[Planned]:
+        """Yield the missing fresh runs of a bed whose settings are chosen."""
+        for seed in row.entrant.seeds(look):
+            for side, (norm, parameter, chosen) in zip(row.sides, self._sides(row), strict=True):
+                if chosen is None or seed in side.fresh:
+                    continue
+                rate, params = chosen
+                tried = {key: value for key, value in params if parameter and key == parameter[0]}
+                yield self.planned(bed, norm, setting_overrides(rate, **tried), seed)
 
-    def _overrides(self, bed: str, norm: str, chosen: Setting) -> tuple[str, ...]:
-        """Return the planned try whose setting is the chosen one, as overrides."""
-        for overrides in self._settings(bed, norm):
-            run = self._planned(bed, norm, overrides, 1).planned.experiment
-            if (run.training.lr, tuple(sorted(run.norm.params.items()))) == chosen:
-                return overrides
-        raise ValueError(f"{bed}, {norm}: the records have tries that the rules do not have")
-
-    def _planned(self, bed: str, norm: str, overrides: Sequence[str], seed: int) -> Wanted:
+    def planned(self, bed: str, norm: str, overrides: Sequence[str], seed: int) -> Planned:
+        """Return a run of the trial and the command that makes it."""
         facts = self.rules.beds[bed]
-        settings = (*overrides, *(self.settings if norm == self.norm else ()))
+        settings = [*overrides]
+        if norm == self.norm:
+            settings += self.settings
         run = facts.experiment(norm, self.optimizer, *settings)
         run = run.model_copy(update={"seed": seed, "runs": self.runs})
         arguments = [f"task={facts.task}", f"norm={norm}", f"scale={facts.scale}"]
         arguments += [*facts.overrides, *settings, f"seed={seed}", f"runs={self.runs}"]
         if self.optimizer != "adam":
             arguments.append(f"training.optimizer={self.optimizer}")
-        return Wanted(bed, Planned(norm, run, arguments))
+        return Planned(norm, run, arguments)
 
-    def _fitting(self, wanted: Sequence[Wanted], reading: Reading, seconds: float) -> list[Planned]:
-        """Return the first runs of the first bed that fit into the time, `workers` at a time."""
-        for bed in dict.fromkeys(entry.bed for entry in wanted):
-            rounds = int(seconds // (self._seconds(bed, reading) + START_SECONDS))
-            if rounds > 0:
-                runs = [entry.planned for entry in wanted if entry.bed == bed]
-                return runs[: rounds * self.launch.workers]
-        return []
+    def outlook(self, reading: Reading) -> str | None:
+        """Return what is missing to the first answer, and about how long it takes; None after it.
 
-    def _seconds(self, bed: str, reading: Reading) -> float:
-        """Return about how long a run of a bed takes: as runs on record, or as the rules say."""
+        A run takes as long as those on record, or as the rules say.
+        """
+        bed = next((bed for bed in reading.rows if bed not in self.left_out), None)
+        if reading.look or bed is None:
+            return None
         row = reading.rows[bed]
-        seconds = []
-        for side in (row.norm, row.reference):
+        count, seconds = 0, []
+        for side in row.sides:
+            tries = max(0, len(self.rules.rates) - len(side.tried))
+            count += tries + max(0, self.rules.looks[0] - len(side.fresh))
+            for run in side.fresh.values():
+                seconds.append(run.result.seconds or 0.0)
             for tried in side.tried.values():
-                seconds += [result.seconds for result in tried.results if result]
-            seconds += [run.result.seconds for run in side.fresh.values()]
-        known = [time for time in seconds if time]
-        return median(known) if known else 60 * self.rules.beds[bed].minutes
+                seconds += [result.seconds or 0.0 for result in tried.results if result]
+        seconds_of_run = median(seconds) if any(seconds) else 60 * row.bed.minutes
+        rounds = math.ceil(count / self.launch.workers)
+        runs = f"{counted(count, 'run')} of {row.bed.title}"
+        return f"The first answer takes {runs} more, about {span(rounds * seconds_of_run)} on this machine."
 
     def check_source(self) -> None:
         """Raise ValueError if the norm's source is not what this process began with."""
-        bed = next(iter(self.rules.beds.values()))
-        norm = bed.experiment(self.norm, self.optimizer, *self.settings).norm
-        if norm.is_ours:
-            return
-        before = norm.code
+        code = self.config.code
         source_of.cache_clear()
-        for file, content in norm.code.items():
-            if before.get(file) != content:
+        for file, content in self.config.code.items():
+            if code.get(file) != content:
                 raise ValueError(edited(file, self.runs))
 
     def check_tries(self) -> None:
@@ -181,12 +184,28 @@ class Trial:
         if entrant.path is None:
             return
         for bed in self.rules.beds:
-            for run in records.of(bed):
+            for run in records.on(bed, records.folders):
                 tried = run.entrant
                 is_same = (tried.path, tried.params) == (entrant.path, entrant.params)
                 if is_same and tried.digest != entrant.digest:
                     file = entrant.path.partition(":")[0].replace(".", "/")
                     raise ValueError(edited(f"{file}.py", self.runs))
+
+
+@contextmanager
+def ends_after(seconds: float) -> Iterator[None]:
+    """Raise BudgetError within a block that lasts longer than this."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise BudgetError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def edited(file: str, runs: str) -> str:

@@ -5,16 +5,17 @@ is not on this machine can be told apart too.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from adanorm.config.digests import digest_of
 from adanorm.config.paths import choices
 from adanorm.trials.rules import Rules, Two
 
+Parameter: TypeAlias = tuple[str, Two]  # its name and the two values to try
 FIRST, STEP = 1_000_000, 10_000_000  # of fresh seeds, far from those that anybody writes by hand
 
 
@@ -23,7 +24,7 @@ class Entrant(NamedTuple):
 
     name: str
     digest: str
-    parameter: tuple[str, Two] | None
+    parameter: Parameter | None
     path: str | None  # of a norm from outside
     params: tuple[tuple[str, Any], ...]  # those that make it another norm
 
@@ -31,9 +32,14 @@ class Entrant(NamedTuple):
         """Return its first fresh seeds, rising. They follow from the digest: no one chooses."""
         seeds = []
         for index in range(count):
-            number = int(sha256(f"{self.digest} {index}".encode()).hexdigest(), 16)
-            seeds.append(FIRST + index * STEP + number % STEP)
+            drawn = sha256(f"{self.digest} {index}".encode()).hexdigest()
+            seeds.append(FIRST + index * STEP + int(drawn, 16) % STEP)
         return seeds
+
+
+def is_of_suite(norm: Mapping[str, Any]) -> bool:
+    """Return whether a run's section `norm` names a norm of the suite."""
+    return norm["name"] in choices("norm") and not norm.get("path")
 
 
 def entrant_of(
@@ -42,84 +48,132 @@ def entrant_of(
     """Return the norm of a run's section `norm`, with its source files by relative path.
 
     Two names of one code are one norm: names of files, of the class, and comments do not count.
-    Nor do the parameter that it tries and those that are as `committed` for the bed. Raises
-    ValueError if the code cannot be read.
+    Nor do the parameter that it tries and, of the suite's norms, those `committed` for the bed.
+    Raises ValueError if the code cannot be read.
     """
-    name = str(norm["name"])
-    params = {key: value for key, value in norm["params"].items() if committed.get(key) != value}
-    if name in choices("norm") and not norm.get("path"):
-        parameters = rules.parameters.get(name, {})
-        parameter = next(iter(parameters.items()), None)
-        facts: dict[str, Any] = {"suite": name}
+    name, path = str(norm["name"]), norm.get("path")
+    params = {**norm["params"]}
+    parameter: Parameter | None
+    if is_of_suite(norm):
+        parameter = next(iter(rules.parameters.get(name, {}).items()), None)
+        facts = {"suite": name}
+        for key, value in committed.items():
+            if params.get(key) == value:
+                del params[key]
     else:
-        path = str(norm.get("path") or name)
-        text, parameter = _definition(tuple(code.items()), path)
+        text, parameter = _definition(tuple(code.items()), str(path or name))
         facts = {"code": text}
     if parameter is not None:
         params.pop(parameter[0], None)
     digest = digest_of({**facts, "params": params})
-    return Entrant(name, digest, parameter, norm.get("path"), tuple(sorted(params.items())))
+    return Entrant(name, digest, parameter, path, tuple(sorted(params.items())))
+
+
+class Name(NamedTuple):
+    """A name in a module."""
+
+    module: str
+    name: str
+
+
+class Alias(NamedTuple):
+    """A statement that gives a class another name."""
+
+    name: Name
+    target: Name
+    statement: ast.stmt
 
 
 @cache
-def _definition(
-    code: tuple[tuple[str, bytes], ...], path: str
-) -> tuple[str, tuple[str, Two] | None]:
+def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> tuple[str, Parameter | None]:
     """Return the digest of a class's code, and the parameter that the class names."""
-    module, _, name = path.partition(":")
-    stem = module.replace(".", "/")
-    text, parameter = [], None
+    trees: dict[str, ast.Module] = {}
+    texts: list[str] = []
+    aliases: list[Alias] = []
     for file, content in code:
         if not file.endswith(".py"):
-            text.append(sha256(content).hexdigest())
+            texts.append(sha256(content).hexdigest())
             continue
         try:
             tree = ast.parse(content)
         except SyntaxError as error:
             raise ValueError(f"{file}: {error}") from None
-        if file in (f"{stem}.py", f"{stem}/__init__.py"):
-            name = _without_aliases(tree, name)
-            parameter = _named_parameter(tree, name)
-        text.append(_text(tree, name))
-    # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
-    renamed = [part.replace(f"'{name}'", "'Norm'") for part in text]
-    return digest_of({"code": sorted(renamed)}), parameter
+        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        trees[module] = tree
+        for statement in tree.body:
+            aliases += _aliases(statement, module, file.split("/")[:-1])
+    aliases = [alias for alias in aliases if alias.target.module in trees]
+    targets = {alias.name: alias.target for alias in aliases}
+    module, _, name = path.partition(":")
+    cls = _class_of(Name(module, name), targets)
+    parameter = _parameter(trees[cls.module], cls.name) if cls.module in trees else None
+    for alias in aliases:
+        if _class_of(alias.name, targets) == cls:
+            trees[alias.name.module].body.remove(alias.statement)
+    for tree in trees.values():
+        _strip(tree)
+        if tree.body:
+            # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
+            texts.append(ast.dump(tree).replace(f"'{cls.name}'", "'Norm'"))
+    return digest_of({"code": sorted(texts)}), parameter
 
 
-def _without_aliases(tree: ast.Module, name: str) -> str:
-    """Return the name of the class that `name` stands for: that of X after `name = X`."""
-    for node in tree.body:
-        value = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(value, ast.Name) and ast.unparse(node) == f"{name} = {value.id}":
-            return _without_aliases(tree, value.id)
+def _class_of(name: Name, targets: Mapping[Name, Name]) -> Name:
+    """Return the class that a name stands for."""
+    for _ in targets:  # an alias may stand for an alias
+        name = targets.get(name, name)
     return name
 
 
-def _text(tree: ast.Module, name: str) -> str:
-    """Return a module as text, without comments, docstrings and other names of the class."""
-    tree.body = [node for node in tree.body if not ast.unparse(node).endswith(f" = {name}")]
+def _aliases(statement: ast.stmt, module: str, package: Sequence[str]) -> Iterator[Alias]:
+    """Yield the name that a statement gives to a name of a module, if it does nothing else.
+
+    It is `X = Class`, `class X(Class): pass` or `from module import Class as X`.
+    """
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=target)):
+            yield Alias(Name(module, alias), Name(module, target), statement)
+        case ast.ClassDef(name=alias, bases=[ast.Name(id=target)], keywords=[], decorator_list=[]):
+            if all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
+                yield Alias(Name(module, alias), Name(module, target), statement)
+        case ast.ImportFrom(module=str(source), names=[imported]):
+            above = statement.level - 1
+            path = [*package[: len(package) - above], source] if statement.level else [source]
+            alias = imported.asname or imported.name
+            target = Name(".".join(path), imported.name)
+            yield Alias(Name(module, alias), target, statement)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _strip(tree: ast.Module) -> None:
+    """Take comments and docstrings out of a module."""
     for node in ast.walk(tree):
         body: Any = getattr(node, "body", None)
-        is_text = isinstance(body, list) and body and isinstance(body[0], ast.Expr)
-        if is_text and isinstance(body[0].value, ast.Constant):
+        if isinstance(body, list) and body and _is_text(body[0]):
             body.pop(0)
-    return ast.dump(tree)
 
 
-def _named_parameter(tree: ast.Module, name: str) -> tuple[str, Two] | None:
+def _parameter(tree: ast.Module, name: str) -> Parameter | None:
     """Return the parameter in the class's attribute `tries`, such as {"power": (0.25, 0.5)}."""
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.ClassDef) and node.name == name):
-            continue
-        for statement in node.body:
-            if ast.unparse(statement).startswith("tries ="):
-                return _parameter_in(statement, name)
+    for statement in _statements_of(tree, name):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="tries")], value=value):
+                return _parameter_in(value, name)
     return None
 
 
-def _parameter_in(statement: Any, name: str) -> tuple[str, Two]:
-    with suppress(ValueError, TypeError):
-        ((parameter, values),) = ast.literal_eval(statement.value).items()
+def _statements_of(tree: ast.Module, name: str) -> Iterator[ast.stmt]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            yield from node.body
+
+
+def _parameter_in(value: ast.expr, name: str) -> Parameter:
+    with suppress(ValueError, TypeError, AttributeError):
+        ((parameter, values),) = ast.literal_eval(value).items()
         first, second = map(float, values)
         return parameter, (first, second)
     example = '{"power": (0.25, 0.5)}'

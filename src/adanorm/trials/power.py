@@ -8,7 +8,7 @@ import numpy as np
 
 from adanorm.stats.comparison import Answer
 from adanorm.stats.sequential import Numbers
-from adanorm.trials.reading import Lead, answer_of
+from adanorm.trials.inequality import Lead, verdict_on
 from adanorm.trials.rules import Rules
 
 DRAWS = 400  # simulated trials: a share of one half has a standard error of 2.5 %
@@ -45,10 +45,11 @@ def simulated_answer(rules: Rules, beds: Sequence[BedNoise], gaps: Numbers, look
     answer: Answer = "open"
     for look in rules.looks[:looks]:
         leads = []
-        for bed, of_bed in zip(beds, gaps[:, :look], strict=True):
-            error = math.hypot(float(of_bed.std(ddof=1)) / math.sqrt(look), bed.examples)
-            leads.append(Lead(float(of_bed.mean()), error, look - 1))
-        answer = answer_of(rules, look, leads)
+        for bed, gaps_on_bed in zip(beds, gaps[:, :look], strict=True):
+            seed_error = float(gaps_on_bed.std(ddof=1)) / math.sqrt(look)
+            error = math.hypot(seed_error, bed.examples)
+            leads.append(Lead(float(gaps_on_bed.mean()), error, look - 1))
+        answer = verdict_on(leads, rules.plan_of_looks, look).answer
         if answer != "open":
-            return answer
+            break
     return answer

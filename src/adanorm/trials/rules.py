@@ -21,6 +21,7 @@ from adanorm.verdicts.plan import Plan
 FILE = CONF / "trial.yaml"
 REFERENCE = "layernorm"  # what a norm is compared with
 Optimizer = Literal["adam", "muon"]
+OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "muon")
 Two = Annotated[tuple[float, ...], Field(min_length=2, max_length=2)]
 
 
@@ -87,17 +88,24 @@ class Rules(Config):
 
     def tries(self, bed: Bed, parameter: tuple[str, Two] | None) -> list[tuple[str, ...]]:
         """Return the settings that a norm tries on a bed, as overrides, in their order."""
-        own_rate = bed.experiment(REFERENCE, "adam").training.lr
-        rates = [f"training.lr={own_rate * rate:.12g}" for rate in self.rates]
-        settings: list[tuple[str, ...]] = [(rate,) for rate in rates]
+        base = bed.experiment(REFERENCE, "adam").training.lr
+        rates = [base * rate for rate in self.rates]
         if parameter is None:
-            return settings
+            return [setting_overrides(rate) for rate in rates]
         name, values = parameter
         settings = []
         for rate in rates[: len(rates) // 2]:
             for value in values:
-                settings.append((rate, f"++norm.params.{name}={value:.12g}"))
+                settings.append(setting_overrides(rate, **{name: value}))
         return settings
+
+
+def setting_overrides(rate: float, **params: float) -> tuple[str, ...]:
+    """Return the overrides of a learning rate and perhaps a parameter of the norm."""
+    overrides = [f"training.lr={rate:.12g}"]
+    for name, value in params.items():
+        overrides.append(f"++norm.params.{name}={value:.12g}")
+    return tuple(overrides)
 
 
 @cache
@@ -107,6 +115,10 @@ def load_rules(file: str = "") -> Rules:
     if not path.is_file():
         raise ValueError(f"beds={file}: no such file")
     rules = Rules.checked(read_yaml_file(path), f"{path.name}: ")
+    if len(rules.rates) % 2:
+        raise ValueError(
+            f"{path.name}: rates: must be even in number, for two values at half of them"
+        )
     for name, bed in rules.beds.items():
         if bed.task not in choices("task"):
             raise ValueError(f"{path.name}: bed {name}: no task {bed.task!r}")

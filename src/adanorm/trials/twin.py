@@ -1,0 +1,39 @@
+"""Which norm of the suite computes the same as a norm from outside, whatever its code says."""
+
+import torch
+from torch import Tensor
+
+from adanorm.norms import NORMS, NormChoice, norm_factory
+from adanorm.norms.registry import TRIAL_WIDTH
+
+SIZES = (0.01, 1.0, 100.0)  # of the rows that are compared: a small one shows the value of eps
+
+
+def twin_of(choice: NormChoice) -> str | None:
+    """Return the name of a norm of the suite with the same values and gradients, or None.
+
+    They are compared in float64, with parameters off their initial values.
+    """
+    ours = _values_and_gradients(choice)
+    for name in NORMS:
+        theirs = _values_and_gradients(NormChoice(name, backend="eager"))
+        is_alike = [tensor.shape for tensor in ours] == [tensor.shape for tensor in theirs]
+        if is_alike and all(map(torch.allclose, ours, theirs)):
+            return name
+    return None
+
+
+def _values_and_gradients(choice: NormChoice) -> list[Tensor]:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        norm = norm_factory(choice)(TRIAL_WIDTH, site="twin").double()
+        for parameter in norm.parameters():
+            parameter.data += 0.1 * torch.randn(parameter.shape, dtype=torch.float64)
+        rows = torch.randn(len(SIZES), 5, TRIAL_WIDTH, dtype=torch.float64)
+        weights = torch.randn_like(rows)
+        x = rows * torch.tensor(SIZES, dtype=torch.float64)[:, None, None]
+        x.requires_grad_()
+        z = norm(x)
+        z.backward(weights)
+    gradients = [parameter.grad for parameter in (x, *norm.parameters())]
+    return [z.detach(), *(gradient for gradient in gradients if gradient is not None)]
