@@ -3,6 +3,7 @@
 import hashlib
 import re
 import resource
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,51 @@ def test_code_within_another_repository_has_no_commit_of_it(
     assert facts() == (False, None)
     assert environment.code_digest() != digest
     assert environment.changes() != b"" or is_ignored
+
+
+COPIES = {
+    "worktree": ("worktree", "add", "-q", "../copy"),
+    "shallow clone": ("clone", "-q", "--depth=1", "file://{project}", "../copy"),
+    "submodule": ("-c", "protocol.file.allow=always", "submodule", "add", "{project}", "copy"),
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_copies_that_git_makes_are_clean_until_their_code_changes(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (project / "src" / "shipped").mkdir()
+    (project / "src" / "shipped" / "train.en.xz").write_text("data, no code")
+    (project / "src" / ".editor").write_text("no code")
+    commit_of(project)
+    arguments = [part.format(project=project) for part in COPIES[kind]]
+    is_submodule = kind == "submodule"
+    if is_submodule:
+        (project.parent / "thesis.tex").write_text("text")
+        git(project.parent, "init", "-q")
+    git(project.parent if is_submodule else project, *arguments)
+    commit, digest = environment.commit(), environment.code_digest()
+    monkeypatch.setattr(environment, "PROJECT", project.parent / "copy")
+    assert facts() == (True, False)
+    assert (environment.commit(), environment.code_digest()) == (commit, digest)
+    git(environment.PROJECT, "update-index", "--assume-unchanged", "src/norm.py")
+    (environment.PROJECT / "src" / "norm.py").write_text("eps = 1e-6\n")
+    assert facts() == (True, True)
+
+
+def test_a_commit_of_this_projects_own_files_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in environment.CODE:
+        source, target = PROJECT / name, tmp_path / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    monkeypatch.setattr(environment, "PROJECT", tmp_path)
+    monkeypatch.setattr(environment, "IS_CHECKOUT", True)
+    commit_of(tmp_path)
+    assert facts() == (True, False)
 
 
 @pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"])

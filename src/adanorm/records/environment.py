@@ -127,6 +127,7 @@ def processor() -> str:
 
 
 CODE = ("src", "conf", "pyproject.toml", "constraints.txt")  # paths that a run's numbers depend on
+NO_CODE = (".", "__pycache__", "shipped")  # how the names of folders and files start
 LARGEST_PATCH = 256_000  # bytes of changes that a record keeps; `code` identifies larger ones too
 
 
@@ -144,11 +145,17 @@ def _code() -> list[tuple[str, bytes]]:
     files = []
     for name, root in roots.items():
         for path in [root, *root.rglob("*")]:
-            parts = path.relative_to(root).parts
-            is_made = any(part.startswith((".", "__pycache__", "shipped")) for part in parts)
-            if path.is_file() and not is_made and not path.match("*.egg-info/*"):
-                files.append(("/".join([name, *parts]), path.read_bytes()))
+            full_name = "/".join([name, *path.relative_to(root).parts])
+            if path.is_file() and _is_code(full_name):
+                files.append((full_name, path.read_bytes()))
     return sorted(files)
+
+
+def _is_code(name: str) -> bool:
+    """Return whether a file of CODE is code: neither made, hidden, nor data that is shipped."""
+    parts = name.split("/")
+    is_made = any(part.endswith(".egg-info") for part in parts)
+    return not is_made and not any(part.startswith(NO_CODE) for part in parts)
 
 
 def commit() -> str | None:
@@ -171,7 +178,7 @@ def is_dirty() -> bool | None:
         *CODE,
     ).split(b"\0"):
         facts, _, name = entry.partition(b"\t")
-        if name:
+        if name and _is_code(name.decode()):
             committed.add((name.decode(), facts.split()[2].decode()))
     return committed != {(name, _blob(content)) for name, content in _code()}
 
