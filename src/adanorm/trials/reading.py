@@ -61,10 +61,14 @@ def entered(bed: Bed, source: Path, rules: Rules) -> Iterator[Entered]:
             if match is None or match[1] != bed.scale or name.startswith("dry-"):
                 continue
             seed = int(match[2])
-            if seed in rules.tuning or seed >= FIRST:
-                run = _entered(bed, reader.record(parent / name), rules)
-                if run is not None:
-                    yield run
+            if seed not in rules.tuning and seed < FIRST:
+                continue
+            record = reader.record(parent / name)
+            # The names in a folder are also those of contributions to it, which are other sources.
+            is_here = record.line is not None and record.line.file.is_relative_to(source)
+            run = _entered(bed, record, rules) if is_here else None
+            if run is not None:
+                yield run
 
 
 def _entered(bed: Bed, record: reader.Record, rules: Rules) -> Entered | None:
