@@ -26,10 +26,10 @@ from adanorm.reporting.figures.style import (
 )
 from adanorm.reporting.tables.notes import rule_decisions
 from adanorm.reporting.tables.table import Table
-from adanorm.verdicts.claims import deciding_pair
+from adanorm.verdicts.deciding import deciding_pair
 from adanorm.verdicts.evidence import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
-from adanorm.verdicts.preregistration import preregistration
+from adanorm.verdicts.preregistration import first_plan, preregistration
 
 GUIDE = PROJECT / "docs" / "norms.md"
 BASELINE = "layernorm"
@@ -130,7 +130,9 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
     """
     rows = dict.fromkeys([*preregistration().norms, norm])
     cells = {row: cell for row in rows if (cell := table.cells.get((row, task))) and cell.results}
-    plan = preregistration().governing(task, table.study.scale)
+    plan = first_plan(task, table.study.scale)
+    if table.study.scale == "small":
+        plan = preregistration().plans_of(task)[-1]
     if not plan.margin or not {norm, BASELINE} <= cells.keys():
         return None
     records = Evidence(plan, cells, variance_of(cells))

@@ -1,13 +1,12 @@
 """The answer to the question in words, from comparisons made by hand."""
 
-from functools import partial
-
 import numpy as np
 
 from adanorm.reporting.figures.leads import answer_figure
 from adanorm.reporting.tables.answers import answer_rows, corrections, headline
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
 from adanorm.verdicts.claims import TaskAnswer
+from adanorm.verdicts.plan import Plan
 from adanorm.verdicts.preregistration import preregistration
 from tests.verdicts import not_none
 
@@ -20,7 +19,12 @@ def compared(lead: float, *, paper: float | None = None, margin: float = 0.5) ->
 
 
 OF_RT = compared(0.0, paper=0.29)
-plan = partial(preregistration().governing, scale="small")
+
+
+def plan(task: str) -> Plan:
+    return preregistration().plans_of(task)[-1]
+
+
 RT = TaskAnswer(
     plan("rt"),
     OF_RT,

@@ -133,26 +133,18 @@ def test_a_claim_is_supported_where_every_task_supports_it(tmp_path: Path) -> No
     )
 
 
-def test_a_claim_is_judged_on_the_tasks_and_settings_that_it_names_for_a_scale(
-    tmp_path: Path,
-) -> None:
-    longer = "training.max_epochs=21"
-    values = ADANORM.model_dump() | {
-        "at": {"paper": {"tasks": ["rt"], "overrides": {"rt": [longer]}}}
-    }
-    claim = Claim.model_validate(values)
-    column(tmp_path, "rt", 75.0, -3.0)
+def test_a_claim_is_judged_on_the_tasks_that_it_names_for_a_scale(tmp_path: Path) -> None:
+    claim = Claim.model_validate(ADANORM.model_dump() | {"at": {"paper": {"tasks": ["rt"]}}})
     column(tmp_path, "sst5", 40.0, -3.0)
     assert answers(judged(claim, tmp_path)) == {"all": "not run", "rt": "not run"}
     for norm, scores in (("layernorm", (75.0, 75.0, 75.0)), ("adanorm", (77.7, 78.4, 77.9))):
-        record_runs(tmp_path, "rt", norm, scores, longer)
+        record_runs(tmp_path, "rt", norm, scores)
     result = judged(claim, tmp_path)
     assert answers(result) == {"all": "supported", "rt": "better"}, "its one task, of these runs"
     assert claim_sentence(result) == (
-        f"Supported: shown on RT: AdaNorm is better than LayerNorm. RT: runs with {longer}."
+        "Supported: shown on RT: AdaNorm is better than LayerNorm; the paper's own gap is excluded."
         " Without SST5 and Enwiki8, where no run of this scale can show it."
     )
-    assert f"| accuracy ({longer}) |" in claims_markdown([result])
     assert [*claim_evidence(claim, "paper", str(tmp_path))] == ["rt"]
     (elsewhere,) = evaluated([claim], "mini", runs=str(tmp_path))
     assert answers(elsewhere) == dict.fromkeys(("all", "rt", "sst5", "enwik8"), "not run")

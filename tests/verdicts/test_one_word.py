@@ -19,8 +19,7 @@ WORDS = "better|worse|equivalent|open"
 FIGURES = sorted(path.name for path in (PROJECT / "results" / "figures").glob("evidence-*.svg"))
 # By data set, the scale of the runs that the plan which decides reads.
 SCALES = {
-    title(task): preregistration().governing(task, "small").scale
-    for task in preregistration().margins
+    title(task): preregistration().plans_of(task)[-1].scale for task in preregistration().margins
 }
 
 

@@ -26,7 +26,7 @@ def pair_with_top3(
     folder: Path, seed: int, layernorm: float, adanorm: float, *settings: str, task: str = "rt"
 ) -> None:
     """A run of each norm whose three evaluations best by validation have this mean test score."""
-    first = [f"task={task}", f"scale={preregistration().governing(task, 'small').scale}", *settings]
+    first = [f"task={task}", f"scale={preregistration().plans_of(task)[-1].scale}", *settings]
     for norm, score in (("layernorm", layernorm), ("adanorm", adanorm)):
         run = run_in(folder, *first, f"norm={norm}", seed=seed)
         selection, metric = run.task.selection_metric, run.task.metric

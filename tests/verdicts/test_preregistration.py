@@ -44,10 +44,6 @@ def test_a_comparison_without_a_margin_is_refused() -> None:
         ({"at_least": 9}, "at_least 9, of 3 tasks"),
         ({"at_least": 2}, "at_least 2, of 1 tasks"),
         ({"at": {"small": {"tasks": ["rt"]}}}, "rt at small, of enwik8, de-en, ptb"),
-        (
-            {"at": {"small": {"tasks": ["ptb"], "overrides": {"rt": ["seed=2"]}}}},
-            "rt at small, of enwik8",
-        ),
     ],
 )
 def test_a_claim_needs_and_shows_no_more_than_its_tasks(

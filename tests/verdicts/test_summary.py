@@ -35,7 +35,7 @@ def answers(leads: dict[str, tuple[float, float]]) -> list[TaskAnswer]:
     made = []
     for task, (lead, margin) in leads.items():
         comparison = compared(lead, margin)
-        plan = preregistration().governing(task, "small")
+        plan = preregistration().plans_of(task)[-1]
         made.append(
             TaskAnswer(
                 plan,

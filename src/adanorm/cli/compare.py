@@ -26,7 +26,7 @@ from adanorm.runs.auto_scale import resolve_auto
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.variance import TaskVariance, spread_of
 from adanorm.verdicts.cell import cell_on_record
-from adanorm.verdicts.claims import deciding_pair
+from adanorm.verdicts.deciding import deciding_pair
 from adanorm.verdicts.evidence import variance_of
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.plan import Plan, comparison_of

@@ -7,14 +7,19 @@ from functools import cached_property
 from typing import Literal
 
 from adanorm.config.titles import title
-from adanorm.records.reader import once
 from adanorm.stats.comparison import Answer, Comparison, Hypothesis
 from adanorm.stats.conjunction import corrected, count_shown, partial_conjunction, sign_test
+from adanorm.verdicts.deciding import (
+    decided_before,
+    deciding,
+    folds_of,
+    plans_to_decide,
+    read,
+)
 from adanorm.verdicts.evidence import Evidence, evidence
-from adanorm.verdicts.later_plans import later_plans
-from adanorm.verdicts.pair import Pair, by_own_noise, pair, published_score
+from adanorm.verdicts.pair import Pair, by_own_noise, published_score
 from adanorm.verdicts.plan import Plan, compare_by
-from adanorm.verdicts.preregistration import Claim, first_plan, preregistration
+from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.quantities import Quantity
 
 # `small` is the newest plan of each data set, at the paper's size where a CPU can train it; `paper`
@@ -124,11 +129,11 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
 
 
 def _has_runs_of_its_own(result: ClaimResult) -> bool:
-    return any(not _newest_has_the_papers_size(result.claim, task.task) for task in result.run)
+    return any(not _is_read_at_the_papers_size(result.claim, task.task) for task in result.run)
 
 
-def _newest_has_the_papers_size(claim: Claim, task: str) -> bool:
-    return preregistration().governing(task, "small", claim.quantity).scale == "paper"
+def _is_read_at_the_papers_size(claim: Claim, task: str) -> bool:
+    return plans_to_decide(task, "small", claim.quantity)[-1].scale == "paper"
 
 
 def first_plan_results(runs: str | None = None) -> list[TaskResult]:
@@ -136,11 +141,12 @@ def first_plan_results(runs: str | None = None) -> list[TaskResult]:
     results = []
     for claim in preregistration().claims:
         for task in claim.tasks:
-            if not _newest_has_the_papers_size(claim, task):
+            plans, norms = plans_to_decide(task, "small", claim.quantity), claim.norms(task)
+            if plans[-1].scale != "paper":
                 continue
-            _, by_first = _by_first_plan(claim, task, runs)
-            _, decided = _decided(claim, task, "small", runs)
-            if by_first.answer != "not run" and decided.plan.name != "first":
+            by_first = read(plans[-1], norms, runs).pair
+            decided_by = deciding(plans, norms, runs).plan
+            if by_first.answer != "not run" and decided_by.name != "first":
                 results.append(TaskResult(claim, task, by_first))
     return results
 
@@ -149,137 +155,33 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     """Return the results of claims at a scale, corrected for the number of claims with runs."""
     results = []
     for claim in claims:
-        tasks = [
-            _judged(
-                claim,
-                task,
-                scale,
-                runs,
-            )
-            for task in claim.tasks_at(scale)
-        ]
-        results.append(
-            ClaimResult(
-                claim,
-                scale,
-                tuple(tasks),
-            )
-        )
+        tasks = [_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)]
+        results.append(ClaimResult(claim, scale, tuple(tasks)))
     ps = [result.ps for result in results if result.run]
     families = zip(*map(corrected, zip(*ps, strict=True)), strict=True)
     return [replace(result, family=next(families)) if result.run else result for result in results]
 
 
 def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult:
-    records, claimed_pair = _decided(claim, task, scale, runs)
+    norms = claim.norms(task)
+    reading = deciding(plans_to_decide(task, scale, claim.quantity), norms, runs)
     beside = []
     for quantity in BESIDE if claim.quantity == "test" else ():
-        plan = replace(records.plan, quantity=quantity)
-        beside.append(
-            _read(
-                plan,
-                claim,
-                records.overrides,
-                runs,
-            )[1]
-        )
-    with_own_noise = None if records.plan.name == "first" else by_own_noise(records, claimed_pair)
-    return TaskResult(claim, task, claimed_pair, with_own_noise, *beside)
+        plan = replace(reading.plan, quantity=quantity)
+        beside.append(read(plan, norms, runs).pair)
+    with_own_noise = None if reading.plan.name == "first" else by_own_noise(*reading)
+    return TaskResult(claim, task, reading.pair, with_own_noise, *beside)
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
     """Return the evidence at a scale on each task on which both norms of a claim have runs."""
     by_task = {}
     for task in claim.tasks_at(scale):
-        records, claimed_pair = _decided(claim, task, scale, runs)
+        plans = plans_to_decide(task, scale, claim.quantity)
+        records, claimed_pair = deciding(plans, claim.norms(task), runs)
         if claimed_pair.answer != "not run":
             by_task[task] = records
     return by_task
-
-
-def _decided(claim: Claim, task: str, scale: str, runs: str | None) -> tuple[Evidence, Pair]:
-    """Return the records that decide a claim on a task, and the pair of its norms.
-
-    A plan decides from its first look on, and until then the plan before it. A data set that the
-    newest plan reads at the paper's size has one answer for both SCALES.
-    """
-    if scale == "paper" and _newest_has_the_papers_size(claim, task):
-        scale = "small"
-    if scale == "small" and claim.quantity == "test":
-        for later in later_plans().newest_first(task):
-            records, claimed_pair = _read(
-                later,
-                claim,
-                claim.overrides(scale, task),
-                runs,
-            )
-            if claimed_pair.has_looked:
-                return records, claimed_pair
-    plan = preregistration().governing(
-        task,
-        scale,
-        claim.quantity,
-    )
-    records, claimed_pair = _read(
-        plan,
-        claim,
-        claim.overrides(scale, task),
-        runs,
-    )
-    if plan.name == "first" or claimed_pair.has_looked or plan.scale != "paper":
-        return records, claimed_pair
-    return _by_first_plan(claim, task, runs)
-
-
-def deciding_pair(
-    task: str, scale: str, norms: tuple[str, str], runs: str | None = None
-) -> Pair | None:
-    """Return two norms (worse, better) as the plan that decides reads the runs of a scale.
-
-    None where that is the first plan, or a plan that reads other runs or folds.
-    """
-    if task not in preregistration().margins:
-        return None
-    worse, better = norms
-    text = f"{better} is better than {worse}"
-    claim = Claim(
-        id="pair",
-        text=text,
-        source="asked for",
-        better=better,
-        worse=worse,
-        tasks=[task],
-    )
-    if preregistration().governing(task, "small").folds:
-        return None
-    _, decided = _decided(claim, task, "small", runs)
-    is_later = decided.plan.name != "first" and decided.has_looked
-    return decided if is_later and decided.plan.scale == scale else None
-
-
-def _by_first_plan(claim: Claim, task: str, runs: str | None) -> tuple[Evidence, Pair]:
-    plan = first_plan(task, quantity=claim.quantity)
-    return _read(
-        plan,
-        claim,
-        claim.overrides("paper", task),
-        runs,
-    )
-
-
-def _read(
-    plan: Plan, claim: Claim, overrides: Sequence[str], runs: str | None
-) -> tuple[Evidence, Pair]:
-    """Return the records that a plan reads for a claim on its task, and the pair of its norms."""
-    return _read_pair(plan, claim.norms(plan.task), tuple(overrides), runs)
-
-
-@once
-def _read_pair(
-    plan: Plan, norms: tuple[str, str], overrides: tuple[str, ...], runs: str | None
-) -> tuple[Evidence, Pair]:
-    records = evidence(plan, runs=runs, norms=norms, overrides=overrides)
-    return records, pair(records, *norms)
 
 
 @dataclass(frozen=True)
@@ -334,14 +236,7 @@ def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
 
     Runs at scale mini decide nothing.
     """
-    answers = [
-        _answer(
-            claim,
-            task,
-            runs,
-        )
-        for task in claim.tasks
-    ]
+    answers = [_answer(claim, task, runs) for task in claim.tasks]
     ps = [1.0 if answer.comparison is None else answer.comparison.p for answer in answers]
     return [
         replace(answer, family_p=p)
@@ -355,75 +250,36 @@ def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
 
 def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
     norms = claim.norms(task)
-    plan = preregistration().governing(
-        task,
-        "small",
-        claim.quantity,
-    )
+    plans = plans_to_decide(task, "small", claim.quantity)
     without_scores: Answer | Literal["not run"] = "not run"
-    if plan.folds:
-        folds = []
-        for fold in range(1, plan.folds + 1):
-            folds.append(
-                evidence(
-                    plan,
-                    runs=runs,
-                    norms=norms,
-                    overrides=[f"data.fold={fold}"],
-                )
-            )
-        comparison = compare_by(
-            plan,
-            [records.variance for records in folds],
-            norms,
-        )
-        with_own_noise = comparison
+    before: list[TaskAnswer] = []
+    if plans[-1].folds:
+        plan = plans[-1]
+        folds = [evidence(fold, runs=runs, norms=norms) for fold in folds_of(plan)]
+        samples = [records.variance for records in folds]
+        comparison = with_own_noise = compare_by(plan, samples, norms)
     else:
-        records, claimed_pair = _decided(claim, task, "small", runs)
-        plan, folds, comparison = records.plan, [records], claimed_pair.comparison
-        with_own_noise, without_scores = by_own_noise(records, claimed_pair), claimed_pair.answer
+        reading = deciding(plans, norms, runs)
+        plan, folds, comparison = reading.plan, [reading.records], reading.pair.comparison
+        with_own_noise, without_scores = by_own_noise(*reading), reading.pair.answer
+        for older in decided_before(reading, plans, runs):
+            before.append(TaskAnswer(older.plan, older.comparison, len(older.seeds)))
     setbacks: dict[str, None] = {}  # each once, in the order of norms and folds
     for norm in norms:
         for records in folds:
             if setback := records.norms[norm].setback:
                 setbacks[f"{title(norm)} {setback}"] = None
-    pairs = min(len(records.variance.shared(*norms)) for records in folds)
-    text = ", ".join(setbacks)
-    before = _answers_before(plan, claim, runs)
     return TaskAnswer(
         plan,
         comparison,
-        pairs,
-        before=before,
-        setback=text,
+        pairs=min(len(records.variance.shared(*norms)) for records in folds),
+        before=tuple(before),
+        setback=", ".join(setbacks),
         by_own_noise=with_own_noise,
         without_scores=without_scores,
         norms=norms,
         records=tuple(folds),
     )
-
-
-def _answers_before(plan: Plan, claim: Claim, runs: str | None) -> tuple[TaskAnswer, ...]:
-    """Return the answers of a data set's plans before `plan` at the paper's size.
-
-    A later plan's stands with every look that it has had, the first plan's if it decided.
-    """
-    if plan.name == "first" or plan.scale != "paper":
-        return ()
-    before = []
-    for earlier in reversed(preregistration().plans_of(plan.task, claim.quantity)):
-        if earlier.name == plan.name:
-            continue
-        _, read = _read(
-            earlier,
-            claim,
-            claim.overrides("paper", plan.task),
-            runs,
-        )
-        is_decided = earlier.name != "first" or read.answer != "open"
-        if read.has_looked and is_decided:
-            before.append(TaskAnswer(earlier, read.comparison, len(read.seeds)))
-    return tuple(before)
 
 
 def claims_of_the_paper() -> Iterator[tuple[Claim, int, int, int, float]]:

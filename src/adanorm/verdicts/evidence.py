@@ -21,7 +21,6 @@ class Evidence:
     plan: Plan
     norms: dict[str, Cell]
     variance: TaskVariance
-    overrides: Sequence[str] = ()  # settings in which the runs differ from the scale's own
 
     def of_seeds(self, seeds: Mapping[str, Collection[int]]) -> "Evidence":
         """Return the same evidence, with some norms restricted to the given seeds."""
@@ -46,7 +45,6 @@ def evidence(
     *,
     runs: str | None = None,
     norms: Sequence[str] = (),
-    overrides: Sequence[str] = (),
 ) -> Evidence:
     """Return the evidence that a plan reads, on the registered norms and on `norms`.
 
@@ -54,19 +52,14 @@ def evidence(
     """
     cells = {}
     for norm in dict.fromkeys([*preregistration().norms, *norms]):
-        cells[norm] = _cell(plan, norm, runs, tuple(overrides))
-    return Evidence(
-        plan,
-        cells,
-        variance_of(cells, plan.quantity),
-        overrides,
-    )
+        cells[norm] = _cell(plan, norm, runs)
+    return Evidence(plan, cells, variance_of(cells, plan.quantity))
 
 
 @reader.once
-def _cell(plan: Plan, norm: str, runs: str | None, overrides: tuple[str, ...]) -> Cell:
+def _cell(plan: Plan, norm: str, runs: str | None) -> Cell:
     """Return the cell of a norm's runs that a plan reads."""
-    settings = [f"task={plan.task}", f"scale={plan.scale}", *plan.overrides, *overrides]
+    settings = [f"task={plan.task}", f"scale={plan.scale}", *plan.overrides]
     composed = cached_experiment([*settings, f"norm={norm}"], runs=runs)
     first = composed.model_copy(update={"seed": plan.first})  # it says which series is read
     on_record = reader.runs_on_record(first)

@@ -221,9 +221,9 @@ def _example_noise(
         return None
     if plan.examples == "own":
         return _own_noise(records, better, worse, seeds)
-    if plan.examples != "pooled":
+    if plan.examples == "claimed pairs":
         is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(plan.task)}
-        if plan.examples == "claimed pairs" and not is_claimed:
+        if not is_claimed:
             return None
         by_example = _by_example(records, better, worse, seeds)
         return None if by_example is None else _noise_of(by_example.noise)
@@ -303,7 +303,7 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
     None without two numbers, at another scale or in other settings.
     """
     task, quantity = records.plan.task, records.plan.quantity
-    if records.plan.scale != "paper" or records.overrides:
+    if records.plan.scale != "paper" or records.plan.overrides:
         return None
     if quantity in ("test", "top3"):
         return published_gap(task, better, worse)

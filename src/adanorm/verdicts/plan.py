@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
@@ -36,18 +36,13 @@ class Plan:
     # The interval that must lie within the margin: the 90 % one is two one-sided tests of 5 %.
     size_interval: Literal["90 %", "95 %"] = "90 %"
     # Whose noise of test examples an interval allows for; `own`: the pair's, shrunk, with a floor.
-    examples: Literal["none", "claimed pairs", "pair", "pooled", "own"] = "pooled"
+    examples: Literal["none", "claimed pairs", "pooled", "own"] = "pooled"
     decision: Literal["of the last look", "stands"] = "of the last look"
     groups: Design = "paired"  # by seed, or independent
     reads: tuple[int, ...] = ()  # the looks that are read; none named: all
     overrides: tuple[str, ...] = ()  # settings in which the runs differ from the scale's own
     folds: int = 0  # `data.fold` from 1 on; a gap is then a fold's mean over seeds
     overlap: float = 0.0  # of folds: test examples per training example
-
-    @property
-    def going_on(self) -> "Plan":
-        """The first plan where seeds are added from the start: its first look is at the planned."""
-        return replace(self, planned=0, examples="pair")
 
     def seeds_read(self, shared: int) -> int | None:
         """Return how many of the shared seeds are read; None before the first look."""

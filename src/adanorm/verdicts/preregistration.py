@@ -22,10 +22,9 @@ Tasks = Annotated[list[str], Field(min_length=1)]
 
 
 class ClaimAtScale(Config):
-    """The tasks on which a scale's runs can show a claim (null: all), and settings of such runs."""
+    """The tasks on which a scale's runs can show a claim; null: all."""
 
     tasks: Tasks | None = None
-    overrides: dict[str, list[str]] | None = None
 
 
 class Claim(Config):
@@ -52,10 +51,6 @@ class Claim(Config):
         """Return the tasks on which the runs of a scale can show the claim."""
         return self._at_scale(scale).tasks or self.tasks
 
-    def overrides(self, scale: str, task: str) -> tuple[str, ...]:
-        """Return the settings in which the runs that can show it differ from the scale's own."""
-        return tuple((self._at_scale(scale).overrides or {}).get(task, ()))
-
     def norms(self, task: str) -> tuple[str, str]:
         """Return the norm that is claimed to be better on a task, and the worse one."""
         better, worse = (n if isinstance(n, str) else n[task] for n in (self.better, self.worse))
@@ -68,7 +63,7 @@ class Claim(Config):
     @model_validator(mode="after")
     def _names_tasks_that_it_has(self) -> Claim:
         for scale, at_scale in (self.at or {}).items():
-            for task in {*(at_scale.tasks or ()), *(at_scale.overrides or ())} - {*self.tasks}:
+            for task in {*(at_scale.tasks or ())} - {*self.tasks}:
                 raise ValueError(f"claim {self.id}: {task} at {scale}, of {', '.join(self.tasks)}")
         for tasks in (self.tasks, *map(self.tasks_at, self.at or ())):
             if (self.at_least or 1) > len(tasks):
@@ -155,16 +150,6 @@ class Preregistration(Config):
             )
             for name in ("first", *names)
         ]
-
-    def governing(self, task: str, scale: str, quantity: Quantity = "test") -> Plan:
-        """Return the plan that reads a task for claims at a scale.
-
-        At scale `small` it is the task's newest plan, for RT, SST5 and MNIST one at the paper's
-        size. Runs of any other scale are read as the first plan reads them.
-        """
-        if scale == "small":
-            return self.plans_of(task, quantity)[-1]
-        return first_plan(task, scale, quantity)
 
     def plan(self, name: str, task: str, quantity: Quantity = "test") -> Plan:
         """Return a plan of a task.

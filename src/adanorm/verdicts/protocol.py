@@ -17,6 +17,7 @@ from adanorm.stats.protocol import Tried, best_of, count_distribution
 from adanorm.stats.sequential import Numbers
 from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.claims import ClaimResult, evaluated
+from adanorm.verdicts.deciding import folds_of
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.plan import Plan
@@ -175,18 +176,13 @@ def _runs_by_fold(task: str, runs: str | None) -> list[dict[str, dict[str, Numbe
     newest = preregistration().plans_of(task)[-1]
     plans = [plan for plan in preregistration().plans_of(task) if plan.scale == newest.scale]
     folds = []
-    for fold in range(1, newest.folds + 1) if newest.folds else [None]:
-        overrides = [] if fold is None else [f"data.fold={fold}"]
+    for fold in folds_of(newest):
         by_norm = {}
         for norm in NORMS:
             scores: dict[int, tuple[float, float]] = {}
             for plan in plans:
-                plan_of_tests = replace(plan, quantity="test")
-                cells = evidence(
-                    plan_of_tests,
-                    runs=runs,
-                    overrides=overrides,
-                ).norms
+                plan_of_tests = replace(plan, quantity="test", overrides=fold.overrides)
+                cells = evidence(plan_of_tests, runs=runs).norms
                 scores |= _scores(cells[norm])
             columns = np.array([*scores.values()]).reshape(-1, 2).T
             by_norm[norm] = {"test": columns[0], "valid": columns[1]}

@@ -75,15 +75,12 @@ def _tasks_by_words(result: ClaimResult) -> dict[str, list[str]]:
 
 
 def conditions(claim: Claim, scale: str) -> str:
-    """Return which runs of a scale a claim reads, as sentences to append to another; perhaps ''."""
-    tasks, sentences = claim.tasks_at(scale), []
-    for task in tasks:
-        if overrides := claim.overrides(scale, task):
-            sentences.append(f" {title(task)}: runs with {listed(overrides)}.")
+    """Return which runs of a scale a claim reads, as a sentence to append to another; perhaps ''."""
+    tasks = claim.tasks_at(scale)
     left_out = [title(task) for task in claim.tasks if task not in tasks]
-    if left_out:
-        sentences.append(f" Without {listed(left_out)}, where no run of this scale can show it.")
-    return "".join(sentences)
+    if not left_out:
+        return ""
+    return f" Without {listed(left_out)}, where no run of this scale can show it."
 
 
 def claim_closing(result: ClaimResult) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import League, league_of
 from adanorm.stats.variance import Scores, TaskVariance
-from adanorm.verdicts.claims import deciding_pair
+from adanorm.verdicts.deciding import deciding_pair
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.plan import Plan, compare_by
@@ -65,8 +65,7 @@ def task_leagues(runs: str | None = None) -> list[TaskLeague]:
 
 
 def _by_newest_plan(task: str, runs: str | None) -> TaskLeague | None:
-    first, *later = preregistration().plans_of(task)
-    for plan in [*reversed(later), first]:
+    for plan in reversed(preregistration().plans_of(task)):
         if plan.folds:
             continue
         records = evidence(plan, runs=runs)

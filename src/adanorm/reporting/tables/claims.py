@@ -127,9 +127,6 @@ def claim_row(result: TaskResult) -> list[str]:
     """Return a claim's comparison on a task as a row, one text for each of CLAIM_COLUMNS."""
     pair, quantity = result.pair, result.claim.quantity
     metric = task_metric(result.task).label if quantity == "test" else QUANTITIES[quantity]
-    overrides = result.claim.overrides(pair.plan.scale, result.task)
-    if overrides:
-        metric = f"{metric} ({', '.join(overrides)})"
     answer = f"{pair.answer} ({pair.remark})" if pair.remark else pair.answer
     row = [
         title(result.task),
