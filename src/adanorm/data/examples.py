@@ -135,13 +135,15 @@ class TextExamples:
 
     def batch(self, indices: Indices, part: Part = WHOLE) -> Batch:
         """Return a part of these examples' batch, padded with 0 to the batch's longest sentence."""
-        width = max((len(self.sentences[int(index)]) for index in indices), default=1)
+        lengths = [len(self.sentences[int(index)]) for index in indices]
+        width = max(lengths, default=1)
         chosen = indices[part.rows]
         padded = torch.zeros(len(chosen), width, dtype=torch.long)
         for row, index in zip(padded, chosen, strict=True):
             sentence = self.sentences[int(index)]
             row[: len(sentence)] = torch.from_numpy(sentence)
-        return Batch(padded, self.targets[torch.from_numpy(chosen)], part)
+        targets = self.targets[torch.from_numpy(chosen)]
+        return Batch(padded, targets, part)
 
 
 def batches_within(

@@ -188,9 +188,12 @@ def _drop(
         for row in range(x.shape[1]):
             start = (a * count + rank + row * world) * x.shape[2]
             for h in range(x.shape[2]):
-                drawn = _splitmix64(np.uint64(key), np.uint64(start + h)) >> np.uint64(32)
-                kept = drawn >= np.uint64(threshold)
-                y[a, row, h] = x[a, row, h] * scale if kept else np.float32(0)
+                random = _splitmix64(np.uint64(key), np.uint64(start + h))
+                is_kept = (random >> np.uint64(32)) >= np.uint64(threshold)
+                if is_kept:
+                    y[a, row, h] = x[a, row, h] * scale
+                else:
+                    y[a, row, h] = np.float32(0)
 
 
 def sum_rows(rows: Tensor, indices: Tensor) -> Tensor:

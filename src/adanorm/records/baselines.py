@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from adanorm.config.experiment import Experiment
@@ -42,9 +43,14 @@ def add_baselines(run: Experiment, splits: dict[str, dict[str, dict[str, float]]
 
     They replace older ones.
     """
-    new = {"task": run.task.name, "scale": run.scale, "data": run.data_digest, **splits}
-    entries = [*(_entries() | {new["data"]: new}).values()]
-    entries.sort(key=lambda entry: (entry["task"], entry["scale"], entry["data"]))
+    by_data = dict(_entries())
+    by_data[run.data_digest] = {
+        "task": run.task.name,
+        "scale": run.scale,
+        "data": run.data_digest,
+        **splits,
+    }
+    entries = sorted(by_data.values(), key=itemgetter("task", "scale", "data"))
     write_whole(PATH, as_json([with_checksum(entry) for entry in entries]))
     _entries.cache_clear()
 

@@ -187,7 +187,10 @@ class League:
             return None
         ours, theirs = self.scores[first].keys(), self.scores[second].keys()
         shared = len(ours & theirs)
-        return 2**shared if shared > 1 else math.comb(len(ours) + len(theirs), len(ours))
+        if shared > 1:
+            return 2**shared
+        scores = len(ours) + len(theirs)
+        return math.comb(scores, len(ours))
 
     @property
     def told_apart(self) -> list[Two]:

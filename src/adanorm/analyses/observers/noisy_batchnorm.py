@@ -20,13 +20,21 @@ def observe(step: Step) -> Values:
 
     def on_call(site: str, call: Call) -> None:
         assert call.z is not None, "without gradients a call is passed on when z is known"
-        z = call.z.float() if call.counted is None else call.z.float()[call.counted]
+        z = call.z.float()
+        if call.counted is not None:
+            z = z[call.counted]
         rows.setdefault(site, []).append(z.reshape(-1, z.shape[-1]))
 
     with record_norm_calls(step.sites, on_call, gradients=False):
         step.update()
-    outputs = {site: torch.cat(rows[site]) for site in step.sites if site in rows}
-    return {site: feature_distribution(z) for site, z in outputs.items() if len(z)}
+    values = {}
+    for site in step.sites:
+        if site not in rows:
+            continue
+        outputs = torch.cat(rows[site])
+        if len(outputs):
+            values[site] = feature_distribution(outputs)
+    return values
 
 
 def feature_distribution(z: Tensor) -> dict[str, float]:
