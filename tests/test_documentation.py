@@ -84,14 +84,18 @@ def documented_words() -> list[list[str]]:
 def what_runs(command: str, *arguments: str) -> tuple[str, ...]:
     """Return a key of a command at smoke scale: of commands with equal keys, one runs.
 
-    Studies differ in their grids, but only a corner of a grid runs: one study for each set of keys.
+    Studies differ in their grids, but only a corner of a grid runs: one shipped study, and one's
+    own. Runs differ by their task and their keys: norms and seeds change no path.
     """
     rest = [entry for entry in arguments if entry.partition("=")[0] not in REPLACED]
+    keys = sorted({entry.partition("=")[0] for entry in rest} - {"norm", "seed"})
     if command in ("study", "status") and arguments:
-        rest = sorted(
-            {entry.partition("=")[0] for entry in rest if "=" in entry and "launcher" not in entry}
-        )
-        return command, "STUDY", *rest
+        return command, "own" if arguments[0].endswith(".yaml") else "shipped"
+    if command == "compare":
+        return command, *keys
+    if command in ("predict", "run"):
+        tasks = [entry for entry in rest if entry.startswith("task=")]
+        return command, *(tasks if "-m" not in rest else ()), *keys
     return command, *rest
 
 

@@ -115,8 +115,6 @@ STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke
     "line",
     [
         "list",
-        "status table4",
-        "run task=gaussian norm=adanorm scale=smoke runs=runs",
         "study own.yaml workers=2 runs=runs",
         "run task=gaussian scale=smoke runs=runs gpus=2 device=cpu",
     ],

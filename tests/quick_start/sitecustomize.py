@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-MODULES = ("adanorm", "scripts.gpu_check", "torch.distributed.run")
+MODULES = ("adanorm", "scripts.gpu_check", "scripts.gpu_measure", "torch.distributed.run")
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -105,6 +105,7 @@ def test_the_check_of_equality_notices_a_norm_that_is_wrong_in_one_term(case: st
         assert largest_difference(losses_with(fault), right) > 2 * SAME, name
 
 
+@pytest.mark.usefixtures("_quick_start")
 def test_a_run_that_loses_a_process_ends_with_its_line() -> None:
     facts = lost("cpu")
     assert (facts["ok"], facts["code"], facts["said"]) == (True, 2, True)

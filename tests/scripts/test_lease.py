@@ -1,6 +1,7 @@
 """The script for a borrowed GPU machine, by what a CPU can show of it."""
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -13,6 +14,7 @@ from scripts import lease
 from scripts.benchmarks.updates import checkout_of
 
 
+@pytest.mark.usefixtures("_quick_start")
 def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_without_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -26,6 +28,7 @@ def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_withou
     work = tmp_path / "work"
     keys = {"minutes": "5", "device": "cpu", "processes": "2"}
     machine = lease.Machine({**keys, "output": str(output), "work": str(work)})
+    machine._environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
     machine.measure()
     machine.train()
     machine.pack()
