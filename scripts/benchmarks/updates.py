@@ -26,8 +26,8 @@ from inspect import getsource
 from pathlib import Path
 from typing import Any, TextIO
 
-from adanorm.cli.command import whole_number
 from adanorm.config.compose import cached_experiment
+from adanorm.config.overrides import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.data.fetch import mirrors_of
 from adanorm.process import HELD, PRODUCTS, products

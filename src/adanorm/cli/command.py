@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from adanorm.config.overrides import whole_number
 from adanorm.config.paths import RUNS, choices, install_command
 
 # Named here, so that the overview imports no command.
@@ -133,15 +134,6 @@ def _check_names(command: str, usage: Usage, names: Sequence[str]) -> None:
         options = ", ".join(usage.choices())
         hint = f": choose from {options}" if options else ""
         raise ValueError(f"{command} needs {usage.name}{hint}")
-
-
-def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
-    """Return a key's value as a whole number; raises ValueError if it is none or out of bounds."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 20) or int(text) < at_least:
-        raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
-    if int(text) > at_most:
-        raise ValueError(f"{key}={text}: must be at most {at_most}")
-    return int(text)
 
 
 def name_list(key: str, text: str) -> list[str]:

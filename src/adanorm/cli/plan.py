@@ -16,10 +16,10 @@ from adanorm.cli.command import (
     folder_of,
     parse_arguments,
     true_or_false,
-    whole_number,
 )
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study
 from adanorm.config.compose import compose_experiment
+from adanorm.config.overrides import whole_number
 from adanorm.records import reader
 from adanorm.studies.study import plan_runs, study_grid
 

@@ -21,8 +21,9 @@ from typing import Any, BinaryIO, TypeVar
 
 from tqdm import tqdm
 
-from adanorm.cli.command import Arguments, Key, Usage, output_path, whole_number
+from adanorm.cli.command import Arguments, Key, Usage, output_path
 from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import whole_number
 from adanorm.data.treebanks import conll
 from adanorm.files import writing_to
 from adanorm.runs.auto_scale import experiment_of

@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 import yaml
 
-from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end, whole_number
+from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.errors import check_each_once
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import differences, parse_override, prepare_overrides
+from adanorm.config.overrides import differences, parse_override, prepare_overrides, whole_number
 from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
