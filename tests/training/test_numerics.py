@@ -95,6 +95,28 @@ def test_muon_steps_the_matrices_of_layers_as_torchs_and_adam_the_rest(smoke: Sm
         assert torch.equal(weight, expected)
 
 
+def test_muon_is_the_update_that_torch_documents(smoke: Smoke) -> None:
+    """Five Newton-Schulz steps act on the singular values of the momentum, scaled to norm 1."""
+    settings = smoke("training.optimizer=muon", "training.weight_decay=0.05").training
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 5, bias=False)
+    optimizer = make_optimizer(layer, settings)
+    expected, momentum = layer.weight.detach().double(), torch.zeros(5, 8, dtype=torch.float64)
+    for gradient in torch.randn(3, 5, 8):
+        layer.weight.grad = gradient
+        optimizer.step()
+        momentum = 0.95 * momentum + 0.05 * gradient
+        ahead = 0.05 * gradient + 0.95 * momentum  # Nesterov's
+        left, values, right = torch.linalg.svd(ahead, full_matrices=False)
+        values = values / ahead.norm()
+        for _ in range(5):
+            values = 3.4445 * values - 4.775 * values**3 + 2.0315 * values**5
+        step = 0.2 * 8**0.5 * left @ values.diag() @ right
+        expected = expected - settings.lr * (0.05 * expected + step)
+    error = (layer.weight - expected).abs().max()
+    assert error < 0.05 * settings.lr * 0.2 * 8**0.5  # torch's products are in bfloat16
+
+
 def pytorchs_optimizer(model: nn.Module, settings: TrainingConfig) -> torch.optim.Optimizer:
     shared: Any = {"lr": settings.lr, "weight_decay": settings.weight_decay, "foreach": False}
     if settings.optimizer == "sgd":
