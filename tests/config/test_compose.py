@@ -243,6 +243,13 @@ def test_numbers_that_two_versions_of_yaml_read_differently_are_refused(text: st
     assert read_yaml("a: [0, -1, 10, 0.5, 1.0e-05]") == {"a": [0, -1, 10, 0.5, 1e-5]}
 
 
+def test_an_exponent_makes_a_number_as_in_yaml_1_2() -> None:
+    assert read_yaml("a: [1e5, .5E1, -1.e-3, 0e0, 1e5x]") == {"a": [1e5, 5, -1e-3, 0, "1e5x"]}
+    assert read_yaml("a: '1e5'") == {"a": "1e5"}
+    with pytest.raises(ValueError, match="'1e-400' in line 1: is 0 in double precision"):
+        read_yaml("a: 1e-400")
+
+
 @pytest.mark.parametrize(
     "overrides",
     [

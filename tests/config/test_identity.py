@@ -247,6 +247,9 @@ def test_a_norm_without_one_of_its_parameters_has_the_identity_of_the_default(no
         "training.weight_decay=1e-50",
         "training.clip_norm=1e-45",
         "training.betas=[0.9,1e-50]",
+        "model.dropout=1e-400",  # 0 in double precision too
+        "norm.params.C=12.5E-999",
+        "seed=1e-400",
     ],
 )
 def test_a_number_that_vanishes_or_overflows_in_single_precision_is_refused(setting: str) -> None:
@@ -255,7 +258,9 @@ def test_a_number_that_vanishes_or_overflows_in_single_precision_is_refused(sett
         compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", setting])
 
 
-@pytest.mark.parametrize("setting", ["training.lr=1_0", "seed=1_0", "training.betas=[0.9,0_1.5]"])
+@pytest.mark.parametrize(
+    "setting", ["training.lr=1_0", "seed=1_0", "training.betas=[0.9,0_1.5]", "training.lr=0_1"]
+)
 def test_a_number_that_yaml_1_2_does_not_read_is_refused(setting: str) -> None:
     with pytest.raises(ValueError, match="write numbers without _"):
         compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", setting])

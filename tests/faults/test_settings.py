@@ -32,8 +32,9 @@ SPELLINGS = (
     "+10",
     "08",
     "1e1",
+    "0_1",
 )
-NOT_SINGLE = ("1e-60", "-1e-46", "1e39", "1e300")
+NOT_SINGLE = ("1e-60", "-1e-46", "1e39", "1e300", "1e-400", "1e400")
 
 
 def number_of(text: str) -> float | None:

@@ -36,6 +36,10 @@ FIXED_WITHIN = ("task", "hydra")  # sections in which a grid allows no override
 PLAIN_KEY = re.compile(r"(\+\+)?[a-z_]\w*(\.\w+)*", re.ASCII)
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e-?\d+)?", re.ASCII)
 GROUPED_DIGITS = re.compile(r"\b\d[\d.]*_\d")  # 1_000: Hydra reads it as 1000
+GROUPED_NUMBER = re.compile(
+    r"[-+]?\d[\d_.]*_[\d_.]*(e[-+]?\d+)?"
+)  # 0_1: a text for Hydra, 1 for Pydantic
+VANISHING = re.compile(r"(?<![\w.])[-+]?[\d.]*[1-9][\d.]*[eE]-\d+(?![\w.])")
 PLAIN_WORD = re.compile(r"[a-z][a-z\d_-]*")
 SCALARS = {"true": True, "false": False, "null": None}
 QUOTE_OR_END = re.compile(r"(\\*)('|$)")
@@ -210,6 +214,9 @@ def plain_value(override: str) -> Any:
         raise LookupError(key)
     if text in SCALARS:
         return SCALARS[text]
+    for number in VANISHING.findall(text):
+        if not float(number):
+            raise ValueError(f"{key}={number}: is 0 or infinite in single precision")
     if PLAIN_NUMBER.fullmatch(text):
         return float(text) if "." in text or "e" in text else int(text)
     if PLAIN_WORD.fullmatch(text) and text not in ("nan", "inf"):
@@ -219,7 +226,8 @@ def plain_value(override: str) -> Any:
         raise LookupError(key)
     value = parsed.value()
     entries = value if isinstance(value, list) else [value]
-    if GROUPED_DIGITS.search(text) and any(isinstance(entry, int | float) for entry in entries):
+    has_number = any(isinstance(entry, int | float) for entry in entries)
+    if GROUPED_NUMBER.fullmatch(text) or (has_number and GROUPED_DIGITS.search(text)):
         raise ValueError(f"{override}: write numbers without _, which YAML 1.2 does not read")
     return value
 

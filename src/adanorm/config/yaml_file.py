@@ -46,10 +46,19 @@ def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
     if re.search(r"[_:]|^[-+]?0[\dbxo]", node.value):
         line = node.start_mark.line + 1
         raise ValueError(f"{node.value!r} in line {line}: write decimal digits, or quotes for text")
-    kind = node.tag.rpartition(":")[2]
-    return loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
+    if node.tag.endswith(":int"):
+        return loader.construct_yaml_int(node)
+    number = loader.construct_yaml_float(node)
+    if not number and re.search("^[-+.0]*[1-9]", node.value):
+        raise ValueError(
+            f"{node.value!r} in line {node.start_mark.line + 1}: is 0 in double precision"
+        )
+    return number
 
 
+# YAML 1.2 reads 1e5 as a number, YAML 1.1 as text.
+EXPONENT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$", re.ASCII)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, [*"-+.0123456789"])
 _Loader.add_constructor("tag:yaml.org,2002:int", _number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
