@@ -9,15 +9,16 @@ Writes results/bench/later_plans.csv. All deviations are in units of one score's
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from adanorm.config.paths import PROJECT
-from adanorm.stats.designs import Design, gap_of
+from adanorm.stats.comparison import compare
+from adanorm.stats.designs import Design
 from adanorm.stats.example_noise import example_error, example_noise
-from adanorm.stats.sequential import Levels, Looks, Numbers
+from adanorm.stats.sequential import Looks, Numbers
 
 DRAWS, EXAMPLES = 4000, 100
 SPENDING = 1.5
@@ -70,23 +71,18 @@ def decided(first: Numbers, second: Numbers, plan: Plan, truth: Truth, others: f
     """Return the answer at the first look that decides, or `open`."""
     looks = Looks(plan.after, SPENDING)
     for seeds in plan.reads:
-        levels = looks.levels(seeds)
-        gap = gap_of(first[:seeds].mean(axis=1), second[:seeds].mean(axis=1), plan.design)
+        scores = first[:seeds].mean(axis=1), second[:seeds].mean(axis=1)
+        comparison = compare(
+            *scores,
+            truth.margin,
+            paired=plan.design == "paired",
+            levels=looks.levels(seeds),
+        )
+        assert comparison is not None, "scores that are drawn differ"
         noise = example_noise(first[:seeds] - second[:seeds])
-        error = float(np.hypot(gap.error, example_error(noise, others)))
-        answer = _answer(gap.mean, error, gap.df, levels, truth.margin)
+        answer = replace(comparison, example_error=example_error(noise, others)).answer
         if answer != "open":
             return answer
-    return "open"
-
-
-def _answer(mean: float, error: float, df: float, levels: Levels, margin: float) -> str:
-    to_differ = -float(stdtrit(df, levels.difference / 2)) * error
-    to_equal = -float(stdtrit(df, levels.equivalence / 2)) * error
-    if abs(mean) + to_equal < margin:
-        return "equivalent"
-    if abs(mean) > to_differ:
-        return "better" if mean > 0 else "worse"
     return "open"
 
 

@@ -42,6 +42,8 @@ SCALES = {
     "ptb": "mini",
     "enwik8": "mini",
     "de-en": "mini",
+    "en-de": "mini",
+    "en-vi": "mini",
 }
 THREADS = "OMP_NUM_THREADS"
 ARITHMETICS = {"": {}, "portable": HELD, "mkl": {PRODUCTS: "mkl"}, "onednn": {PRODUCTS: "onednn"}}

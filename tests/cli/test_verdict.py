@@ -291,6 +291,12 @@ def test_the_command_needs_neither_torch_nor_what_the_suite_needs(tmp_path: Path
     assert "the norms need PyTorch" in failed.stderr
 
 
+def test_a_file_of_scores_is_explained_within_one_screen() -> None:
+    section = PAGE.partition("## A file of scores\n")[2].partition("\n## ")[0].splitlines()
+    assert len(section) < 45
+    assert max(map(len, section)) <= 80
+
+
 def test_a_figure_goes_where_a_link_leads(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(TWO)
     (tmp_path / "disk").mkdir()

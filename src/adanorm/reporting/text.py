@@ -100,6 +100,8 @@ def seeds(by_row: Iterable[Iterable[int]]) -> str:
 def outlook(league: League, label: Callable[[str], str] = str) -> str:
     """Return how many pairs are told apart, and which the next look or seed would add."""
     told_apart = f"{len(league.told_apart)} of {counted(len(league.pairs), 'pair')}"
+    if len(league.told_apart) == len(league.pairs):
+        return f"Told apart: {told_apart}."
     when = "the next look" if league.looks else "one more seed of each"
     pairs = [f"{label(first)} from {label(second)}" for first, second in league.next_told_apart]
     names = listed(pairs) or "no more"

@@ -161,22 +161,12 @@ class Comparison:
     @property
     def interval(self) -> Interval:
         """The gap's interval: without 0 if p, uncorrected, is below `level` (95 % at one look)."""
-        return student_interval(
-            self.gap,
-            self.error,
-            self.df,
-            self.levels.difference,
-        )
+        return student_interval(self.gap, self.error, self.df, self.levels.difference)
 
     @property
     def margin_interval(self) -> Interval:
         """The interval that decides the size: equivalent inside the margin (90 % at one look)."""
-        return student_interval(
-            self.gap,
-            self.error,
-            self.df,
-            self.levels.equivalence,
-        )
+        return student_interval(self.gap, self.error, self.df, self.levels.equivalence)
 
     @property
     def digits(self) -> int:
@@ -259,12 +249,10 @@ class Comparison:
         }
         if hypothesis in distances:
             return self._corrected(self._tail(distances[hypothesis]), self.levels.equivalence / 2)
+        if self.answer == "equivalent":
+            return 1.0
         tail = self._tail(gap if hypothesis == "better" else -gap)
-        return (
-            1.0
-            if self.answer == "equivalent"
-            else self._corrected(2 * tail, self.levels.difference)
-        )
+        return self._corrected(2 * tail, self.levels.difference)
 
     def _tail(self, distance: float, error: float | None = None) -> float:
         """Return the probability of a distance or more by chance: the upper tail of Student's t."""
@@ -457,13 +445,4 @@ def compare_gaps(
     sd, df = spread
     sd *= math.sqrt(1 + len(gaps) * overlap)
     levels = levels or Levels(level, 2 * level)  # a fixed plan has one look
-    return Comparison(
-        fmean(gaps),
-        sd,
-        df,
-        len(gaps),
-        margin,
-        levels,
-        level,
-        **facts,
-    )
+    return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)

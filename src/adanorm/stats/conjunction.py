@@ -41,16 +41,10 @@ def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
 
 def count_shown(ps: Sequence[float], level: float) -> int:
     """Return on at least how many data sets a hypothesis is shown to be true; perhaps 0."""
-    counts = (
-        count
-        for count in range(
-            len(ps),
-            0,
-            -1,
-        )
-        if partial_conjunction(ps, count) <= level
-    )
-    return next(counts, 0)
+    for count in range(len(ps), 0, -1):
+        if partial_conjunction(ps, count) <= level:
+            return count
+    return 0
 
 
 def corrected(ps: Sequence[float]) -> list[float]:
@@ -120,13 +114,7 @@ def significantly_best(variance: TaskVariance, level: float) -> str | None:
         if spread is None:
             return None
         gaps = variance.gaps(norm, best)
-        comparisons.append(
-            compare_gaps(
-                gaps,
-                spread=spread,
-                level=level,
-            )
-        )
+        comparisons.append(compare_gaps(gaps, spread=spread, level=level))
     beaten = [comparison for comparison in in_family(comparisons) if comparison]
     return best if all(comparison.sign == "ahead" for comparison in beaten) else None
 
@@ -192,7 +180,7 @@ class League:
         scores = len(ours) + len(theirs)
         return math.comb(scores, len(ours))
 
-    @property
+    @cached_property
     def told_apart(self) -> list[Two]:
         """The pairs in which one name is ahead, by the corrected p."""
         apart = []
@@ -223,11 +211,7 @@ class League:
     def letters(self) -> dict[str, str]:
         """The letters of each name's groups: two names share one unless they are told apart."""
         letters = dict.fromkeys(self.scores, "")
-        for letter, group in zip(
-            ascii_letters,
-            self.groups,
-            strict=False,
-        ):
+        for letter, group in zip(ascii_letters, self.groups, strict=False):
             for name in group:
                 letters[name] += letter
         return letters
@@ -236,17 +220,8 @@ class League:
     def next_told_apart(self) -> list[Two]:
         """The pairs that the next seed or look would add, with today's means and deviations."""
         later = in_family([self._with_next_seed(comparison) for comparison in self.pairs.values()])
-        apart = replace(
-            self,
-            pairs=dict(
-                zip(
-                    self.pairs,
-                    later,
-                    strict=True,
-                )
-            ),
-        ).told_apart
-        return [two for two in apart if two not in self.told_apart]
+        grown = replace(self, pairs=dict(zip(self.pairs, later, strict=True)))
+        return [two for two in grown.told_apart if two not in self.told_apart]
 
     def _with_next_seed(self, comparison: Comparison | None) -> Comparison | None:
         if comparison is None:
@@ -319,8 +294,4 @@ def league_of(
     ordered = {name: scores[name] for name in order}
     pairs = list(combinations(ordered, 2))
     comparisons = in_family([compare_two(*two) for two in pairs])
-    return League(
-        ordered,
-        dict(zip(pairs, comparisons, strict=True)),
-        looks,
-    )
+    return League(ordered, dict(zip(pairs, comparisons, strict=True)), looks)

@@ -2,20 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from adanorm.stats.sequential import Numbers
 
 Design = Literal["paired", "independent"]
 Method = Literal["paired", "independent", "partly paired"]  # by what the two groups share
-
-
-class Gap(NamedTuple):
-    """By how much the first group scores above the second, with the standard error from seeds alone."""
-
-    mean: float
-    error: float
-    df: float
 
 
 @dataclass(frozen=True)
@@ -95,20 +87,3 @@ def moments_of(first: Numbers, second: Numbers, shared: int = 0) -> Moments:
         squares = float(ours @ ours) * float(theirs @ theirs)
         correlation = float(ours @ theirs) / math.sqrt(squares) if squares else 0.0
     return Moments(variances, (len(first), len(second)), shared, correlation)
-
-
-def gap_of(first: Numbers, second: Numbers, design: Design) -> Gap:
-    """Return the gap of scores (seeds,) of two groups.
-
-    `paired`: the scores at one index share a seed, and Student's t has n - 1 degrees of freedom.
-    `independent`: they share nothing (Welch 1947), with Satterthwaite's degrees of freedom. Raises
-    ValueError for groups of fewer than two scores, or pairs of unequal numbers.
-    """
-    moments = moments_of(first, second)
-    mean = float(first.mean() - second.mean())
-    if design == "independent":
-        return Gap(mean, moments.error, moments.df)
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} and {len(second)} scores: pairs need equally many")
-    deviation = float((first - second).std(ddof=1))
-    return Gap(mean, deviation / math.sqrt(len(first)), len(first) - 1.0)

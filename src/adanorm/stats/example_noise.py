@@ -63,11 +63,7 @@ def _noise(gaps: Numbers, of_seeds: Numbers, seeds: int) -> ExampleNoise:
     examples = len(gaps)
     parts = (np.square(gaps - gaps.mean()) - of_seeds) / (examples - 1)
     error = math.sqrt(examples) * float(parts.std(ddof=1))
-    return ExampleNoise(
-        float(parts.sum()) / examples,
-        error / examples,
-        seeds,
-    )
+    return ExampleNoise(float(parts.sum()) / examples, error / examples, seeds)
 
 
 def example_error(own: ExampleNoise, others: float = 0.0) -> float:

@@ -58,18 +58,9 @@ class Looks(NamedTuple):
                 f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}"
             )
         look = self.after.index(seeds)
-        levels = LevelsOfLook(
-            nominal_levels(
-                self.after,
-                self.level,
-                self.spending,
-            )[look],
-            nominal_levels(
-                self.after,
-                2 * self.level,
-                self.spending,
-            )[look],
-        )
+        difference = nominal_levels(self.after, self.level, self.spending)[look]
+        equivalence = nominal_levels(self.after, 2 * self.level, self.spending)[look]
+        levels = LevelsOfLook(difference, equivalence)
         levels.seeds = seeds
         return levels
 
@@ -108,56 +99,25 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
     spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0)
     levels = [float(spent[0])]
     _, middles = _bins(looks[0], levels[0])
-    mass = 2 * np.diff(
-        ndtr(_scores(levels[0]))
-    )  # probability of the paths within all bounds so far, by |r|
+    # The probability of the paths within all bounds so far, by |r|.
+    mass = 2 * np.diff(ndtr(_scores(levels[0])))
     for seeds in range(looks[0] + 1, looks[-1] + 1):
         p = NO_LOOK
         if seeds in looks:
             facts = (mass, middles, seeds, float(spent[len(levels)]))
-            p = float(
-                brentq(
-                    _excess,
-                    1e-12,
-                    level,
-                    args=facts,
-                    xtol=1e-10,
-                )
-            )
+            p = float(brentq(_excess, 1e-12, level, args=facts, xtol=1e-10))
             levels.append(p)
         edges, next_middles = _bins(seeds, p)
-        mass, middles = (
-            mass
-            @ np.diff(
-                _inside(
-                    middles,
-                    edges,
-                    seeds - 1,
-                ),
-                axis=1,
-            ),
-            next_middles,
-        )
+        stays = np.diff(_inside(middles, edges, seeds - 1), axis=1)
+        mass, middles = mass @ stays, next_middles
     return tuple(levels)
 
 
 def _excess(p: float, mass: Numbers, middles: Numbers, seeds: int, error: float) -> float:
     """Return the probability of first crossing the bound of level p, less `error`."""
     bound = _r_of_scores(_scores(p)[-1:], seeds)
-    return (
-        float(
-            mass
-            @ (
-                1
-                - _inside(
-                    middles,
-                    bound,
-                    seeds - 1,
-                )[:, 0]
-            )
-        )
-        - error
-    )
+    crosses = 1 - _inside(middles, bound, seeds - 1)[:, 0]
+    return float(mass @ crosses) - error
 
 
 def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
@@ -169,11 +129,7 @@ def _bins(seeds: int, p: float) -> tuple[Numbers, Numbers]:
 def _scores(p: float) -> Numbers:
     from scipy.special import ndtri
 
-    return np.linspace(
-        0.0,
-        -float(ndtri(p / 2)),
-        BINS + 1,
-    )
+    return np.linspace(0.0, -float(ndtri(p / 2)), BINS + 1)
 
 
 def _r_of_scores(scores: Numbers, seeds: int) -> Numbers:
@@ -194,13 +150,8 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
     """
 
     def below(bounds: Numbers) -> Numbers:
-        limit = np.arcsin(
-            np.clip(
-                bounds / np.sqrt(1 + before**2)[:, None],
-                -1,
-                1,
-            )
-        )
+        sines = bounds / np.sqrt(1 + before**2)[:, None]
+        limit = np.arcsin(np.clip(sines, -1, 1))
         later = _t_below(np.pi - limit - shift, seeds)
         return _t_below(limit - shift, seeds) + 1 - later
 
@@ -264,13 +215,7 @@ def seeds_looked_at(
     enough = seeds[has_closed >= plan.power]
     if len(enough):
         return int(enough[0])
-    with_one_look = seeds_needed(
-        plan,
-        effect,
-        kind=kind,
-        sd=sd,
-        example_error=example_error,
-    )
+    with_one_look = seeds_needed(plan, effect, kind=kind, sd=sd, example_error=example_error)
     return None if with_one_look is None else max(with_one_look, plan.after[-1] + 1)
 
 
@@ -321,10 +266,5 @@ def seeds_needed(
         return 1 - float(nctdtr(df, center, bound)) + float(far)
 
     # Power rises with seeds, so bisection finds the first number that is enough.
-    first = bisect_left(
-        range(MOST_SEEDS + 1),
-        plan.power,
-        lo=2,
-        key=power,
-    )
+    first = bisect_left(range(MOST_SEEDS + 1), plan.power, lo=2, key=power)
     return first if first <= MOST_SEEDS else None

@@ -2,7 +2,6 @@
 
 from adanorm.stats.comparison import ASSUMPTIONS, Comparison, compare
 from adanorm.stats.conjunction import League, in_family, league, pooled
-from adanorm.stats.designs import gap_of
 from adanorm.stats.example_noise import example_error, example_noise
 from adanorm.stats.sequential import Looks
 from adanorm.stats.summary import multiple_of, posterior, random_effects
@@ -15,7 +14,6 @@ __all__ = [
     "compare",
     "example_error",
     "example_noise",
-    "gap_of",
     "in_family",
     "league",
     "multiple_of",

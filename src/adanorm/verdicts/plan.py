@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
-from adanorm.stats.designs import Design, gap_of
+from adanorm.stats.designs import Design, moments_of
 from adanorm.stats.sequential import Levels, Looks, last_look
 from adanorm.stats.variance import ROUNDING, Components, Spread, TaskVariance, spread_of
 from adanorm.verdicts.quantities import Quantity
@@ -97,30 +97,13 @@ def compare_by(
     if seeds is None:
         return None
     by_sample = []
-    for sample, common in zip(
-        samples,
-        shared,
-        strict=True,
-    ):
-        by_sample.append(
-            [
-                _gap(
-                    sample,
-                    rows,
-                    seed,
-                )
-                for seed in common[:seeds]
-            ]
-        )
+    for sample, common in zip(samples, shared, strict=True):
+        by_sample.append([_gap(sample, rows, seed) for seed in common[:seeds]])
     gaps = [fmean(of_fold) for of_fold in by_sample] if plan.folds else by_sample[0]
     if seeds <= plan.planned:
         spread = samples[0].of_difference(rows[1], rows[0])
     elif plan.groups == "independent":
-        spread = _spread_of_groups(
-            samples[0],
-            rows,
-            shared[0][:seeds],
-        )
+        spread = _spread_of_groups(samples[0], rows, shared[0][:seeds])
     else:
         resolution = 0.0 if plan.folds else samples[0].resolution
         largest = max(sample.largest for sample in samples)
@@ -165,18 +148,11 @@ def _spread_of_groups(
 ) -> Spread | None:
     """Return the spread of a gap of two rows whose seeds share nothing (Welch 1947); None without any."""
     first, second = (np.array([sample.scores[row][seed] for seed in seeds]) for row in rows)
-    gap = gap_of(first, second, "independent")
-    sd = max(gap.error * math.sqrt(len(seeds)), sample.resolution / math.sqrt(6))
-    return Spread(sd, gap.df) if sd > ROUNDING * sample.largest else None
+    moments = moments_of(first, second)
+    sd = max(moments.error * math.sqrt(len(seeds)), sample.resolution / math.sqrt(6))
+    return Spread(sd, moments.df) if sd > ROUNDING * sample.largest else None
 
 
 def _gap(sample: TaskVariance, rows: Sequence[str], seed: int) -> float:
     scores = [sample.scores[row][seed] for row in rows]
-    return sum(
-        sign * score
-        for sign, score in zip(
-            (1, -1, -1, 1),
-            scores,
-            strict=False,
-        )
-    )
+    return sum(sign * score for sign, score in zip((1, -1, -1, 1), scores, strict=False))
