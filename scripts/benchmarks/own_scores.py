@@ -17,7 +17,7 @@ from adanorm.stats.conjunction import at_look
 from adanorm.stats.sequential import Looks, Numbers
 from adanorm.verdicts import compare
 
-DRAWS = 4000
+DRAWS = 20_000
 FILE = PROJECT / "results" / "bench" / "own_scores.csv"
 Draw = Callable[[np.random.Generator], tuple[Any, Any]]
 
@@ -77,7 +77,7 @@ def by_cluster(seeds: int, clusters: int, noise: float, *, shared: bool) -> Draw
 
 def cases() -> Iterator[Case]:
     """Yield every case."""
-    for first, second in ((5, 5), (10, 10), (10, 20)):
+    for first, second in ((5, 5), (10, 10), (10, 20), (20, 5)):
         for is_sorted in (False, True):
             for spread in (1.0, 3.0):
                 name = f"lists of {first} and {second}, {'sorted' if is_sorted else 'as drawn'}"
