@@ -91,11 +91,16 @@ def _contribution(source: Path) -> dict[str, object]:
 
 def _contested(table: Iterable[Entry]) -> set[str]:
     """Return the digests of norms whose decided trials have different answers."""
-    answers: dict[str, set[str]] = defaultdict(set)
+    answers: dict[str, str] = {}
+    contested = set()
     for entry in table:
-        if entry.reading.answer in DECIDED:
-            answers[entry.reading.entrant.digest].add(entry.reading.answer)
-    return {digest for digest, given in answers.items() if len(given) > 1}
+        answer = entry.reading.answer
+        if answer in DECIDED:
+            digest = entry.reading.entrant.digest
+            earlier = answers.setdefault(digest, answer)
+            if earlier != answer:
+                contested.add(digest)
+    return contested
 
 
 def rank_groups(table: Sequence[Entry]) -> dict[int, list[Entry]]:
@@ -105,8 +110,10 @@ def rank_groups(table: Sequence[Entry]) -> dict[int, list[Entry]]:
     """
     groups: dict[int, list[Entry]] = defaultdict(list)
     for entry in table:
-        above = [rival for rival in table if rival.interval.low > entry.interval.high]
-        groups[1 + len(above)].append(entry)
+        high = entry.interval.high
+        above = [rival for rival in table if rival.interval.low > high]
+        rank = 1 + len(above)
+        groups[rank].append(entry)
     return dict(sorted(groups.items()))
 
 
@@ -182,7 +189,10 @@ def _filled(text: str) -> str:
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a Markdown table, its header first, whose columns also line up in a terminal."""
     columns = []
-    for header, *cells in zip(*rows, strict=True):
-        width = max(map(len, (header, *cells)))
-        columns.append([text.ljust(width) for text in (header, "-" * width, *cells)])
-    return [f"| {' | '.join(fields)} |" for fields in zip(*columns, strict=True)]
+    for cells in zip(*rows, strict=True):
+        width = max(map(len, cells))
+        column = [text.ljust(width) for text in cells]
+        column.insert(1, "-" * width)
+        columns.append(column)
+    lines = zip(*columns, strict=True)
+    return [f"| {' | '.join(fields)} |" for fields in lines]

@@ -130,8 +130,10 @@ class Trial:
                 if chosen is None or seed in side.fresh:
                     continue
                 rate, params = chosen
-                tried = {key: value for key, value in params if parameter and key == parameter[0]}
-                yield self.planned(bed, norm, setting_overrides(rate, **tried), seed)
+                name = parameter[0] if parameter else ""
+                tried = {key: value for key, value in params if key == name}
+                setting = setting_overrides(rate, **tried)
+                yield self.planned(bed, norm, setting, seed)
 
     def planned(self, bed: str, norm: str, overrides: Sequence[str], seed: int) -> Planned:
         """Return a run of the trial and the command that makes it."""
@@ -156,18 +158,17 @@ class Trial:
         if reading.look or bed is None:
             return None
         row = reading.rows[bed]
-        count, seconds = 0, []
+        count = 0
         for side in row.sides:
-            tries = max(0, len(self.rules.rates) - len(side.tried))
-            count += tries + max(0, self.rules.looks[0] - len(side.fresh))
-            for run in side.fresh.values():
-                seconds.append(run.result.seconds or 0.0)
-            for tried in side.tried.values():
-                seconds += [result.seconds or 0.0 for result in tried.results if result]
-        seconds_of_run = median(seconds) if any(seconds) else 60 * row.bed.minutes
+            if side.chosen is None:
+                count += max(0, len(self.rules.rates) - len(side.tried))
+            count += max(0, self.rules.looks[0] - len(side.fresh))
+        known = row.norm.seconds + row.reference.seconds
+        seconds = median(known or [60 * row.bed.minutes])
         rounds = math.ceil(count / self.launch.workers)
         runs = f"{counted(count, 'run')} of {row.bed.title}"
-        return f"The first answer takes {runs} more, about {span(rounds * seconds_of_run)} on this machine."
+        duration = span(rounds * seconds)
+        return f"The first answer takes {runs} more, about {duration} on this machine."
 
     def check_source(self) -> None:
         """Raise ValueError if the norm's source is not what this process began with."""

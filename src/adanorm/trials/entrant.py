@@ -130,18 +130,22 @@ def _aliases(statement: ast.stmt, module: str, package: Sequence[str]) -> Iterat
 
     It is `X = Class`, `class X(Class): pass` or `from module import Class as X`.
     """
+    source = module
     match statement:
         case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=target)):
-            yield Alias(Name(module, alias), Name(module, target), statement)
+            pass
         case ast.ClassDef(name=alias, bases=[ast.Name(id=target)], keywords=[], decorator_list=[]):
-            if all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
-                yield Alias(Name(module, alias), Name(module, target), statement)
-        case ast.ImportFrom(module=str(source), names=[imported]):
-            above = statement.level - 1
-            path = [*package[: len(package) - above], source] if statement.level else [source]
+            if not all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
+                return
+        case ast.ImportFrom(module=str(source), names=[imported], level=level):
             alias = imported.asname or imported.name
-            target = Name(".".join(path), imported.name)
-            yield Alias(Name(module, alias), target, statement)
+            target = imported.name
+            if level:
+                parents = package[: len(package) + 1 - level]
+                source = ".".join([*parents, source])
+        case _:
+            return
+    yield Alias(Name(module, alias), Name(source, target), statement)
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -59,14 +59,13 @@ def mean_lead(leads: Sequence[Lead]) -> Lead:
     From ENOUGH_BEDS beds on it is that of random effects, which speaks for further beds too. Fewer
     speak for themselves: their plain mean, with Satterthwaite's degrees of freedom.
     """
-    values = np.array([lead.value for lead in leads])
-    errors = np.array([lead.error for lead in leads])
+    values, errors, dfs = np.array(leads).T
     if len(leads) >= ENOUGH_BEDS:
         effects = random_effects(values, errors)
         return Lead(effects.mean, effects.error, effects.df)
-    dfs = np.array([lead.df for lead in leads])
     variances = errors**2
     variance = float(variances.sum())
-    spread = float((variances**2 / dfs).sum())
     error = math.sqrt(variance) / len(leads)
-    return Lead(float(values.mean()), error, variance**2 / spread)
+    spread = float((variances**2 / dfs).sum())
+    df = variance**2 / spread
+    return Lead(float(values.mean()), error, df)

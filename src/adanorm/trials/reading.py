@@ -97,11 +97,13 @@ def _entered(bed: Bed, record: reader.Record, rules: Rules) -> Entered | None:
 
 def _fixed(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a run's identity that all runs of a bed share."""
-    fixed = {**identity}
-    training, norm = {**fixed.pop("training")}, fixed.pop("norm")
-    del fixed["seed"], training["lr"]
-    training.pop("optimizer", None)
-    return {**fixed, "training": training, "site": (norm["placement"], norm["numerics"])}
+    fixed = {key: value for key, value in identity.items() if key not in ("norm", "seed")}
+    fixed["training"] = {**fixed["training"]}
+    for tried in ("lr", "optimizer"):
+        fixed["training"].pop(tried, None)
+    for key in ("placement", "numerics"):
+        fixed[key] = identity["norm"][key]
+    return fixed
 
 
 class Records:
@@ -133,6 +135,14 @@ class Side:
     tried: Mapping[Setting, Tried]
     chosen: Setting | None  # None until every planned try has ended
     fresh: Mapping[int, Entered]
+
+    @property
+    def seconds(self) -> list[float]:
+        """How long its runs took."""
+        results = [run.result for run in self.fresh.values()]
+        for tried in self.tried.values():
+            results += filter(None, tried.results)
+        return [result.seconds for result in results if result.seconds]
 
     @property
     def pace(self) -> float | None:
@@ -184,13 +194,14 @@ class Row:
 
     def _pair(self, look: int) -> Pair:
         seeds = self.entrant.seeds(min(look, self.seeds))
+        quantity = self.bed.quantity
         cells = {}
-        for name, side in zip(("norm", REFERENCE), self.sides, strict=True):
+        for name, side in {"norm": self.norm, REFERENCE: self.reference}.items():
             runs = [side.fresh[seed].run for seed in seeds]
-            cells[name] = cell_of(runs[0], runs, self.bed.quantity)
+            cells[name] = cell_of(runs[0], runs, quantity)
+        variance = variance_of(cells, quantity)
         plan = self.rules.plan(self.bed, seeds, look)
-        variance = variance_of(cells, self.bed.quantity)
-        evidence = Evidence(plan, cells, variance, ("trial",))
+        evidence = Evidence(plan, cells, variance)
         return pair(evidence, "norm", REFERENCE)
 
     def lead(self, look: int) -> Lead | None:
@@ -329,6 +340,7 @@ def _counts(run: Entered, source: Sequence[Path]) -> bool:
 
 
 def _side(rules: Rules, runs: Sequence[Entered], seeds: Sequence[int]) -> Side:
+    """Return a norm on a bed from its runs there."""
     by_setting: dict[Setting, dict[int, Entered]] = defaultdict(dict)
     for run in runs:
         by_setting[run.setting].setdefault(run.result.seed, run)
@@ -336,14 +348,15 @@ def _side(rules: Rules, runs: Sequence[Entered], seeds: Sequence[int]) -> Side:
     fresh: dict[Setting, dict[int, Entered]] = {}
     for setting in sorted(by_setting):  # of equal settings the lowest rate is chosen
         by_seed = by_setting[setting]
-        tries = [by_seed[seed].run for seed in rules.tuning if seed in by_seed]
-        if len(tries) == len(rules.tuning):
+        if by_seed.keys() >= {*rules.tuning}:
+            tries = [by_seed[seed].run for seed in rules.tuning]
             tried[setting] = Tried(Candidate((), tries))
         fresh[setting] = {seed: by_seed[seed] for seed in seeds if seed in by_seed}
     chosen = None
     if len(tried) >= len(rules.rates):
         chosen = max(tried, key=lambda setting: tried[setting].rank())
-    if chosen and fresh[chosen]:
-        return Side(tried, chosen, fresh[chosen])
-    # A contribution may bring runs in the setting that was chosen there.
-    return Side(tried, chosen, max(fresh.values(), key=len, default={}))
+    fresh_runs = fresh.get(chosen) if chosen else None
+    if not fresh_runs:
+        # A contribution may bring runs in the setting that was chosen there.
+        fresh_runs = max(fresh.values(), key=len, default={})
+    return Side(tried, chosen, fresh_runs)

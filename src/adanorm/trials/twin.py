@@ -28,12 +28,17 @@ def _values_and_gradients(choice: NormChoice) -> list[Tensor]:
         torch.default_generator.manual_seed(0)
         norm = norm_factory(choice)(TRIAL_WIDTH, site="twin").double()
         for parameter in norm.parameters():
-            parameter.data += 0.1 * torch.randn(parameter.shape, dtype=torch.float64)
-        rows = torch.randn(len(SIZES), 5, TRIAL_WIDTH, dtype=torch.float64)
-        weights = torch.randn_like(rows)
-        x = rows * torch.tensor(SIZES, dtype=torch.float64)[:, None, None]
+            noise = torch.randn_like(parameter)
+            parameter.data += 0.1 * noise
+        sizes = torch.tensor(SIZES).double()
+        rows = torch.randn(len(SIZES), 5, TRIAL_WIDTH).double()
+        x = sizes[:, None, None] * rows
         x.requires_grad_()
         z = norm(x)
+        weights = torch.randn_like(z)
         z.backward(weights)
-    gradients = [parameter.grad for parameter in (x, *norm.parameters())]
-    return [z.detach(), *(gradient for gradient in gradients if gradient is not None)]
+    results = [z.detach()]
+    for tensor in (x, *norm.parameters()):
+        if tensor.grad is not None:
+            results.append(tensor.grad)
+    return results
