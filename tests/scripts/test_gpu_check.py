@@ -12,6 +12,7 @@ from adanorm import tasks
 from adanorm.config.paths import PROJECT
 from adanorm.norms.family import ClosedFormNorm
 from adanorm.runs.setup import prepare, start_trainer
+from scripts import gpu_measure
 from scripts.gpu_check import Facts, checks, in_words, main, measurement, run_check
 from scripts.gpu_measure import SAME, lost, speed
 from scripts.processes import experiment_of, largest_difference, losses
@@ -70,7 +71,11 @@ def test_several_devices_are_all_used_and_one_has_no_checks_of_processes() -> No
 
 
 @pytest.mark.needs("fairseq")
-def test_whole_epochs_of_updates_with_as_many_batches_as_a_runs_are_timed() -> None:
+def test_whole_epochs_of_updates_with_as_many_batches_as_a_runs_are_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_measure, "SPAN", 3)
+    monkeypatch.setattr(gpu_measure, "SECONDS", 0.0)
     sizes = [f"model.{name}" for name in ("layers=1", "dim=8", "ffn_dim=8", "heads=1")]
     facts = speed("en-de", *sizes, "data.batch_tokens=180")
     assert 7 < facts["batches"] <= 8, "the last update of an epoch may have fewer"
