@@ -94,7 +94,11 @@ def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_a
     assert peak == pytest.approx(64, abs=8)
 
 
-def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(tmp_path: Path) -> None:
+def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_the_guide = [case for case in norms.CASES["cpu"] if case[:2] == (4096, 512)]
+    monkeypatch.setitem(norms.CASES, "cpu", in_the_guide)
     costs, keys = tmp_path / "norms.csv", {"devices": "cpu", "teams": "1"}
     harness.write(costs, list(norms.measure(harness.Options(1, {"norms": "rmsnorm", **keys}))))
     study = load_study("beyond")
