@@ -72,7 +72,7 @@ def test_rounded_rows_change_only_the_rounding_of_losses(
     assert count(replayed) > 5, "of several shapes"
 
 
-@pytest.mark.parametrize("task", ["rt", "de-en", "enwik8"])
+@pytest.mark.parametrize("task", ["mnist", "rt", "ptb", "de-en", "enwik8"])
 def test_a_run_resumed_amid_replays_goes_on_with_the_same_losses(
     smoke: Smoke, tmp_path: Path, task: str
 ) -> None:
