@@ -1,6 +1,7 @@
 """Free corpora: splits that share no sentence, what comes with the package, and files that are wrong."""
 
 import gzip
+import hashlib
 import lzma
 import shutil
 import string
@@ -30,6 +31,62 @@ SHIPPED_EDITIONS = {
     "en-de": "tatoeba-30k",
     "en-vi": "alt-8k",
     "ptb": "craft-3k",
+}
+# The size of each split, and the beginning of the SHA-256 of its sentences.
+Splits = dict[str, tuple[int, str]]
+OPEN_SPLITS: dict[str, Splits] = {
+    "de-en": {
+        "train": (164_352, "c27ad6651df4"),
+        "valid": (2_000, "c959a2305fea"),
+        "test": (2_000, "ac877061a56a"),
+    },
+    "en-de": {
+        "train": (164_352, "a76879e25c38"),
+        "valid": (2_000, "5bb589088067"),
+        "test": (2_000, "25adef574fce"),
+    },
+    "en-vi": {
+        "train": (49_854, "5d8201abbbc1"),
+        "valid": (1_542, "232fac2729cb"),
+        "test": (1_268, "6015d6f68bc8"),
+    },
+    "ptb": {
+        "train": (17_439, "0cb89fda6a5e"),
+        "valid": (2_554, "a1517a449a68"),
+        "test": (9_099, "995aa852cd71"),
+    },
+}
+SHIPPED_SPLITS: dict[str, Splits] = {
+    "de-en": {
+        "train": (28_000, "dc806278065e"),
+        "valid": (1_000, "b8829d3e2129"),
+        "test": (1_000, "c754c80e72c1"),
+    },
+    "en-de": {
+        "train": (28_000, "5055390ae2f2"),
+        "valid": (1_000, "1a3124f94207"),
+        "test": (1_000, "33ed0427bcd1"),
+    },
+    "en-vi": {
+        "train": (7_000, "4c0011adc7e9"),
+        "valid": (500, "ccbe3ab07d56"),
+        "test": (500, "c214e4c09a0b"),
+    },
+    "ptb": {
+        "train": (2_400, "5f9af445e2ea"),
+        "valid": (300, "bda251c780f0"),
+        "test": (300, "d0de38bcb7f5"),
+    },
+}
+ENWIK8 = {
+    "mini": (
+        [900_000, 50_000, 50_000],
+        "369b688978f649681136198fb96db14c1616756260c55fb4b65e9bc049552cad",
+    ),
+    "open": (
+        [3_738_656, 207_703, 207_704],
+        "7956f43d6c58c53672b92f03188d071bdef32b4bfaf0d3f2c10470fc81a06903",
+    ),
 }
 words = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=2).map(" ".join)
 
@@ -68,30 +125,46 @@ def without_network(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
 
-@pytest.mark.parametrize("task", ["de-en", "en-vi", "ptb"])
+def checked(run: Experiment) -> dict[str, tuple[int, str]]:
+    """Return size and digest of each split, after checking that none of its sentences is in another."""
+    sides = sentences(run)
+    for side in sides:
+        assert shared({split: {*map(plain, part)} for split, part in side.items()}) == {}
+    counted = {}
+    for split, part in sides[0].items():
+        text = "\n".join(line for side in sides for line in side[split])
+        counted[split] = (len(part), hashlib.sha256(text.encode()).hexdigest()[:12])
+    return counted
+
+
+@pytest.mark.parametrize("task", SHIPPED_EDITIONS)
 def test_no_sentence_of_a_shipped_edition_is_in_two_splits(tmp_path: Path, task: str) -> None:
-    for side in sentences(edition(task, f"data.cache={tmp_path}")):
-        assert shared({split: {*map(plain, part)} for split, part in side.items()}) == {}
+    assert checked(edition(task, f"data.cache={tmp_path}")) == SHIPPED_SPLITS[task]
 
 
-@pytest.mark.parametrize(
-    ("task", "sizes"),
-    [
-        ("de-en", [164_352, 2000, 2000]),
-        ("en-vi", [49_854, 1542, 1268]),
-        ("ptb", [17_439, 2554, 9099]),
-    ],
-)
+@pytest.mark.parametrize("task", OPEN_SPLITS)
 def test_no_sentence_of_an_open_corpus_is_in_two_splits(
-    mirror: Path, task: str, sizes: list[int], capsys: pytest.CaptureFixture[str]
+    mirror: Path, tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = compose_experiment([f"task={task}", "scale=open", f"data.mirror={mirror}"])
-    for side in sentences(run):
-        assert [len(part) for part in side.values()] == sizes
-        assert shared({split: {*map(plain, part)} for split, part in side.items()}) == {}
+    where = (f"data.mirror={mirror}", f"data.cache={tmp_path}")
+    assert checked(compose_experiment([f"task={task}", "scale=open", *where])) == OPEN_SPLITS[task]
     if task == "ptb":
         said = "1,512 of 18,951 in train, 226 of 2,780 in valid"
         assert said in capsys.readouterr().out, "what is left out is counted and said"
+
+
+@pytest.mark.parametrize("scale", ["mini", "open"])
+def test_the_splits_of_enwik8_follow_each_other_and_hold_every_byte_once(
+    mirror: Path, tmp_path: Path, scale: str
+) -> None:
+    where = (f"data.mirror={mirror}", f"data.cache={tmp_path}")
+    data = compose_experiment(["task=enwik8", f"scale={scale}", *where]).data
+    assert isinstance(data, ByteTextConfig)
+    parts = load_streams(data).splits
+    text = b"".join(part.numpy().tobytes() for part in parts.values())
+    sizes, checksum = ENWIK8[scale]
+    assert [len(part) for part in parts.values()] == sizes
+    assert hashlib.sha256(text).hexdigest() == checksum
 
 
 def test_a_shipped_edition_is_a_part_of_its_corpus(mirror: Path, tmp_path: Path) -> None:

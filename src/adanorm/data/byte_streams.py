@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ByteTextConfig
 from adanorm.data import packed, synthetic
@@ -68,11 +69,19 @@ class Segments:
     def _inputs_and_targets(self) -> tuple[Tensor, Tensor]:
         """Input bytes and their next bytes, both (streams, longest); the ends are padded."""
         longest = math.ceil(len(self.text) / self.streams)
-        target = torch.full((self.streams * longest,), IGNORED)
-        target[: len(self.text)] = self.text
-        before = torch.tensor([self.before])
-        inputs = torch.cat([before, target[:-1]]).clamp(min=0)  # padding is read as 0
-        return inputs.view(self.streams, longest), target.view(self.streams, longest)
+        shape = (self.streams, longest)
+        target = F.pad(
+            self.text.long(),
+            (0, self.streams * longest - len(self.text)),
+            value=IGNORED,
+        )
+        inputs = F.pad(
+            target[:-1],
+            (1, 0),
+            value=self.before,
+        )
+        inputs = inputs.clamp(min=0)  # padding is read as 0
+        return inputs.view(shape), target.view(shape)
 
 
 @dataclass(frozen=True)

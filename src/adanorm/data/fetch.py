@@ -55,7 +55,7 @@ def fetch(source: str, data: DataConfig) -> dict[str, Path]:
         try:
             return fetch(entry.instead, data)
         except ValueError as error:
-            raise ValueError(f"{error}; nor {missing}") from None
+            raise ValueError(f"{missing}; nor the same data in other files: {error}") from None
     for included in entry.includes:
         paths |= fetch(included, data)
     return paths

@@ -12,7 +12,8 @@ from adanorm.data.inspection import folded, without_copies
 HELD_OUT = 2000  # pairs of validation, and of the test
 TALKS = ("en", "vi")
 DEV, TEST = "dev-2012-en-vi.tgz", "test-2013-en-vi.tgz"
-OF_TALKS = ("train-first30k.en.gz", "train-first30k.vi.gz", DEV, TEST)
+TALKS_TRAIN = ("train-first30k.en.gz", "train-first30k.vi.gz")
+OF_TALKS = (*TALKS_TRAIN, DEV, TEST)
 Pair = tuple[str, str]
 
 
@@ -79,15 +80,22 @@ def talks_and_news(paths: Mapping[str, Path]) -> dict[str, list[Pair]]:
     The treebank's sentences become words as Moses splits them, with its entities for apostrophes
     and quotes, as in the talks of validation (tst2012) and test (tst2013).
     """
-    train = pairs_of(paths[f"train-first30k.{language}.gz"] for language in TALKS)
-    news = pairs_of(path for name, path in paths.items() if name not in OF_TALKS)
-    splits = {"train": [*train, *_tokenized(news)]}
-    for split, name, archive in (("valid", "tst2012", DEV), ("test", "tst2013", TEST)):
-        members = [f"{name}.{language}" for language in TALKS]
-        texts, _ = packed.tar_members(paths[archive], members)
-        sides = [packed.text_lines(texts[member], member) for member in members]
-        splits[split] = [*zip(*sides, strict=True)]
+    talks = pairs_of(paths[name] for name in TALKS_TRAIN)
+    news = pairs_of(paths[name] for name in paths if name not in OF_TALKS)
+    splits = {
+        "train": [*talks, *_tokenized(news)],
+        "valid": _talks_of(paths[DEV], "tst2012"),
+        "test": _talks_of(paths[TEST], "tst2013"),
+    }
     return without_copies("en-vi-50k", splits, sides_of)
+
+
+def _talks_of(archive: Path, name: str) -> list[Pair]:
+    """Return the pairs of an archive's two files of this name, one per language."""
+    members = [f"{name}.{language}" for language in TALKS]
+    texts, _ = packed.tar_members(archive, members)
+    english, vietnamese = (packed.text_lines(texts[member], member) for member in members)
+    return [*zip(english, vietnamese, strict=True)]
 
 
 def _tokenized(pairs: Sequence[Pair]) -> Iterator[Pair]:
