@@ -241,6 +241,30 @@ def test_an_edited_source_ends_the_trial_in_one_line(
     assert trial_in(tmp_path / "runs", "edited_norm:Spoilt").entrant == trial.entrant
 
 
+REFUSED = {
+    "budget=0": "write a time above zero",
+    "budget=-5": "write a time above zero",
+    "budget=abc": "write a time above zero",
+    "beds=none.yaml": "no such file",
+    "beds=odd.yaml": "rates: must be even in number",
+    "runs=odd.yaml": "cannot be written: Not a directory",
+    "norm=adanorm": "trial takes one norm, not rmsnorm and norm=adanorm",
+    "norm.params.k=3": "has no such parameter",
+}
+
+
+@pytest.mark.parametrize(("argument", "message"), REFUSED.items())
+def test_a_wrong_order_is_refused_before_any_work(
+    argument: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd.yaml").write_text(BEDS.read_text().replace("[1, 2]", "[1, 2, 3]"))
+    with pytest.raises(ValueError, match=message) as error:
+        dispatch(["trial", "rmsnorm", argument])
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "runs" / "trials").exists()
+
+
 def test_the_page_of_the_arena_shows_the_records() -> None:
     content = (PROJECT / "docs" / "arena.md").read_text("utf-8")
     assert f"-->\n{arena_page(load_rules())}<!-- /arena -->" in content

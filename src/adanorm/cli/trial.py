@@ -52,6 +52,7 @@ def main(arguments: Arguments) -> int:
         print(twin, file=sys.stderr)
     trial.left_out = beds_left_out(trial.rules, trial.norm, trial.settings)
     trial.check_tries()
+    folder = pages_in(trial.runs)
     ended = trial.run(budget)
     reading = trial.reading()
     others = [name for name in OPTIMIZERS if name != trial.optimizer]
@@ -64,7 +65,7 @@ def main(arguments: Arguments) -> int:
         beside=[trial.reading(name) for name in others],
     )
     print(text)
-    print(*write_files(pages_in(trial.runs), {f"{trial.entrant.name}.md": text}))
+    print(*write_files(folder, {f"{trial.entrant.name}.md": text}))
     return 0
 
 
@@ -99,7 +100,6 @@ def _trial(arguments: Arguments) -> tuple[Trial, float]:
     parameter = trial.entrant.parameter
     if parameter and any(f".{parameter[0]}=" in setting for setting in settings):
         raise ValueError(f"norm.params.{parameter[0]}: is what the trial tries")
-    pages_in(runs)
     return trial, budget
 
 

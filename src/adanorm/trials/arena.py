@@ -142,8 +142,9 @@ def _section(table: Sequence[Entry]) -> list[str]:
     """Return a line per rank, a table of answers, and a line of origin per entry."""
     if not table:
         return []
-    ranks, origins = [], []
-    answers = [("Norm", "Answer", "Lead", "Interval", "n", "Tries")]
+    ranks: list[str] = []
+    origins: list[str] = []
+    answers: list[tuple[str, ...]] = [("Norm", "Answer", "Lead", "Interval", "n", "Tries")]
     for rank, group in rank_groups(table).items():
         names = [f"{entry.name} {entry.mean:+.2f}" for entry in group]
         ranks.append(_filled(f"- **{rank}.** {', '.join(names)}"))
