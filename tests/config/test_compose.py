@@ -235,7 +235,9 @@ def test_every_norm_takes_the_released_wiring_and_its_numerics_where_it_has_them
     assert typed.norm.numerics == "paper"
 
 
-@pytest.mark.parametrize("text", ["010", "1:30", "1_0", "0x10", "0b11", "-010", "1_0.5", "2:0.5"])
+@pytest.mark.parametrize(
+    "text", ["010", "1:30", "1_0", "0x10", "0b11", "-010", "1_0.5", "2:0.5", "0_9", "9_", "-8_.1"]
+)
 def test_numbers_that_two_versions_of_yaml_read_differently_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"'{text}' in line 1: write decimal digits"):
         read_yaml(f"seeds: [{text}]")

@@ -59,6 +59,9 @@ def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
 # YAML 1.2 reads 1e5 as a number, YAML 1.1 as text.
 EXPONENT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$", re.ASCII)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, [*"-+.0123456789"])
+# 0_9 is text in both, and a number for those who take the text for one: _number refuses it.
+GROUPED = re.compile(r"[-+]?\d[\d.]*_[\d_.]*$", re.ASCII)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", GROUPED, [*"-+0123456789"])
 _Loader.add_constructor("tag:yaml.org,2002:int", _number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
