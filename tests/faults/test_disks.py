@@ -30,7 +30,8 @@ def sizes(folder: Path) -> dict[str, int]:
 def on_a_disk(command: str, folder: Path, **limits: int) -> Ended:
     """Run a command in a folder that has two runs and a contribution of them."""
     if not (folder / "there").exists():
-        runs = [make_run(folder / "there", seed) for seed in (1, 2)]
+        # A norm without a record here, whose data would differ.
+        runs = [make_run(folder / "there", seed, norm="norm=topk") for seed in (1, 2)]
         write(folder / "file", *runs)
     return run(COMMANDS[command], folder, **limits)
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import shlex
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,7 @@ def open_logger(
             root = PROJECT / "outputs" if (runs := folder.parents[2]) == RUNS else runs
             label = (logger.label or folder.parent.name).replace("/", "-")
             events = root / "tensorboard" / logger.group / f"{label} {digest_of(identity)}"
-        with SummaryWriter(str(events)) as writer:
+        with _errors_of_threads(), SummaryWriter(str(events)) as writer:
             writer.add_text("configuration", f"```\n{yaml.safe_dump(identity, sort_keys=False)}```")
 
             def add(values: Row, update: float) -> None:
@@ -68,6 +69,20 @@ def open_logger(
             )
         if logger.mode == "offline":
             _say("wandb, offline", Path(run.dir).parent, "upload it with: wandb sync")
+
+
+@contextmanager
+def _errors_of_threads() -> Iterator[None]:
+    """Raise here what a thread raises, such as TensorBoard's own on a full disk, unprinted."""
+    errors: list[BaseException | None] = []
+    hook = threading.excepthook
+    threading.excepthook = lambda raised: errors.append(raised.exc_value)
+    try:
+        yield
+    finally:
+        threading.excepthook = hook
+    for error in filter(None, errors):
+        raise error
 
 
 def _say(name: str, path: Path, command: str) -> None:
