@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.files import writing_to
 from adanorm.process import torchrun

@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 import torch
 
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.records.environment import describe
 from scripts.command_line import ended_by_mistakes, parse_keys
 

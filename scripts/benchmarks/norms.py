@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
 from adanorm.trials.cost import kept_bytes
 from scripts.benchmarks.harness import (

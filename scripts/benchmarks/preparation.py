@@ -23,7 +23,7 @@ import numpy as np
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ParallelConfig
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import cores, prepared_corpus
 from scripts.benchmarks.harness import Options, Row, Spread, run_benchmark

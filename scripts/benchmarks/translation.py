@@ -14,8 +14,8 @@ from functools import partial
 from itertools import islice
 
 from adanorm.config.compose import compose_experiment
+from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import whole_number
 from adanorm.data.examples import Indices, batches_within
 from adanorm.process import CACHES
 from adanorm.runs.setup import prepare, start_trainer

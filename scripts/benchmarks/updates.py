@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from adanorm.config.compose import cached_experiment
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.data.fetch import mirrors_of
 from adanorm.process import HELD, PRODUCTS, products

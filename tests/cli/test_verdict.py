@@ -302,6 +302,14 @@ def test_a_figure_goes_where_a_link_leads(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     link, target = tmp_path / "league.svg", tmp_path / "disk" / "league.svg"
     link.symlink_to(target)
-    dispatch(["verdict", str(tmp_path / "scores.csv"), "margin=1", f"figure={link}"])
+    line = ["verdict", str(tmp_path / "scores.csv"), "margin=1", f"figure={link}"]
+    dispatch(line)
     assert link.is_symlink()
     assert target.read_text().startswith("<")
+    dispatch(line)  # its own figure again
+    target.write_text("my notes")
+    with pytest.raises(
+        ValueError, match=f"^figure={link}: exists, and this command writes no such"
+    ):
+        dispatch(line)
+    assert target.read_text() == "my notes"

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.config.paths import RUNS, choices, install_command
 
 # Named here, so that the overview imports no command.
@@ -175,12 +175,25 @@ def folder_of(text: str) -> str | None:
     return path
 
 
-def output_path(output: str, key: str = "output") -> Path:
-    """Return the path in `output=`, ~ being the home folder; ValueError if it can hold no file."""
+def output_path(
+    output: str, key: str = "output", *, is_kind: Callable[[bytes], bool] = lambda start: True
+) -> Path:
+    """Return the path in `output=`, ~ being the home folder.
+
+    Raises ValueError if it can hold no file, or holds one whose start is not of the command's kind.
+    """
     path = Path(os.path.expanduser(output))
     target = Path(os.path.realpath(path))  # still a link in a loop of links
     if path.is_dir() or target.is_symlink() or not (path.exists() or target.parent.is_dir()):
         raise ValueError(f"{key}={output}: no file can be written there")
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(4096)
+        if start and not is_kind(start):
+            hint = "remove it or name another file"
+            raise ValueError(
+                f"{key}={output}: exists, and this command writes no such file; {hint}"
+            )
     return path
 
 

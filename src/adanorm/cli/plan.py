@@ -19,7 +19,7 @@ from adanorm.cli.command import (
 )
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study
 from adanorm.config.compose import compose_experiment
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import whole_number
 from adanorm.records import reader
 from adanorm.studies.study import plan_runs, study_grid
 

@@ -22,8 +22,8 @@ from typing import Any, BinaryIO, TypeVar
 from tqdm import tqdm
 
 from adanorm.cli.command import Arguments, Key, Usage, output_path
+from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import whole_number
 from adanorm.data.treebanks import conll
 from adanorm.files import writing_to
 from adanorm.runs.auto_scale import experiment_of
@@ -57,7 +57,9 @@ def main(arguments: Arguments) -> None:
     """Write what a run's model makes of the input."""
     keys = arguments.keys
     drawing = drawing_of(keys)
-    output = output_path(keys["output"]) if keys["output"] else None
+    output = None
+    if keys["output"]:
+        output = output_path(keys["output"], is_kind=lambda start: b"\0" not in start)
     with (
         input_of(os.path.expanduser(keys["input"])) as file,
         output_of(output) as target,

@@ -18,9 +18,9 @@ import yaml
 
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
-from adanorm.config.errors import check_each_once
+from adanorm.config.errors import check_each_once, whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import differences, parse_override, prepare_overrides, whole_number
+from adanorm.config.overrides import differences, parse_override, prepare_overrides
 from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names
+from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import whole_number
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked

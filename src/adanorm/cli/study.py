@@ -11,8 +11,9 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names, workers_of
+from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import check_fixed, whole_number
+from adanorm.config.overrides import check_fixed
 from adanorm.config.titles import counted, in_words
 from adanorm.launch.launch import Launch, choose_launch, load_facts, run_all
 from adanorm.records import loggers, reader

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, name_list, seed_list
 from adanorm.config.digests import digest_of
-from adanorm.config.errors import check_known
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import check_known, whole_number
 from adanorm.config.paths import CONF, choices
 from adanorm.studies.study import Study, load_study
 

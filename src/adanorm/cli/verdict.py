@@ -78,7 +78,9 @@ def main(arguments: Arguments) -> int:
     if not arguments.names:
         print("\n".join(_seeds_line("seeds: ", None, keys, looks)))
         return 0
-    figure = output_path(keys["figure"], "figure") if keys["figure"] else None
+    figure = None
+    if keys["figure"]:
+        figure = output_path(keys["figure"], "figure", is_kind=lambda start: b"<svg" in start)
     (file,) = arguments.names
     leagues = _leagues(file, keys, looks)
     status = None

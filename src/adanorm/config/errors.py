@@ -148,3 +148,12 @@ def first_problem(error: "ValidationError") -> str:
 def _is_top_level(problem: Mapping[str, Any], kind: str) -> bool:
     """Return whether a problem is of a kind and of a key that is in no section."""
     return problem["type"] == kind and len(problem["loc"]) == 1
+
+
+def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
+    """Return a key's value as a whole number; raises ValueError if it is none or out of bounds."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20) or int(text) < at_least:
+        raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
+    if int(text) > at_most:
+        raise ValueError(f"{key}={text}: must be at most {at_most}")
+    return int(text)

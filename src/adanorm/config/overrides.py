@@ -247,12 +247,3 @@ def check_fixed(overrides: Overrides) -> Overrides:
             if key in FIXED or key.partition(".")[0] in FIXED_WITHIN:
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid sets it")
     return overrides
-
-
-def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
-    """Return a key's value as a whole number; raises ValueError if it is none or out of bounds."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 20) or int(text) < at_least:
-        raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
-    if int(text) > at_most:
-        raise ValueError(f"{key}={text}: must be at most {at_most}")
-    return int(text)
