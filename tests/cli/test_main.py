@@ -14,8 +14,7 @@ import torch
 
 from adanorm.__main__ import print_whatever_comes
 from adanorm.cli.command import dispatch, seed_list
-from adanorm.config.errors import mistake
-from adanorm.config.overrides import whole_number
+from adanorm.config.errors import mistake, whole_number
 from adanorm.config.paths import install_command
 
 INTERRUPTED_IMPORT = """
