@@ -114,11 +114,12 @@ def test_copies_that_git_makes_are_clean_until_their_code_changes(
         git(project.parent, "init", "-q")
     git(project.parent if is_submodule else project, *arguments)
     commit, digest = environment.commit(), environment.code_digest()
-    monkeypatch.setattr(environment, "PROJECT", project.parent / "copy")
+    copy = project.parent / "copy"
+    monkeypatch.setattr(environment, "PROJECT", copy)
     assert facts() == (True, False)
     assert (environment.commit(), environment.code_digest()) == (commit, digest)
-    git(environment.PROJECT, "update-index", "--assume-unchanged", "src/norm.py")
-    (environment.PROJECT / "src" / "norm.py").write_text("eps = 1e-6\n")
+    git(copy, "update-index", "--assume-unchanged", "src/norm.py")
+    (copy / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert facts() == (True, True)
 
 
