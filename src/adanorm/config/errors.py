@@ -11,15 +11,6 @@ if TYPE_CHECKING:
 Overrides = TypeVar("Overrides", bound=Sequence[str])
 
 
-def whole_number(key: str, text: str, *, at_least: int = 1, at_most: int = 2**31 - 1) -> int:
-    """Return a key's value as a whole number; raises ValueError if it is none or out of bounds."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 20) or int(text) < at_least:
-        raise ValueError(f"{key}={text}: must be a whole number of at least {at_least}")
-    if int(text) > at_most:
-        raise ValueError(f"{key}={text}: must be at most {at_most}")
-    return int(text)
-
-
 def one_line(error: Exception, keys: Iterable[str] = ()) -> str:
     """Return an error as one line that names what is at fault, with `keys` like an unknown key."""
     missing = getattr(error, "missing_cfg_file", None)
