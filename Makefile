@@ -180,7 +180,7 @@ test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
 
 # Other instruction sets and libraries of products, on this machine: what a processor of another kind would choose.
 PROCESSORS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
-	MKL_ENABLE_INSTRUCTIONS=AVX2 MKL_CBWR=COMPATIBLE
+	MKL_ENABLE_INSTRUCTIONS=AVX2 MKL_CBWR=COMPATIBLE ADANORM_PRODUCTS=mkl ADANORM_PRODUCTS=onednn
 NUMERICAL_TESTS := tests/analyses tests/metrics tests/models tests/norms tests/stats tests/training tests/reporting/figures
 
 test-processors: $(VENV)/installed-dev ## Test the arithmetic under other instruction sets
