@@ -20,13 +20,13 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.metrics.table import KIND_METRICS, METRICS
-from adanorm.reporting.tables.answers import SCORES, question
+from adanorm.reporting.tables.answers import question, score_words
 from adanorm.reporting.text import seeds as seeds_text
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.variance import TaskVariance, spread_of
 from adanorm.verdicts.cell import cell_on_record
-from adanorm.verdicts.deciding import deciding_pair
+from adanorm.verdicts.deciding import deciding_pair, plans_to_decide
 from adanorm.verdicts.evidence import variance_of
 from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.plan import Plan, comparison_of
@@ -64,6 +64,10 @@ def main(arguments: Arguments) -> None:
     overrides = resolve_auto([*named, *arguments.settings])[len(named) :]
     seeds = seed_list(keys["seed"]) if keys["seed"] else ()
     first = compose_experiment(overrides)
+    is_of_default_scale = not any(entry.startswith("scale=") for entry in overrides)
+    if is_of_default_scale and first.task.name in preregistration().margins:
+        overrides.append(f"scale={plans_to_decide(first.task.name)[0].scale}")
+        first = compose_experiment(overrides)
     if keys["metric"] not in ("", *(names := KIND_METRICS[first.task.kind].test)):
         raise ValueError(
             f"metric={keys['metric']}: the test of {first.task.name} yields {', '.join(names)}"
@@ -82,8 +86,10 @@ def main(arguments: Arguments) -> None:
         done = {norm for norm, run in runs.items() if cell_on_record(run).by_seed}
         pairs = [pair for pair in pairs if done.issuperset(pair)]
         if not pairs:
+            task = first.task.name
+            hint = f"; its answer: adanorm trace answer/{task}" if task in question().tasks else ""
             raise ValueError(
-                f"{first.task.name} {first.scale}: no completed runs of two norms of a claim"
+                f"{task} {first.scale}: no completed runs of two norms of a claim{hint}"
             )
     folder = next((s.partition("=")[2] for s in overrides if s.startswith("runs=")), None)
     decided = {}
@@ -111,7 +117,7 @@ def _decision(norms: Norms, decided: Pair) -> list[str]:
     plan, (base, rival) = decided.plan, norms
     lines = [
         f"{plan.task} {plan.scale}: {rival} over {base}, plan {plan.name}, which decides",
-        f"  score: {SCORES.get(plan.quantity, plan.quantity)}",
+        f"  score: {score_words(plan, decided.sides[0].results)}",
         f"  {seeds_text([decided.seeds])}",
     ]
     comparison = decided.comparison
@@ -133,7 +139,7 @@ def _where_it_is_decided(norms: Norms, decided: Pair | None, task: str) -> list[
     base, rival = norms
     if decided is not None:
         plan = decided.plan
-        score = SCORES.get(plan.quantity, plan.quantity)
+        score = score_words(plan, decided.sides[0].results)
         command = f"adanorm compare task={task} scale={plan.scale} norm={base},{rival}"
         return [f"the decision reads {score}, {seeds_text([decided.seeds])}:", f"  {command}"]
     if task in question().tasks and (rival, base) == question().norms(task):

@@ -18,6 +18,7 @@ from adanorm.records.folder import location
 from adanorm.records.result import Result
 from adanorm.reporting.tables.answers import answer_trace, question
 from adanorm.reporting.tables.table import origins
+from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.claims import task_answers
 
 USAGE = Usage(
@@ -46,33 +47,28 @@ def trace(address: str, runs: str | None = None) -> list[str]:
     number = table.published(row, task)
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
     lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
-    results = {
-        run.seed: (folder, run)
-        for folder, run in zip(
-            cell.folders,
-            cell.results,
-            strict=True,
-        )
-    }
+    results = _by_seed(cell)
     for seed in sorted({*study.seeds, *results}):
         command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
-        not_run = [
-            f"seed {seed}: not run",
-            f"  {command}" + (f" runs={shlex.quote(runs)}" if runs else ""),
-        ]
-        lines += [
-            "",
-            *(
-                _lines(
-                    *results[seed],
-                    cell.metric,
-                    command,
-                )
-                if seed in results
-                else not_run
-            ),
-        ]
+        lines.append("")
+        if seed in results:
+            lines += _lines(*results[seed], cell.metric, command)
+        else:
+            of_runs = f" runs={shlex.quote(runs)}" if runs else ""
+            lines += [f"seed {seed}: not run", f"  {command}{of_runs}"]
+    fresh = table.fresh(row, task)
+    if fresh is not None:
+        lines += ["", f"fresh seeds, which the newest plan reads: {table.fresh_text(row, task)}"]
+        for seed, (folder, result) in _by_seed(fresh).items():
+            command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
+            lines += ["", *_lines(folder, result, fresh.metric, command)]
     return lines
+
+
+def _by_seed(cell: Cell) -> dict[int, tuple[Path, Result]]:
+    """Return the folder and the result of each run of a cell that has ended, by its seed."""
+    pairs = zip(cell.folders, cell.results, strict=True)
+    return {result.seed: (folder, result) for folder, result in pairs}
 
 
 def _answer(name: str, runs: str | None) -> list[str]:

@@ -47,7 +47,14 @@ class Interval(NamedTuple):
     high: float
 
     def text(self, digits: int) -> str:
-        """Return both bounds with their signs, such as `+0.64 to +1.36`."""
+        """Return both bounds with their signs, such as `+0.64 to +1.36`.
+
+        Up to three more decimals show that an interval excludes zero, where rounding would hide it.
+        """
+        excludes_zero = self.low > 0 or self.high < 0
+        nearest, most = min(abs(self.low), abs(self.high)), digits + 3
+        while excludes_zero and digits < most and not round(nearest, digits):
+            digits += 1
         return f"{self.low:+z.{digits}f} to {self.high:+z.{digits}f}"
 
 

@@ -218,10 +218,15 @@ class League:
 
     @property
     def next_told_apart(self) -> list[Two]:
-        """The pairs that the next seed or look would add, with today's means and deviations."""
-        later = in_family([self._with_next_seed(comparison) for comparison in self.pairs.values()])
+        """The pairs that the next seed or look would add, with today's means and deviations.
+
+        A pair that has had its last look is not among them.
+        """
+        after = {two: self._with_next_seed(pair) for two, pair in self.pairs.items()}
+        later = in_family([*after.values()])
         grown = replace(self, pairs=dict(zip(self.pairs, later, strict=True)))
-        return [two for two in grown.told_apart if two not in self.told_apart]
+        ended = [two for two, pair in self.pairs.items() if after[two] is pair]
+        return [two for two in grown.told_apart if two not in [*self.told_apart, *ended]]
 
     def _with_next_seed(self, comparison: Comparison | None) -> Comparison | None:
         if comparison is None:

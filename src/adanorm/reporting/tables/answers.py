@@ -7,6 +7,7 @@ from statistics import stdev
 
 from adanorm.config.titles import counted, listed, task_metric, title
 from adanorm.records.folder import location
+from adanorm.records.result import Result
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import pooled
@@ -100,7 +101,8 @@ def runs_sentence(answers: Sequence[TaskAnswer]) -> str:
             continue
         norms = []
         for norm in preregistration().norms:
-            if all(len(records.norms[norm].recorded) > 1 for records in answer.records):
+            runs = sum(len(records.norms[norm].recorded) for records in answer.records)
+            if runs > 1:
                 norms.append(title(norm))
         is_all = len(norms) == len(preregistration().norms)
         names = f"all {count(len(norms))} norms" if is_all else listed(norms)
@@ -190,9 +192,14 @@ def score_name(answer: TaskAnswer) -> str:
     results = [
         result for records in answer.records for result in _sides(answer, records)[0].results
     ]
+    return score_words(answer.plan, results)
+
+
+def score_words(plan: Plan, results: Iterable[Result]) -> str:
+    """Return in words which score of these runs a plan reads."""
     if any(result.averaged for result in results):
         return OF_AVERAGED_WEIGHTS
-    return SCORES[answer.plan.quantity]
+    return SCORES.get(plan.quantity, plan.quantity)
 
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:
@@ -223,7 +230,10 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
 
 
 def repeats_sentence(results: Iterable[ClaimResult]) -> str:
-    """Return which other claims on test scores are shown on which data sets, with their leads."""
+    """Return which other claims on test scores are shown on which data sets, with their leads.
+
+    A data set on which the paper's own numbers have another sign is named as such.
+    """
     parts = []
     for result in results:
         claim = result.claim
@@ -233,12 +243,25 @@ def repeats_sentence(results: Iterable[ClaimResult]) -> str:
         for task in result.run:
             comparison = task.pair.comparison
             if task.pair.answer == "better" and comparison is not None:
-                unit = task_metric(task.task).label
-                leads.append(f"{title(task.task)} ({comparison.gap:+.2f} {unit})")
+                leads.append(
+                    f"{title(task.task)} ({comparison.gap:+.2f}{_papers_sign(claim, task)})"
+                )
         if leads:
             better, worse = map(title, claim.norms(result.run[0].task))
             parts.append(f"{better} is better than {worse} on {listed(leads)}")
-    return f"What repeats: {'; '.join(parts)}." if parts else ""
+    if not parts:
+        return ""
+    return f"[Other claims](results/tables/claims.md) that are shown: {'; '.join(parts)}."
+
+
+def _papers_sign(claim: Claim, task: TaskResult) -> str:
+    """Return a remark where the paper's numbers do not have the sign of its claim; perhaps ''."""
+    gap = published_gap(task.task, *claim.norms(task.task))
+    if gap is None:
+        return ", no number in the paper"
+    if not gap.confirmed:
+        return f"; the paper's {gap.value:+.2f} is unconfirmed"
+    return "" if gap.value > 0 else f"; the paper has {gap.value + 0.0:+.2f}"
 
 
 def answers_markdown(answers: Sequence[TaskAnswer], earlier: Sequence[TaskResult]) -> str:
@@ -379,6 +402,9 @@ def _run_lines(plan: Plan, norm: str, side: Cell, seed: int) -> list[str]:
     evaluations = scored(run, result, plan.quantity, side.metric)
     parts = [f"{evaluation.test:.4f} at {evaluation.update}" for evaluation in evaluations]
     value, mean = abs(side.by_seed[seed]), "mean of " if len(parts) > 1 else ""
+    if result.averaged:
+        updates = listed([str(update) for update in result.averaged])
+        parts = [f"weights averaged over those at {updates}"]
     return [
         f"  {title(norm):10} {value:8.4f} = {mean}{', '.join(parts)}",
         f"    {location(run.folder())}",

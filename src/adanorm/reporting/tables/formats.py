@@ -72,9 +72,9 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
             if column.best == row:
                 rows[-1][index] = bold.format(rows[-1][index])
         for label, text in (
-            ("· fresh seeds", table.fresh_text),
             ("· paper", table.paper),
             ("· verdict", table.verdict),
+            ("· fresh seeds", table.fresh_text),
         ):
             fields = [text(row, task) for task in columns]
             if any(fields):
