@@ -171,10 +171,15 @@ def _defaults(run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from entry.items()
 
 
+def scales_of(task: str) -> list[str]:
+    """Return the names of the scales that a task has."""
+    sizes = choices("task_scale")
+    return [name for name in choices("scale") if name == "paper" or f"{task}_{name}" in sizes]
+
+
 def _check_scale(task: str, scale: str) -> None:
     """Raise ValueError if a task has no such scale: it would be scale=paper under another name."""
-    sizes = choices("task_scale")
-    scales = [name for name in choices("scale") if name == "paper" or f"{task}_{name}" in sizes]
+    scales = scales_of(task)
     if scale not in scales:
         known = ", ".join(scales)
         raise ValueError(f"scale={scale}: {task} has no such scale: choose from {known}")

@@ -9,6 +9,7 @@ from adanorm.analyses.spec import (
     analysis_grid,
     load_analysis,
 )
+from adanorm.config.compose import scales_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.reporting.figures.curves import curves
@@ -63,7 +64,8 @@ def figures() -> dict[str, Draw]:
     with_curves = [study for study in studies.values() if "curves" in study.roles]
     # A study over a setting draws its own tasks alone, and draws these in place of other studies.
     for study in sorted(with_curves, key=lambda study: study.over is not None):
-        for task in study.columns if study.over else choices("task"):
+        tasks = [task for task in choices("task") if study.scale in scales_of(task)]
+        for task in study.columns if study.over else tasks:
             figure = f"curves-{task}-{study.scale}"
             drawing[figure] = partial(_curves, figure, study, task)
     for name, study in studies.items():

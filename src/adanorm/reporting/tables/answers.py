@@ -141,8 +141,9 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
         excluded = "; paper's excluded" if comparison.papers_gap == "excluded" else ""
         return [name, paper, _deciding_gain(word, comparison), seeds, f"{word}{excluded}"]
     if answer.setback:
-        word = answer.answer if answer.answer in ("better", "worse") else "not compared"
-        return [name, paper, "", "", f"{word}: {answer.setback}"]
+        is_decided = answer.answer in ("better", "worse")
+        remark = answer.answer if is_decided else "not compared"
+        return [name, paper, "", "", f"{remark}: {answer.setback}"]
     seeds = str(answer.pairs)
     if answer.next_look is not None:
         seeds += f" of {answer.next_look}"

@@ -117,7 +117,6 @@ def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> 
     rows.append(["a new data set", "", "", "", "", "", *_share_fields(belief.new)])
     lines += [*markdown_table(COLUMNS, rows), ""]
     lines += [
-        "- The registered rule reads sign (95 %) and size (90 %) apart.",
         f"- Mean by random effects: {effects.mean:+.2f} margins, 95 % {effects.interval().text(2)},"
         f" 90 % {effects.interval(0.1).text(2)}, p {p_text(effects.p)}.",
         f"- Deviation of true leads between data sets: {effects.deviation:.2f} margins;"
