@@ -143,7 +143,7 @@ def test_a_mistake_is_one_line_with_code_2_and_leaves_nothing(
     ("line", "code", "message"),
     [
         ("run task=rt scale=smoke runs=TMP", 2, "error: norm Leaves: SystemExit"),
-        ("trial runs=TMP", 1, "12 of 12 checks of the contract fail; no trial"),
+        ("trial runs=TMP", 1, "0 of 12 checks hold; no trial"),
     ],
 )
 def test_a_norm_that_calls_sys_exit_is_no_success(

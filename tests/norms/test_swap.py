@@ -178,7 +178,7 @@ class ScaledLayerNorm(nn.LayerNorm):
             "ChannelsOfImagesLayerNorm is no norm of rows over the last axis",
         ),
         (DroppingLayerNorm, "DroppingLayerNorm is no norm of rows over the last axis"),
-        (ScaledLayerNorm, "ScaledLayerNorm has parameters beside a gain and a bias"),
+        (ScaledLayerNorm, "ScaledLayerNorm has parameters beside weight and bias: alpha"),
     ],
 )
 def test_a_norm_that_computes_more_or_cannot_run_here_is_left(cls: Any, reason: str) -> None:

@@ -70,7 +70,8 @@ def test_one_study_makes_the_readme_and_one_per_scale_the_curves() -> None:
     drawn = [study for study in studies.values() if "curves" in study.roles]
     scales = sorted(study.scale for study in drawn if study.over is None)
     assert scales == ["mini", "paper", "small"]
-    assert {f"curves-rt-{scale}" for scale in scales} <= figures().keys()
+    assert {f"curves-de-en-{scale}" for scale in scales} <= figures().keys()
+    assert "curves-rt-small" not in figures(), "RT has no such scale"
 
 
 def test_studies_come_in_the_order_that_they_say_and_then_by_name() -> None:
