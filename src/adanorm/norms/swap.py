@@ -362,8 +362,9 @@ def _offset_or_obstacle(site: str, module: nn.Module, *, axes: bool) -> int | st
     extra = [entry.name for entry in more if entry.kind is entry.POSITIONAL_OR_KEYWORD]
     if extra:
         return f"{name} also takes {', '.join(extra)}"
-    if others := sorted(module.state_dict().keys() - set(NAMES)):
-        return f"{name} has parameters beside weight and bias: {', '.join(others)}"
+    unknown = sorted(module.state_dict().keys() - set(NAMES))
+    if unknown:
+        return f"{name} has parameters beside weight and bias: {', '.join(unknown)}"
     if shape is None or (len(shape) != 1 and not axes):
         over = "unknown" if shape is None else len(shape)
         return f"{name} is over {over} axes, not the last alone"
