@@ -27,6 +27,16 @@ def table_of(*arguments: str) -> str:
     return chosen(*arguments)[1]
 
 
+def test_another_precision_makes_other_runs_and_a_table_of_its_own() -> None:
+    study, table = chosen("table1", "task=rt", "precision=bf16")
+    assert table == "table1-rt-bf16"
+    runs = [run.experiment for run in plan_runs(study_grid(study))]
+    assert {run.precision for run in runs} == {"bf16"}
+    assert not study.varies, "so the paper's numbers stand beside them"
+    with pytest.raises(ValueError, match="unknown precision 'fp16'"):
+        chosen("table1", "precision=fp16")
+
+
 @pytest.mark.parametrize("arguments", [(), ("scale=paper",), ("seeds=1,2,3",), ("seeds=3,1,2",)])
 def test_a_study_without_changes_makes_the_table_of_its_name(arguments: tuple[str, ...]) -> None:
     assert table_of("table1", *arguments) == "table1"

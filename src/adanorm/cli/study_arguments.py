@@ -12,10 +12,12 @@ from adanorm.studies.study import Study, load_study
 STUDY_KEYS = {
     "task": Key("one or more of its columns, such as rt,sst5 (default: all)", also=("tasks",)),
     "scale": Key("paper, open, small, mini or smoke (default: the study's own)"),
+    "precision": Key("tf32 or bf16: runs and a table of their own (default: the study's)"),
     "seeds": Key("such as 1,2,3 (default: the study's own)", also=("seed",)),
     "runs": Key("folder of the records and tables (default: results/)"),
     "workers": Key("runs at a time (default: as many as this machine suits)"),
 }
+PRECISIONS = ("fp32", "tf32", "bf16")
 MOST = 60  # the most characters of seeds in a file's name
 study_names = partial(choices, "study")
 
@@ -23,10 +25,10 @@ study_names = partial(choices, "study")
 def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
     """Return the name, the study and the name of its table for a command line.
 
-    With other tasks, scale, seeds or file the table has another name, so that no committed one is
-    replaced. With fewer tasks the study has no rule, as a rule is for all of them. Raises
-    ValueError for an unknown study, scale or task, for invalid seeds, and for a rule without a
-    margin.
+    With other tasks, scale, precision, seeds or file the table has another name, so that no
+    committed one is replaced. With fewer tasks or another precision the study has no rule, as a
+    rule is for all its runs. Raises ValueError for an unknown study, scale, precision or task, for
+    invalid seeds, and for a rule without a margin.
     """
     keys = arguments.keys
     study = load_study(arguments.names[0])
@@ -43,6 +45,13 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)
         table += f"-{'-'.join(study.columns)}"
+    precision = keys["precision"]
+    if precision:
+        check_known("precision", [precision], PRECISIONS)
+    if precision and precision != "fp32":
+        overrides = (*study.overrides, f"precision={precision}")
+        study = study.model_copy(update={"overrides": overrides, "rule": None})
+        name, table = f"{name}-{precision}", f"{table}-{precision}"
     if study.rule is not None:
         from adanorm.verdicts.rule import check_margins  # imports numpy
 

@@ -117,7 +117,10 @@ def _expected(runs: Sequence[Experiment], gpus: int) -> str:
     on_cpu = sum(run.cost.cpu_hours for run in runs)
     on_gpu = sum(run.cost.cuda_hours for run in runs)
     text = f"about {in_words(on_cpu)} on one CPU core, {in_words(on_gpu)} on one GPU (fp32)"
-    return text if gpus == 1 else f"{text}, at best {in_words(on_gpu / gpus)} on {gpus} GPUs"
+    if gpus > 1:
+        text += f", at best {in_words(on_gpu / gpus)} on {gpus} GPUs"
+    precision = runs[0].precision
+    return text if precision == "fp32" else f"{text}; {precision}: docs/howto/gpus.md"
 
 
 def costs(experiment: Experiment, probe: Probe) -> list[str]:

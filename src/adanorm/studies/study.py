@@ -138,9 +138,9 @@ class Study(Config):
     def varies(self) -> bool:
         """Whether a compared run has overrides or a budget, apart from its column's."""
         rows = self.rows.values()
-        return bool(
-            self.overrides or self.tries or any(row.overrides and row.compared for row in rows)
-        )
+        # In another precision it is the same experiment; its cells are marked.
+        changes = [entry for entry in self.overrides if not entry.startswith("precision=")]
+        return bool(changes or self.tries or any(row.overrides and row.compared for row in rows))
 
 
 def load_study(name: str) -> Study:
