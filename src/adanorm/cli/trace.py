@@ -47,21 +47,20 @@ def trace(address: str, runs: str | None = None) -> list[str]:
     number = table.published(row, task)
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
     lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
+    command = shlex.join(["adanorm", "run", *table.lines[row, task]])
     results = _by_seed(cell)
     for seed in sorted({*study.seeds, *results}):
-        command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
         lines.append("")
         if seed in results:
-            lines += _lines(*results[seed], cell.metric, command)
+            lines += _lines(*results[seed], cell.metric, f"{command} seed={seed}")
         else:
             of_runs = f" runs={shlex.quote(runs)}" if runs else ""
-            lines += [f"seed {seed}: not run", f"  {command}{of_runs}"]
+            lines += [f"seed {seed}: not run", f"  {command} seed={seed}{of_runs}"]
     fresh = table.fresh(row, task)
     if fresh is not None:
         lines += ["", f"fresh seeds, which the newest plan reads: {table.fresh_text(row, task)}"]
         for seed, (folder, result) in _by_seed(fresh).items():
-            command = shlex.join(["adanorm", "run", *table.lines[row, task], f"seed={seed}"])
-            lines += ["", *_lines(folder, result, fresh.metric, command)]
+            lines += ["", *_lines(folder, result, fresh.metric, f"{command} seed={seed}")]
     return lines
 
 

@@ -225,8 +225,13 @@ class League:
         after = {two: self._with_next_seed(pair) for two, pair in self.pairs.items()}
         later = in_family([*after.values()])
         grown = replace(self, pairs=dict(zip(self.pairs, later, strict=True)))
-        ended = [two for two, pair in self.pairs.items() if after[two] is pair]
-        return [two for two in grown.told_apart if two not in [*self.told_apart, *ended]]
+        known = set(self.told_apart)
+        added = []
+        for two in grown.told_apart:
+            has_ended = after[two] is self.pairs[two]
+            if two not in known and not has_ended:
+                added.append(two)
+        return added
 
     def _with_next_seed(self, comparison: Comparison | None) -> Comparison | None:
         if comparison is None:

@@ -139,7 +139,8 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
         seeds = answer.seeds.replace(" in each of ", " x ").removesuffix(" folds")
         word = answer.answer
         excluded = "; paper's excluded" if comparison.papers_gap == "excluded" else ""
-        return [name, paper, _deciding_gain(word, comparison), seeds, f"{word}{excluded}"]
+        gain = comparison.text if word == "equivalent" else _gain(comparison)
+        return [name, paper, gain, seeds, f"{word}{excluded}"]
     if answer.setback:
         is_decided = answer.answer in ("better", "worse")
         remark = answer.answer if is_decided else "not compared"
@@ -148,15 +149,6 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
     if answer.next_look is not None:
         seeds += f" of {answer.next_look}"
     return [name, paper, "", seeds, "no answer yet"]
-
-
-def _deciding_gain(word: str, comparison: Comparison) -> str:
-    """Return the gain and the interval that decides the answer: of 90 % for *equivalent*."""
-    if word != "equivalent":
-        return _gain(comparison)
-    digits = comparison.digits
-    gap = f"{comparison.gap + 0.0:+.{digits}f}"
-    return f"{gap} (90 %: {comparison.margin_interval.text(digits)})"
 
 
 def _gain(comparison: Comparison) -> str:
