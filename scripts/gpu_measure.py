@@ -44,6 +44,7 @@ UPDATES = {"mnist": 34_400, "rt": 430, "sst5": 430, "ptb": 56_000}  # per run at
 SECONDS = 4.0  # of the measured updates
 WARM = 3  # epochs before them with graphs, updates without
 WAITS = re.compile(r"(Stream|Event)Synchronize|cudaMemcpy$")
+MOST_WARM = 1200  # updates: two epochs of De-En at `small`, after which no shape is new
 SPAN = 10  # updates that are measured together, if an epoch is not shorter
 NAMES = 40  # the longest kernels that a record names
 SAME = 1e-5  # relative: losses differ less from the CPU's unless a norm is wrong in some term
@@ -112,7 +113,7 @@ def speed(task: str, *settings: str) -> Facts:
 
 def _warming(trainer: Trainer, epoch: int) -> int:
     """Return the number of updates before the measured ones: each shape must come twice."""
-    return WARM if trainer.graphs is None else min(WARM * epoch, 400)
+    return WARM if trainer.graphs is None else min(WARM * epoch, MOST_WARM)
 
 
 def _make(trainer: Trainer, updates: Iterator[list[Any]], count: int) -> int:
