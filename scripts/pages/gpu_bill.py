@@ -13,7 +13,7 @@ from typing import Any
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT
-from adanorm.config.sections import TrainingConfig
+from adanorm.config.sections import PRECISIONS, TrainingConfig
 from scripts.gpu_measure import UPDATES
 
 BENCH = PROJECT / "results" / "bench"
@@ -21,7 +21,6 @@ MEASURED, OLDER = BENCH / "gpu_speed.jsonl", BENCH / "gpu_updates.csv"
 PAGE = PROJECT / "docs" / "howto" / "gpus.md"
 MARKED = re.compile(r"(<!-- bill -->\n).*?(<!-- /bill -->)", re.DOTALL)
 TASKS = ("en-de", "enwik8", "de-en", "en-vi", "ptb", "mnist", "rt")
-PRECISIONS = ("fp32", "tf32", "bf16")
 EPOCH = 39  # batches of translation's dry run, over which the older measurements took the mean
 VALIDATED = {"enwik8": 5_000_000}  # bytes; other tasks validate in minutes per run
 Measured = dict[tuple[str, str, bool], dict[str, Any]]  # by task, precision, whether graphs replay

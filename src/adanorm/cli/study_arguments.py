@@ -1,5 +1,6 @@
 """Arguments that choose a study: name or file, tasks, scale, seeds, folder of records."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from adanorm.cli.command import Arguments, Key, name_list, seed_list
 from adanorm.config.digests import digest_of
 from adanorm.config.errors import check_known, whole_number
 from adanorm.config.paths import CONF, choices
+from adanorm.config.sections import PRECISIONS
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {
@@ -17,7 +19,6 @@ STUDY_KEYS = {
     "runs": Key("folder of the records and tables (default: results/)"),
     "workers": Key("runs at a time (default: as many as this machine suits)"),
 }
-PRECISIONS = ("fp32", "tf32", "bf16")
 MOST = 60  # the most characters of seeds in a file's name
 study_names = partial(choices, "study")
 
@@ -32,34 +33,56 @@ def chosen_study(arguments: Arguments) -> tuple[str, Study, str]:
     """
     keys = arguments.keys
     study = load_study(arguments.names[0])
+    file = Path(arguments.names[0])
+    is_outside = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
+    outside = "own" if is_outside else ""
+
     scale = keys["scale"] or study.scale
     check_known("scale", [scale], choices("scale"))
-    file = Path(arguments.names[0])
-    is_own = file.suffix == ".yaml" and file.resolve().parent != CONF / "study"
-    table = f"{file.stem}-own" if is_own else file.stem
-    name = table if file.stem in choices("study") else file.stem
-    if scale != study.scale:
-        name, table = f"{name}-{scale}", f"{table}-{scale}"
-    seeds = seed_list(keys["seeds"]) if keys["seeds"] else study.seeds
+    other_scale = scale if scale != study.scale else ""
+
+    other_tasks = ""
     tasks = name_list("task", keys["task"]) if keys["task"] else study.columns
     if sorted(tasks) != sorted(study.columns):
         study = _of_tasks(study, tasks)
-        table += f"-{'-'.join(study.columns)}"
-    precision = keys["precision"]
-    if precision:
-        check_known("precision", [precision], PRECISIONS)
-    if precision and precision != "fp32":
+        other_tasks = "-".join(study.columns)
+
+    other_precision = ""
+    precision = keys["precision"] or "fp32"
+    check_known("precision", [precision], PRECISIONS)
+    if precision != "fp32":
         overrides = (*study.overrides, f"precision={precision}")
         study = study.model_copy(update={"overrides": overrides, "rule": None})
-        name, table = f"{name}-{precision}", f"{table}-{precision}"
+        other_precision = precision
+
+    other_seeds = ""
+    seeds = seed_list(keys["seeds"]) if keys["seeds"] else study.seeds
+    if sorted(seeds) != sorted(study.seeds):
+        study = study.model_copy(update={"seeds": seeds})
+        other_seeds = _seeds_in_name(seeds)
+
     if study.rule is not None:
         from adanorm.verdicts.rule import check_margins  # imports numpy
 
         check_margins(study)
-    if sorted(seeds) != sorted(study.seeds):
-        study, seed_text = study.model_copy(update={"seeds": seeds}), "-".join(map(str, seeds))
-        table += f"-seeds-{seed_text if len(seed_text) <= MOST else digest_of({'seeds': seeds})}"
+    changes = (other_scale, other_tasks, other_precision, other_seeds)
+    table = _name(file.stem, outside, *changes)
+    if file.stem not in choices("study"):
+        outside = ""
+    name = _name(file.stem, outside, other_scale, other_precision)
     return name, study.model_copy(update={"scale": scale}), table
+
+
+def _name(*parts: str) -> str:
+    return "-".join(filter(None, parts))
+
+
+def _seeds_in_name(seeds: Sequence[int]) -> str:
+    """Return the seeds as they stand in a file's name: a digest of them where they are many."""
+    text = "-".join(map(str, seeds))
+    if len(text) > MOST:
+        text = digest_of({"seeds": seeds})
+    return f"seeds-{text}"
 
 
 def _of_tasks(study: Study, tasks: list[str]) -> Study:

@@ -42,7 +42,7 @@ class Experiment(Config):
     segments: sections.SplitSegmentsConfig | None = None
     training: sections.TrainingConfig
     device: Literal["auto", "cpu", "cuda"]
-    precision: Literal["fp32", "tf32", "bf16"]
+    precision: sections.Precision
     compile: Literal["layers"] | None = None
     graphs: bool = True
     threads: Annotated[int, Field(gt=0, le=1024)]

@@ -25,6 +25,8 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 LONGEST_CPU_HOURS = 8.0  # a longer run needs a GPU
 Scale = Literal["paper", "open", "small", "mini", "smoke"]
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS = get_args(Precision)
 
 
 def each_once(entries: list[Any]) -> list[Any]:

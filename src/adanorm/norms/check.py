@@ -146,10 +146,10 @@ def _rounding(norm: Norm) -> float:
     """
     x = _rows(norm, 4)
     step = 1e-5 * _waves(x)
-    z = _value(norm, x).detach()
-    after, before = _value(norm, x + step), _value(norm, x - step)
-    bend = after - 2 * z + before
-    return (bend.abs().max() / z.abs().max().clamp(min=1e-30)).item()
+    before, z, after = (_value(norm, moved).detach() for moved in (x - step, x, x + step))
+    bend = (after - 2 * z + before).abs().max()
+    largest = z.abs().max().clamp(min=1e-30)
+    return (bend / largest).item()
 
 
 def _is_single(norm: Norm) -> bool:

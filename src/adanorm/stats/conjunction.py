@@ -163,7 +163,8 @@ class League:
             gaps = np.array([ours[seed] - theirs[seed] for seed in shared])
         else:
             gaps = np.subtract.outer([*ours.values()], [*theirs.values()])
-        return float(np.mean((np.sign(gaps) + 1) / 2))
+        wins = (np.sign(gaps) + 1) / 2
+        return float(wins.mean())
 
     def luck(self, first: str, second: str) -> int | None:
         """Return n if one name wins every time, which happens once in n without a difference.
@@ -300,8 +301,12 @@ def league_of(
     scores: Scores, compare_two: Callable[[str, str], Comparison | None], looks: Looks | None = None
 ) -> League:
     """Return the league of scores; the function `compare_two` compares two names."""
-    order = sorted(scores, key=lambda name: -fmean(scores[name].values()))
-    ordered = {name: scores[name] for name in order}
-    pairs = list(combinations(ordered, 2))
-    comparisons = in_family([compare_two(*two) for two in pairs])
-    return League(ordered, dict(zip(pairs, comparisons, strict=True)), looks)
+    means = {name: fmean(by_seed.values()) for name, by_seed in scores.items()}
+    best_first = sorted(means, key=means.__getitem__, reverse=True)
+    pairs = list(combinations(best_first, 2))
+    comparisons = in_family([compare_two(first, second) for first, second in pairs])
+    return League(
+        scores={name: scores[name] for name in best_first},
+        pairs=dict(zip(pairs, comparisons, strict=True)),
+        looks=looks,
+    )

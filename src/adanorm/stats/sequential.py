@@ -221,17 +221,19 @@ def seeds_looked_at(
 
 @cache
 def _simulated(looks: tuple[int, ...]) -> tuple[Numbers, Numbers, Numbers]:
-    """Return normal gaps' means and deviations at each look, (draws, looks).
+    """Return standard normal gaps' means and deviations by look, and errors of test examples.
 
-    Example errors, (draws,).
+    Means and deviations are (draws, looks), errors (draws,).
     """
     random = np.random.default_rng(0)
     gaps = random.standard_normal((DRAWS, looks[-1]))
+    example_errors = random.standard_normal(DRAWS)
     seeds = np.array(looks)
-    means = gaps.cumsum(axis=1)[:, seeds - 1] / seeds
-    squares = np.square(gaps).cumsum(axis=1)[:, seeds - 1] / seeds
-    deviations = np.sqrt((squares - means**2) * seeds / (seeds - 1))
-    return means, deviations, random.standard_normal(DRAWS)
+    sums = gaps.cumsum(axis=1)[:, seeds - 1]
+    sums_of_squares = np.square(gaps).cumsum(axis=1)[:, seeds - 1]
+    means = sums / seeds
+    variances = (sums_of_squares / seeds - means**2) * seeds / (seeds - 1)
+    return means, np.sqrt(variances), example_errors
 
 
 def seeds_needed(

@@ -92,11 +92,13 @@ class Parsing(TrainingTask):
     @cached_property
     def inspection(self) -> Inspection:
         """Counts of shared and copied sentences, labels, trees without transitions, known vectors."""
-        of_trees = inspect_trees(self.trees)
-        counts = {split: counts for split, (_, counts) in self._oracle_steps.items()}
+        counts, warnings = inspect_trees(self.trees)
+        for split, (_, of_transitions) in self._oracle_steps.items():
+            counts[split] = of_transitions
         if self._vectors:
-            counts["vectors"] = {"words": len(self.vocabulary.words), "found": len(self._vectors)}
-        return Inspection({**of_trees.counts, **counts}, of_trees.warnings)
+            words = self.vocabulary.words
+            counts["vectors"] = {"words": len(words), "found": len(self._vectors)}
+        return Inspection(counts, warnings)
 
     def _transitions_of(self, split: str) -> tuple[ArrayExamples, dict[str, int]]:
         trees, lifts = self.trees[split], self._lifts(split)

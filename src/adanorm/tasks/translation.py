@@ -148,8 +148,7 @@ class Translation(TrainingTask):
 
     def baselines(self, split: str) -> dict[str, dict[str, float]]:
         """Return the kinds of BLEU (%) of the sources, copied as their own translations."""
-        source = self.corpus.splits[split].dataset.src
-        copied = [self.corpus.words_of(source[index], side=0) for index in range(len(source))]
+        copied = self.corpus.sentences(split, side=0)
         scores = {}
         for kind, lines in self._texts(split, copied).items():
             scores[kind], _ = bleu(kind, *lines, **self._counting(kind))

@@ -157,9 +157,13 @@ def evaluated(claims: Sequence[Claim], scale: str, *, runs: str | None = None) -
     for claim in claims:
         tasks = [_judged(claim, task, scale, runs) for task in claim.tasks_at(scale)]
         results.append(ClaimResult(claim, scale, tuple(tasks)))
-    ps = [result.ps for result in results if result.run]
-    families = zip(*map(corrected, zip(*ps, strict=True)), strict=True)
-    return [replace(result, family=next(families)) if result.run else result for result in results]
+    with_runs = [position for position, result in enumerate(results) if result.run]
+    ps = [results[position].ps for position in with_runs]
+    by_hypothesis = [corrected(family) for family in zip(*ps, strict=True)]
+    by_claim = zip(*by_hypothesis, strict=True)
+    for position, family in zip(with_runs, by_claim, strict=True):
+        results[position] = replace(results[position], family=family)
+    return results
 
 
 def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from adanorm.config.paths import choices
 from adanorm.studies.study import load_study
-from adanorm.verdicts.evidence import Evidence, evidence
+from adanorm.verdicts.deciding import read
 from adanorm.verdicts.later_plans import LaterPlan, later_plans
-from adanorm.verdicts.pair import Pair, pair
+from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.plan import Plan
 
 
@@ -53,17 +53,17 @@ def _tasks(entry: LaterPlan) -> list[str]:
 
 def _answers_by(plan: Plan, entry: LaterPlan, runs: str | None) -> Iterator[LaterAnswer]:
     comparisons = entry.comparisons or (later_plans().norms_of_summary,)
-    norms = [norm for compared in comparisons for norm in compared]
-    records = evidence(plan, runs=runs, norms=norms)
     is_open = True
     for position, (worse, better) in enumerate(comparisons):
-        read = pair(records, better, worse) if is_open else None
-        yield LaterAnswer(plan, (worse, better), read)
+        compared = None
+        if is_open:
+            compared = read(plan, (better, worse), runs).pair
+        yield LaterAnswer(plan, (worse, better), compared)
         if entry.comparisons and position == 0:
-            is_open = _opens(records, read)
+            is_open = _opens(compared)
 
 
-def _opens(records: Evidence, first: Pair | None) -> bool:
+def _opens(first: Pair | None) -> bool:
     """Return whether the first comparison makes a bed a positive control, so that the rest is read.
 
     The norm must be better by more than the margin, by the lower end of the 95 % interval. Where
@@ -74,4 +74,4 @@ def _opens(records: Evidence, first: Pair | None) -> bool:
     if first.divergence_p is not None:
         return first.answer == "better"
     comparison = first.comparison
-    return comparison is not None and comparison.interval.low > records.plan.margin
+    return comparison is not None and comparison.interval.low > first.plan.margin

@@ -302,14 +302,19 @@ class Corpus:
         subwords: str = self.dictionaries[side].string(ids)
         return Bpe.join(subwords, self.cuts[side])
 
+    def sentences(self, split: str, *, side: int) -> list[str]:
+        """Return the words of each of a split's sentences on a side, as `words_of` does."""
+        dataset = self.splits[split].dataset
+        texts = dataset.tgt if side else dataset.src
+        return [self.words_of(texts[index], side=side) for index in range(len(texts))]
+
     def references(self, split: str, kind: str) -> list[str]:
         """Return a split's references as words (`kind="words"`) or running text ("text")."""
         if self.data.path is None:  # beside a data-bin, a file with this name may have other pairs
             path = self.folder / f"{split}.{kind}.{self.words[1].language}"
             lines = packed.text_lines(path.read_bytes(), path.name)
         else:
-            target = self.splits[split].dataset.tgt
-            lines = [self.words_of(target[i], side=1) for i in range(len(target))]
+            lines = self.sentences(split, side=1)
             if kind == "text":
                 lines = [self.words[1].join(line) for line in lines]
         return [line.replace(UNKNOWN_WORD, NO_WORD) for line in lines]
