@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -192,6 +194,40 @@ def test_a_corpus_prepared_in_chunks_by_two_processes_is_that_of_one(
     parts, _ = prepared_corpus(data_of(f"data.cache={tmp_path / '2'}", *settings), processes=2)
     assert contents(parts) == contents(whole)
     assert json.loads((whole / "report.json").read_bytes())["dropped"]
+
+
+SCRIPT = """
+from multiprocessing import get_context
+from adanorm.config.compose import compose_experiment
+from adanorm.data.translation import preparation
+from adanorm.runs.setup import prepare
+
+print("the script runs")
+preparation.PAIRS, preparation.cores = 100, lambda: 2
+experiment = compose_experiment(["task=de-en", "scale=smoke", "data.cache=cache"])
+
+
+def start():
+    prepare(experiment)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    "preparing",
+    ["start()", "get_context('fork').Pool(1).apply(start)"],
+    ids=["itself", "in a pool"],
+)
+def test_a_script_without_a_main_guard_prepares_a_corpus_and_runs_once(
+    tmp_path: Path, preparing: str
+) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT + preparing)
+    command = [sys.executable, "script.py"]
+    process = subprocess.run(command, cwd=tmp_path, timeout=200, capture_output=True, check=False)
+    assert process.returncode == 0, process.stderr.decode()
+    assert process.stdout == b"the script runs\n"
+    assert list(tmp_path.rglob("train.de-en.de.bin"))
 
 
 STEPS = ["raw.train", "raw.valid", "raw.test", "words.train", "words.valid", "words.test", "codes"]

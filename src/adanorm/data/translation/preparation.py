@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from itertools import chain, compress, count, islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -575,7 +576,7 @@ def _published(data: ParallelConfig, pairs: dict[str, int]) -> tuple[Info, list[
 @contextmanager
 def _mapping(processes: int) -> Iterator[Map]:
     """Yield a `map` that computes in so many processes, which end with the block."""
-    if processes == 1:
+    if processes == 1 or multiprocessing.current_process().daemon:  # a daemon starts no process
         yield map
         return
     # Not forked: the child would lack the threads of torch and Numba.
@@ -586,7 +587,8 @@ def _mapping(processes: int) -> Iterator[Map]:
             """Compute a few chunks ahead, which bounds the memory."""
             waiting: deque[Future[Any]] = deque()
             for chunk in chunks:
-                waiting.append(pool.submit(function, chunk))
+                with _script_hidden():
+                    waiting.append(pool.submit(function, chunk))
                 if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
             while waiting:
@@ -604,6 +606,21 @@ def _mapping(processes: int) -> Iterator[Map]:
                 "a process of the preparation was killed, perhaps for lack of memory; the next"
                 " start goes on from the last finished step"
             ) from None
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Let a process that starts in this block not run the user's script again.
+
+    A script without `if __name__ == "__main__"` would prepare the corpus in that process too, and
+    wait there for the lock that its parent holds.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _start_worker() -> None:
