@@ -1,5 +1,6 @@
-"""Forty norms that are no norms of a row, by the check that each of them fails."""
+"""Norms that are no norms of a row, by the check that each of them fails."""
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -270,6 +271,27 @@ def by_the_clock(norm: Any, y: Tensor) -> Tensor:
     return y * (1 + time.perf_counter() % 1)
 
 
+def by_file(norm: Any, y: Tensor) -> Tensor:
+    with open(__file__, "rb") as file:
+        return y * len(file.read(1))
+
+
+def by_variable(norm: Any, y: Tensor) -> Tensor:
+    return y * float(os.environ.get("SCALE_OF_NORMS", "1"))
+
+
+def hook_of_its_own(norm: Any, y: Tensor) -> Tensor:
+    """Mix rows in a hook, which the first call registers."""
+    if not norm._forward_hooks:
+        norm.register_forward_hook(lambda norm, inputs, z: z - z.mean(0))
+    return y
+
+
+def hook_of_all(norm: Any, y: Tensor) -> Tensor:
+    nn.modules.module.register_module_forward_hook(lambda module, inputs, z: z)
+    return y
+
+
 def no_denormals(norm: Any, y: Tensor) -> Tensor:
     torch.set_flush_denormal(True)
     return y
@@ -316,11 +338,14 @@ ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
         odd("UnderAutocast", under_autocast),
         RunningVariance,
         SharedOutput,
+        odd("HookOfItsOwn", hook_of_its_own),
     ],
     check.repeats_itself: [
         odd("UnseededNoise", unseeded_noise),
         odd("NoiseOfPython", noise_of_python),
         odd("ByTheClock", by_the_clock),
+        odd("ByFile", by_file),
+        odd("ByVariable", by_variable),
     ],
     check.leaves_the_process_alone: [
         odd("NoiseInEvaluation", noise_in_evaluation),
@@ -331,6 +356,7 @@ ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
         odd("NoDenormals", no_denormals),
         odd("TF32", tf32),
         odd("WithoutOneDNN", without_onednn),
+        odd("HookOfAll", hook_of_all),
     ],
     check.keeps_dtype: [AlwaysFloat32, odd("Float16Widened", float16_widened)],
     check.gradient_is_right: [InHalf],

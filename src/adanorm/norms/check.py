@@ -6,6 +6,7 @@ H features along the last axis, whatever other rows there are. Letters: B exampl
 
 import copy
 import multiprocessing
+import os
 import random
 import signal
 import sys
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as modules
 
 from adanorm.norms.base import Norm
 from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm, NormChoice, norm_factory
@@ -34,6 +36,21 @@ MIXED = "a row changes with other rows; if it should, set depends_on_batch or de
 MIXED_EXAMPLES = "an example changes with other examples; if it should, set depends_on_batch"
 REMEMBERED = "a result changes with the rows of an earlier call; if it should, set depends_on_batch"
 SINGLE = "it computes in float32 even what it gets in float64, and is checked at that precision"
+# What `os.environ[name]`, `os.environ.get(name)` and `os.getenv(name)` all run.
+READ_VARIABLE = type(os.environ).__getitem__.__code__
+HOOKS_OF_ALL: list[dict[Any, Any]] = [
+    hooks
+    for name, hooks in vars(modules).items()
+    if name.startswith("_global") and isinstance(hooks, dict)
+]
+
+
+def _set_hooks_of_all(before: list[dict[Any, Any]]) -> None:
+    for hooks, kept in zip(HOOKS_OF_ALL, before, strict=True):
+        hooks.clear()
+        hooks.update(kept)
+
+
 # torch's settings that a norm must leave as they are: how to read and set each.
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
@@ -58,6 +75,10 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "deterministic algorithms": (
         torch._C._get_deterministic_algorithms,
         torch._C._set_deterministic_algorithms,
+    ),
+    "the hooks of all modules": (
+        lambda: [dict(hooks) for hooks in HOOKS_OF_ALL],
+        _set_hooks_of_all,
     ),
 }
 
@@ -412,7 +433,8 @@ def _mixed(norm: Norm) -> str:
 def _forgets_earlier_rows(norm: Norm) -> None:
     """Compare a second call after a first one with these rows, and after one with other rows.
 
-    The first call is in the norm's mode and, unless it declares a memory, in training too.
+    The first call is in the norm's mode and, unless it declares a memory, in training too. After
+    it a row must still not depend on other rows: a call may register a hook.
     """
     x = _inputs(*SHAPES[1])
     for is_training in {norm.training, norm.training or not norm.depends_on_batch}:
@@ -425,6 +447,8 @@ def _forgets_earlier_rows(norm: Norm) -> None:
             results.append(_call(used.train(norm.training), x))
         after_one, after_another = results
         _assert_equal(after_one, after_another, _tolerance(norm), REMEMBERED)
+        if not norm.depends_on_batch:
+            _ignores_other_rows(used, x)
     with torch.no_grad():
         used = copy.deepcopy(norm)
         first = _call(used, _inputs(*SHAPES[1], seed=1))
@@ -434,13 +458,36 @@ def _forgets_earlier_rows(norm: Norm) -> None:
 
 
 def repeats_itself(make_norm: MakeNorm) -> None:
-    """The same seed of torch gives the same result again."""
+    """The same seed of torch gives the same result again; no call reads a file or a variable."""
     norm = make_norm(H, site="check")
     x = _rows(norm, 4, torch.float32)
     for is_training in (True, False):
         norm.train(is_training)
         problem = "it draws noise that torch's seed does not fix, so that no run could be repeated"
         assert torch.equal(_value(norm, x), _value(norm, x)), problem
+        _call(norm, x)  # a first call may import or compile
+        with _noticing_what_is_read() as read:
+            _call(norm, x)
+        assert not read, f"a call reads {read[0]}, which no record has: make it a parameter"
+
+
+@contextmanager
+def _noticing_what_is_read() -> Iterator[list[str]]:
+    """Yield a list that fills with the files and variables that Python code reads in the block."""
+    read: list[str] = []
+
+    def notice(frame: Any, event: str, function: Any) -> None:
+        if event == "c_call" and function.__name__ == "open":
+            read.append("a file")
+        elif event == "call" and frame.f_code is READ_VARIABLE:
+            read.append(f"the variable {frame.f_locals['key']} of the environment")
+
+    before = sys.getprofile()
+    sys.setprofile(notice)
+    try:
+        yield read
+    finally:
+        sys.setprofile(before)
 
 
 def remembers_and_draws_nothing(make_norm: MakeNorm) -> None:
