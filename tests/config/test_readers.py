@@ -131,6 +131,8 @@ EQUAL = [
     ("task=mnist", "model.norm_position=pre"),
     ("task=ptb", "model.norm_position=pre"),
     ("task=rt norm=layernorm", "norm.params.eps=null", "norm.backend=eager"),
+    ("task=rt norm=adanorm", "norm.placement=['*','*']", "norm.placement=['a','*']"),
+    ("task=rt norm=adanorm norm.placement=['a','b.*']", "norm.placement=['b.*','a','b.*']"),
     ("norm=adanorm norm.params.k=0.2", "norm.path=null"),
     (
         "norm=rmsnorm",

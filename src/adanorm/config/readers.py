@@ -205,8 +205,9 @@ def with_defaults(values: dict[str, Any], norm_file: Mapping[str, Any]) -> None:
         if value == null and value is not False and model in OF_MODELS.get(key, (model,)):
             section, name = key.split(".")
             values[section][name] = None
-    if values["norm"].get("placement") == ["*"]:
-        values["norm"]["placement"] = "all"
+    globs = values["norm"].get("placement")
+    if isinstance(globs, list) and all(isinstance(glob, str) for glob in globs):
+        values["norm"]["placement"] = "all" if "*" in globs else sorted({*globs})
     params = values["norm"].get("params")
     if not norm_file or not isinstance(params, dict):
         return
