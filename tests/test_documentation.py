@@ -10,14 +10,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from adanorm.analyses.spec import load_analysis
 from adanorm.cli.command import COMMANDS, OTHER_NAMES, command_name, dispatch
-from adanorm.config.compose import cached_experiment
+from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.paths import CONF, PROJECT
 from adanorm.records import reader
+from adanorm.records.environment import numerics_version
 from adanorm.records.lines import RECORD
 from adanorm.runs.setup import compatible_norm
 from adanorm.studies.study import load_study
@@ -208,6 +210,14 @@ def test_a_documented_command_runs(
         complete_what_is_needed(command, arguments)
     assert dispatch([command, *arguments]) == 0
     assert capsys.readouterr().out or any(entry.startswith("output=") for entry in arguments)
+
+
+def test_the_run_that_the_pages_repeat_has_the_numerics_of_this_code() -> None:
+    """Otherwise no machine could repeat it to the bit."""
+    (line,) = {line for line in documented() if line.startswith("adanorm verify ")}
+    run = compose_experiment([*shlex.split(line)[2:], f"runs={PROJECT / 'results/runs'}"])
+    recorded = reader.record(run.folder()).environment["numerics_version"]
+    assert recorded == numerics_version(run.norm.name, run.model.name, torch.device("cpu"))
 
 
 def small_study(folder: Path, name: str) -> str:

@@ -171,7 +171,10 @@ def test_lower_is_better_turns_every_lead_around(
     (tmp_path / "own.csv").write_text(lines_of({"base": BASE, "mine": [s + 2 for s in BASE[:5]]}))
     line = ["verdict", str(tmp_path / "own.csv"), "margin=0.5", "gate=mine"]
     assert [dispatch([*line, f"better={better}"]) for better in ("higher", "lower")] == [0, 3]
-    assert "5 shared seeds of 5 and 6, partly paired" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "5 shared seeds of 5 and 6, partly paired" in printed
+    assert "P(mine > base) = 1.00" in printed
+    assert "P(mine < base) = 0.00" in printed
 
 
 def test_equal_gaps_are_left_out_and_the_rest_of_the_file_is_compared(

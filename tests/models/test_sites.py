@@ -215,6 +215,37 @@ def test_the_sites_show_positions_where_the_section_says_so(smoke: Smoke, task: 
 
 
 @pytest.mark.parametrize("task", choices("task"))
+def test_no_model_changes_the_output_of_a_norm_in_place(smoke: Smoke, task: str) -> None:
+    """A norm may return its input, as `none` does."""
+    _, _, loaded, model, placed = prepare(smoke(f"task={task}", "norm=none", "device=cpu"))
+    batch = next(iter(loaded.train_batches(0)))
+    shared: list[bool] = []
+
+    def copied(_: object, x: tuple[Tensor, ...], z: Tensor) -> Tensor:
+        shared.append(z.data_ptr() == x[0].data_ptr())
+        return z.clone()
+
+    results = []
+    for is_copied in (False, True):
+        for site in placed.swapped:
+            if is_copied:
+                model.get_submodule(site).register_forward_hook(copied)
+        torch.manual_seed(0)
+        model.zero_grad()
+        loss = loaded.loss(model, batch).total
+        loss.backward()
+        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        results.append((loss.item(), torch.cat(gradients)))
+    assert shared
+    assert all(shared)
+    (loss, gradient), (copied_loss, copied_gradient) = results
+    assert loss == copied_loss
+    # A gradient is summed in another order where the copies are.
+    difference = (gradient - copied_gradient).abs().max()
+    assert difference <= 1e-4 * gradient.abs().max()
+
+
+@pytest.mark.parametrize("task", choices("task"))
 def test_weightnorm_finds_a_layer_before_its_site_where_the_section_says_so(
     smoke: Smoke, task: str
 ) -> None:

@@ -251,7 +251,8 @@ def _answer(
     if pair is None:
         return []
     ranked, digits = entry.league, digits_for(entry.margin)
-    chance = f"P({name} > {entry.base}) = {ranked.chance(name, entry.base):.2f}"
+    better = ">" if entry.sign > 0 else "<"
+    chance = f"P({name} {better} {entry.base}) = {ranked.chance(name, entry.base):.2f}"
     luck = ranked.luck(name, entry.base)
     if luck:
         chance += f" (by chance 1 in {luck:,})"
