@@ -634,6 +634,13 @@ def test_a_run_whose_validation_loss_still_falls_is_named(
     assert any("loss fell by at most 0.0%" in note for note in notes(Table(study, rises)))
 
 
+@pytest.mark.parametrize("scale", ["mini", "small"])
+def test_a_table_at_mini_alone_says_that_it_decides_no_claim(tmp_path: Path, scale: str) -> None:
+    study = of_study(tmp_path, columns=["de-en"], scale=scale, seeds=[1])
+    said = [note for note in notes(Table(study, study_grid(study))) if "decide no claim" in note]
+    assert len(said) == (scale == "mini")
+
+
 def test_settings_that_a_norm_has_at_a_scale_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,12 +27,14 @@ from adanorm.verdicts.rule import (
     not_worse,
 )
 
+OF_SCALES = {"mini": ", whose runs end while the loss still falls and decide no claim of the paper"}
 STILL_FALLING = 0.01  # as a share of the validation loss, over a run's last tenth
 
 
 def notes(table: Table) -> list[str]:
     """Return the notes of a table; docs/tables.md has those that hold for every table."""
-    lines = [f"Scale: {table.study.scale}; planned seeds: {_seeds(table)}"]
+    scale = table.study.scale
+    lines = [f"Scale: {scale}{OF_SCALES.get(scale, '')}; planned seeds: {_seeds(table)}"]
     parts = (
         _rows_and_columns,
         _tuned,
