@@ -104,7 +104,7 @@ data: $(VENV)/installed ## Download and verify the data of TASK
 	@$(ADANORM) data task=$(call quoted,$(CHOSEN)) scale=$(call quoted,$(SCALE)) $(SETTINGS)
 
 plan: $(VENV)/installed ## Print what a run (or STUDY) needs: downloads, disk, hours
-	@$(ADANORM) plan gpus=$(call quoted,$(GPUS)) $(if $(filter command%,$(origin STUDY)),study=$(call quoted,$(STUDY)) $(GRID) $(SETTINGS),task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE))
+	@$(ADANORM) plan $(if $(filter-out 1,$(GPUS)),gpus=$(call quoted,$(GPUS))) $(if $(filter command%,$(origin STUDY)),study=$(call quoted,$(STUDY)) $(GRID) $(SETTINGS),task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) scale=$(call quoted,$(SCALE)) $(CHOICE))
 
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list

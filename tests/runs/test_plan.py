@@ -36,7 +36,7 @@ def test_the_hours_are_those_of_the_measured_updates(tmp_path: Path) -> None:
     assert "wmt16-en-de-parts: 4 of 4 files, 4 of unpublished size" in line_of["downloads"]
     assert "4,506,969 pairs" in line_of["preparation"]
     assert line_of["update"].endswith("8 batches of 4,096 tokens; up to 8 GPUs take whole batches")
-    assert line_of["expected"].endswith("20 hours on one GPU (fp32)")
+    assert line_of["expected"].endswith("21 hours on one GPU (fp32)")
     assert line_of["time"].split(";")[0].endswith("100,000 updates of 7.2 s: 8 days on one process")
     # Two checkpoints with Adam's moments, the best weights and ten to average, of 4 bytes each.
     assert "disk         16.0 GB for checkpoints of 210,000,000 parameters" in line_of["disk"]
@@ -46,7 +46,7 @@ def test_the_hours_are_those_of_the_measured_updates(tmp_path: Path) -> None:
 def test_the_plan_of_a_study_sums_the_hours_of_its_missing_runs_for_a_gpu_and_for_two(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = ["study=table4", "tasks=de-en,en-vi", "seed=1,2", f"runs={tmp_path}", "gpus=2"]
+    words = ["study=table4", "tasks=de-en,en-vi", "seed=1,2", f"runs={tmp_path}", "workers=2"]
     command.main(parse_arguments("plan", command.USAGE, words))
     text = " ".join(capsys.readouterr().out.split())
     runs = [compose_experiment([f"task={task}", "scale=paper"]) for task in ("de-en", "en-vi")]
@@ -55,6 +55,11 @@ def test_the_plan_of_a_study_sums_the_hours_of_its_missing_runs_for_a_gpu_and_fo
     assert "iwslt14-de-en" in text
     assert "iwslt15-en-vi" in text
     assert f"{hours:.0f} hours on one GPU (fp32), at best {hours / 2:.0f} hours on 2 GPUs" in text
+    command.main(parse_arguments("plan", command.USAGE, [*words, "precision=bf16"]))
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"{60 * 4 * (0.18 + 0.09):.0f} min on one GPU (bf16)" in text
+    with pytest.raises(ValueError, match=r"workers=2 plans a study on two GPUs"):
+        command.main(parse_arguments("plan", command.USAGE, [*words, "gpus=2"]))
     with pytest.raises(ValueError, match="unknown key 'norm'"):
         command.main(parse_arguments("plan", command.USAGE, ["study=table4", "norm=adanorm"]))
 

@@ -28,14 +28,14 @@ USAGE = Usage(
         "study": Key(
             "a study, with task=, scale=, seeds= as in `adanorm study`, in place of a run"
         ),
-        "gpus": Key("for how many GPUs the hours are", "1"),
+        "gpus": Key("GPUs of the run", "1"),
         "probe": Key("false: do not time anything", "true"),
     },
     settings="of a run",
     examples=(
         "task=en-de norm=adanorm",
         "task=en-de norm=adanorm precision=bf16 probe=false",
-        "study=table4 task=de-en,en-vi gpus=2",
+        "study=table4 task=de-en,en-vi workers=2",
     ),
 )
 
@@ -44,7 +44,9 @@ def main(arguments: Arguments) -> None:
     """Print the plan of the run, or of the study, that the command line names."""
     gpus = whole_number("gpus", arguments.keys["gpus"], at_most=1024)
     if arguments.keys["study"]:
-        return _print_study(arguments, gpus)
+        if gpus > 1:
+            raise ValueError("gpus= is for one run; workers=2 plans a study on two GPUs")
+        return _print_study(arguments)
     is_timed = true_or_false("probe", arguments.keys["probe"])
     settings = [setting for setting in arguments.settings if setting != "scale=auto"]
     experiment = compose_experiment(settings)
@@ -64,10 +66,11 @@ def main(arguments: Arguments) -> None:
     return None
 
 
-def _print_study(arguments: Arguments, gpus: int) -> None:
+def _print_study(arguments: Arguments) -> None:
     """Print the plan of a study. Raises ValueError for a setting that a study does not take."""
     words = [arguments.keys["study"], *arguments.settings]
     chosen = parse_arguments("plan", Usage(name="STUDY", keys=STUDY_KEYS), words)
+    workers = whole_number("workers", chosen.keys["workers"] or "1", at_most=1024)
     name, study, _ = chosen_study(chosen)
     grid = study_grid(study, runs=folder_of(chosen.keys["runs"]))
     runs = [run.experiment for run in plan_runs(grid)]
@@ -75,7 +78,7 @@ def _print_study(arguments: Arguments, gpus: int) -> None:
     from adanorm.runs.plan import study_needs
 
     print(f"study {name}", flush=True)
-    for line in study_needs(runs, missing, gpus):
+    for line in study_needs(runs, missing, workers):
         _print(line)
 
 

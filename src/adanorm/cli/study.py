@@ -132,7 +132,7 @@ def _check_that_a_cpu_will_do(runs: Sequence[Experiment]) -> None:
         span = in_words(first.cost.cpu_hours)
         raise ValueError(
             f"{first.task.name} at scale {first.scale}: a run takes about {span} of a CPU core,"
-            f" {in_words(first.cost.cuda_hours)} on a GPU; take another scale, or insist with device=cpu"
+            f" {in_words(first.gpu_hours)} on a GPU; take another scale, or insist with device=cpu"
         )
 
 
@@ -151,7 +151,7 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
     """Return in words how long runs take on the launch's devices, as `adanorm status` estimates."""
     workers = counted(launch.workers, "worker")
     if launch.on_gpus:
-        hours = sum(run.cost.cuda_hours for run in runs) / launch.gpus
+        hours = sum(run.gpu_hours for run in runs) / launch.gpus
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
     unit_seconds = cache(seconds_per_unit)

@@ -83,6 +83,21 @@ class Experiment(Config):
                 )
         return self
 
+    @property
+    def has_gpu_hours(self) -> bool:
+        """Whether the hours on a GPU are known in this run's precision."""
+        return self.precision == "fp32" or self._measured_hours is not None
+
+    @property
+    def gpu_hours(self) -> float:
+        """About how many hours this run takes on a GPU; in fp32 where its precision has no figure."""
+        return self._measured_hours or self.cost.cuda_hours
+
+    @property
+    def _measured_hours(self) -> float | None:
+        """Hours in a precision other than fp32, which have been measured at the paper's size."""
+        return self.cost.cuda_hours_in.get(self.precision) if self.scale == "paper" else None
+
     @cached_property
     def identity(self) -> dict[str, Any]:
         """The settings that identify this run, as plain values; do not change them.

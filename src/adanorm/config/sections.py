@@ -280,7 +280,8 @@ class CostConfig(Config):
     """About how many hours a run takes; scale=auto decides by them."""
 
     cpu_hours: float
-    cuda_hours: float
+    cuda_hours: float  # in fp32
+    cuda_hours_in: dict[str, float] = {}  # in other precisions
 
     @property
     def needs_gpu(self) -> bool:

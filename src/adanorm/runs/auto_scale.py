@@ -158,7 +158,5 @@ def lacking_data(run: Experiment) -> str | None:
 
 
 def _span(run: Experiment) -> str:
-    hours, device = (
-        (run.cost.cuda_hours, "GPU") if on_cuda(run) else (run.cost.cpu_hours, "CPU core")
-    )
+    hours, device = (run.gpu_hours, "GPU") if on_cuda(run) else (run.cost.cpu_hours, "CPU core")
     return f"about {in_words(hours)} on one {device}"

@@ -45,7 +45,7 @@ def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | Non
     unit = (unit_seconds or seconds_per_unit)(run.folder().parents[1], run.scale)
     if unit is not None:
         return unit * length
-    hours = run.cost.cuda_hours if run.cost.needs_gpu else run.cost.cpu_hours
+    hours = run.gpu_hours if run.cost.needs_gpu else run.cost.cpu_hours
     return 3600 * hours
 
 

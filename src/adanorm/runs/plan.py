@@ -96,8 +96,13 @@ def needs(experiment: Experiment, gpus: int = 1) -> Iterator[str]:
     yield f"expected     {_expected([experiment], min(gpus, experiment.training.accumulate))}"
 
 
-def study_needs(runs: Sequence[Experiment], missing: Sequence[Experiment], gpus: int) -> list[str]:
-    """Return what a study's missing runs need: per task its data and hours, and hours in all."""
+def study_needs(
+    runs: Sequence[Experiment], missing: Sequence[Experiment], workers: int
+) -> list[str]:
+    """Return what a study's missing runs need: per task its data and hours, and hours in all.
+
+    `workers` runs are made at a time, each on a GPU of its own.
+    """
     done = len(runs) - len(missing)
     lines = [f"runs         {counted(len(runs), 'run')}, {done} on record, {len(missing)} missing"]
     by_task: dict[str, list[Experiment]] = {}
@@ -106,21 +111,23 @@ def study_needs(runs: Sequence[Experiment], missing: Sequence[Experiment], gpus:
     for task, of_task in by_task.items():
         lines.append(_downloads(of_task[0].data))
         count = counted(len(of_task), "run")
-        lines.append(f"{task:<12} {count}: {_expected(of_task, min(gpus, len(of_task)))}")
+        lines.append(f"{task:<12} {count}: {_expected(of_task, min(workers, len(of_task)))}")
     if len(by_task) > 1:
-        lines.append(f"in all       {_expected(missing, min(gpus, len(missing)))}")
+        lines.append(f"in all       {_expected(missing, min(workers, len(missing)))}")
     return lines
 
 
 def _expected(runs: Sequence[Experiment], gpus: int) -> str:
     """Return the configuration's hours of runs on a CPU core, on a GPU, and on several at best."""
     on_cpu = sum(run.cost.cpu_hours for run in runs)
-    on_gpu = sum(run.cost.cuda_hours for run in runs)
-    text = f"about {in_words(on_cpu)} on one CPU core, {in_words(on_gpu)} on one GPU (fp32)"
+    on_gpu = sum(run.gpu_hours for run in runs)
+    precision = runs[0].precision
+    if not all(run.has_gpu_hours for run in runs):
+        precision += ", or fp32 where that is not measured"
+    text = f"about {in_words(on_cpu)} on one CPU core, {in_words(on_gpu)} on one GPU ({precision})"
     if gpus > 1:
         text += f", at best {in_words(on_gpu / gpus)} on {gpus} GPUs"
-    precision = runs[0].precision
-    return text if precision == "fp32" else f"{text}; {precision}: docs/howto/gpus.md"
+    return text
 
 
 def costs(experiment: Experiment, probe: Probe) -> list[str]:
@@ -213,7 +220,7 @@ def _hours(experiment: Experiment, probe: Probe, device: torch.device) -> str:
         line += f"{training.max_epochs} epochs of the data, "
         source = _source(data)
         if data.lacks() or (source and missing_files(source, data)):
-            hours = experiment.cost.cuda_hours if on_gpu else experiment.cost.cpu_hours
+            hours = experiment.gpu_hours if on_gpu else experiment.cost.cpu_hours
             line += f"which are not here to be counted, in updates of {seconds:.3g} s;"
             line += f" the configuration expects {in_words(hours)} on one "
             return line + ("GPU" if on_gpu else "CPU core")
