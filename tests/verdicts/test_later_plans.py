@@ -9,7 +9,7 @@ from scipy import stats
 
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
-from adanorm.reporting.tables.plans import plans_markdown
+from adanorm.reporting.tables.plans import control_sentence, plans_markdown
 from adanorm.stats.example_noise import example_error, example_noise
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.later_answers import later_answers
@@ -200,7 +200,9 @@ def test_only_where_a_norm_is_worth_something_are_the_others_compared(
     if is_open:
         assert not_none(not_none(adanorm.pair).comparison).gap == pytest.approx(0.967, abs=1e-3)
         assert "+0.97" in page
+        assert "AdaNorm is better than LayerNorm: +0.97 BLEU" in control_sentence([gate, adanorm])
     else:
+        assert control_sentence([gate, adanorm]) == ""
         assert adanorm.pair is None
         assert "no positive control" in page
 
