@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
+from adanorm.config.experiment import Experiment
 from adanorm.launch.launch import choose_launch
 from adanorm.trials.conduct import Trial
-from adanorm.trials.rules import REFERENCE, load_rules
+from adanorm.trials.rules import REFERENCE, Setting, load_rules
 from tests.reporting import records
 
 BEDS = Path(__file__).with_name("beds.yaml")
@@ -19,17 +21,12 @@ def trial_in(folder: Path, norm: str = "rmsnorm", *, workers: int = 1) -> Trial:
     return Trial(norm, load_rules(str(BEDS)), "adam", (), str(folder), launch)
 
 
-def settings(trial: Trial, bed: str, norm: str) -> list[tuple[str, ...]]:
-    """Return what a norm of a trial tries on a bed, as overrides."""
-    parameter = trial.entrant.parameter if norm == trial.norm else None
-    return trial.rules.tries(trial.rules.beds[bed], parameter)
-
-
 def make(
-    trial: Trial, bed: str, norm: str, overrides: Sequence[str], seed: int, score: float
-) -> None:
-    """Record a run of a trial with an accuracy."""
-    run = trial.planned(bed, norm, overrides, seed).experiment
+    trial: Trial, bed: str, norm: str, setting: Setting | None, seed: int, score: float
+) -> Experiment:
+    """Record a run of a trial with an accuracy; without a setting, in the first that is tried."""
+    setting = setting or tries(trial, bed, norm)[0]
+    run = trial.planned(trial.rules.beds[bed], norm, setting, seed).experiment
     counted = {"accuracy": [[int(index < 10 * score)] for index in range(1000)]}
     code = {f"code/{name}": content for name, content in run.norm.code.items()}
     records.record(
@@ -40,24 +37,35 @@ def make(
         seconds=10.0,
         files={"environment.json": json.dumps(MACHINE).encode(), **code},
     )
+    return run
+
+
+def tries(trial: Trial, bed: str, norm: str) -> list[Setting]:
+    """Return what a norm of a trial tries on a bed."""
+    parameter = trial.entrant.parameter if norm == trial.norm else None
+    return trial.rules.tries(trial.rules.beds[bed], parameter)
 
 
 def record_tries(trial: Trial, best: int = 0) -> None:
     """Record all tries of a trial; the try of index `best` has the highest validation score."""
-    for bed in trial.rules.beds:
-        for norm in (trial.norm, REFERENCE):
-            for index, overrides in enumerate(settings(trial, bed, norm)):
-                for seed in trial.rules.tuning:
-                    make(trial, bed, norm, overrides, seed, 80.0 + (index == best))
+    for bed, norm in product(trial.rules.beds, (trial.norm, REFERENCE)):
+        for index, setting in enumerate(tries(trial, bed, norm)):
+            for seed in trial.rules.tuning:
+                make(trial, bed, norm, setting, seed, 80.0 + (index == best))
+
+
+def record_fresh(trial: Trial, bed: str, lead: float, seeds: Sequence[int]) -> None:
+    """Record fresh runs on a bed, in which the norm leads by so many margins."""
+    for seed, noise in zip(seeds, NOISE, strict=False):
+        ahead = lead * trial.rules.beds[bed].margin + noise
+        make(trial, bed, trial.norm, None, seed, 85.0 + ahead)
+        make(trial, bed, REFERENCE, None, seed, 85.0)
 
 
 def record_trial(folder: Path, lead: float, *, norm: str = "rmsnorm", seeds: int = 5) -> Trial:
     """Record a whole trial in which the norm leads by so many margins on every bed."""
     trial = trial_in(folder, norm)
     record_tries(trial)
-    for name, bed in trial.rules.beds.items():
-        for seed, noise in zip(trial.entrant.seeds(seeds), NOISE, strict=False):
-            for side in (norm, REFERENCE):
-                score = 85.0 + (side == norm) * (lead * bed.margin + noise)
-                make(trial, name, side, settings(trial, name, side)[0], seed, score)
+    for bed in trial.rules.beds:
+        record_fresh(trial, bed, lead, trial.entrant.seeds(seeds))
     return trial

@@ -133,6 +133,6 @@ def test_a_norm_of_the_suite_is_the_same_on_beds_with_settings_of_its_own() -> N
     digests = set()
     for task in ("rt", "mnist"):
         bed = rules.beds[task]
-        norm = bed.experiment("groupnorm", "adam").norm
+        norm = bed.experiment("groupnorm").norm
         digests.add(entrant_of(norm.model_dump(), {}, norm.params, rules).digest)
     assert len(digests) == 1

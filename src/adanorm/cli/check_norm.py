@@ -28,11 +28,11 @@ def main(arguments: Arguments) -> int:
         raise ValueError(f"norm.placement={norm.placement}: {hint}")
     choice = norm.choice
     problems = []
-    for claim, problem, note in check_norm(choice):
-        problems.append(problem)
-        print(f"FAIL {claim}\n     {problem}" if problem else f"ok   {claim}")
-        if note:
-            print(f"     {note}")
+    for outcome in check_norm(choice):
+        problems.append(outcome.problem)
+        print(outcome)
+        if outcome.note:
+            print(f"     {outcome.note}")
     print(f"{norm.name}: {problems.count(None)} of {len(problems)} checks hold")
     if len(problems) < len(CHECKS):  # it ended the process, and would end this one
         return 1

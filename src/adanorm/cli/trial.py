@@ -43,9 +43,12 @@ USAGE = Usage(
 def main(arguments: Arguments) -> int:
     """Conduct a trial; the exit code is 1 if the norm breaks the contract."""
     trial, budget = _trial(arguments)
-    failing, remark = contract(trial)
+    # The suite has norms that keep statistics or draw noise, and says so.
+    outcomes = [*check_norm(trial.config.choice, IN_TRIALS)]
+    failing = [outcome for outcome in outcomes if outcome.problem]
+    contract = f"{len(outcomes) - len(failing)} of {len(outcomes)} checks hold"
     if failing:
-        print(failing)
+        print(*failing, f"{trial.norm}: {contract}; no trial", sep="\n")
         return 1
     twin = twin_remark(trial)
     if twin:
@@ -56,10 +59,10 @@ def main(arguments: Arguments) -> int:
     ended = trial.run(budget)
     reading = trial.reading()
     others = [name for name in OPTIMIZERS if name != trial.optimizer]
-    remarks = [twin, f"Contract: {remark}.", f"Ended: {ended}.", trial.outlook(reading)]
     text = page(
         reading,
-        remarks=[*filter(None, remarks)],
+        missing=trial.missing(reading),
+        remarks=[*filter(None, [twin]), f"Contract: {contract}.", f"Ended: {ended}."],
         left_out=trial.left_out,
         memory=memory_of(trial, reading),
         beside=[trial.reading(name) for name in others],
@@ -97,9 +100,9 @@ def _trial(arguments: Arguments) -> tuple[Trial, float]:
     )
     quiet = replace(launch, facts=launch.facts.model_copy(update={"aloud": False}))
     trial = Trial(norm, rules, optimizer, settings, runs, quiet)
-    parameter = trial.entrant.parameter
-    if parameter and any(f".{parameter[0]}=" in setting for setting in settings):
-        raise ValueError(f"norm.params.{parameter[0]}: is what the trial tries")
+    tried = trial.entrant.tries
+    if tried and any(f".{tried}=" in setting for setting in settings):
+        raise ValueError(f"norm.params.{tried}: is what the trial tries")
     return trial, budget
 
 
@@ -112,21 +115,6 @@ def pages_in(runs: str) -> Path:
             return folder
     except OSError as error:
         raise ValueError(f"runs={runs}: cannot be written: {error.strerror}") from None
-
-
-def contract(trial: Trial) -> tuple[str, str]:
-    """Return the lines of the contract's checks that fail, and how many hold."""
-    # The suite has norms that keep statistics or draw noise, and says so.
-    outcomes = [*check_norm(trial.config.choice, IN_TRIALS)]
-    failing = []
-    for outcome in outcomes:
-        if outcome.problem:
-            failing.append(f"FAIL {outcome.claim}\n     {outcome.problem}")
-    count = len(outcomes) - len(failing)
-    remark = f"{count} of {len(outcomes)} checks hold"
-    if failing:
-        failing.append(f"{trial.norm}: {remark}; no trial")
-    return "\n".join(failing), remark
 
 
 def twin_remark(trial: Trial) -> str | None:
@@ -144,11 +132,8 @@ def memory_of(trial: Trial, reading: Reading) -> dict[str, float]:
     """Return by bed the memory of an update as a multiple of LayerNorm's."""
     memory = {}
     for name, row in reading.rows.items():
-        if row.look is None:
-            continue
-        kept = []
-        for norm, settings in ((trial.norm, trial.settings), (REFERENCE, ())):
-            dry_run = row.bed.experiment(norm, trial.optimizer, *settings, "updates=1")
-            kept.append(kept_per_update(dry_run))
-        memory[name] = kept[0] / kept[1]
+        if row.look:
+            ours = row.bed.experiment(trial.norm, *trial.settings, "updates=1")
+            theirs = row.bed.experiment(REFERENCE, "updates=1")
+            memory[name] = kept_per_update(ours) / kept_per_update(theirs)
     return memory

@@ -90,6 +90,12 @@ class Outcome(NamedTuple):
     problem: str | None
     note: str | None = None
 
+    def __str__(self) -> str:
+        """Return the claim, and the problem if it does not hold."""
+        if self.problem:
+            return f"FAIL {self.claim}\n     {self.problem}"
+        return f"ok   {self.claim}"
+
 
 def _inputs(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)

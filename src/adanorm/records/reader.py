@@ -79,6 +79,15 @@ class Record:
         return self.line.contents() if self.line else {}
 
     @property
+    def code(self) -> dict[str, bytes]:
+        """The source files of an ended run's norm by relative path; none of the suite's norms."""
+        code = {}
+        for name in self.line.names if self.line else ():
+            if name.startswith("code/"):
+                code[name.removeprefix("code/")] = self.content(name) or b""
+        return code
+
+    @property
     def contribution(self) -> str | None:
         """The name of the contribution that the record came with; None if it was made here."""
         if not self.is_kept or self.line is None:

@@ -5,26 +5,33 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import NoReturn
 
-from adanorm.config.experiment import Experiment
+from adanorm.config.compose import cached_experiment
 from adanorm.config.outside_norms import source_of
 from adanorm.config.sections import NormConfig
 from adanorm.config.titles import counted, in_words
 from adanorm.data.fetch import availability
 from adanorm.launch.launch import Launch, run_all
-from adanorm.records import reader
 from adanorm.records.folder import path_text
 from adanorm.runs.setup import compatible_norm
 from adanorm.studies.study import Planned
-from adanorm.trials.entrant import Entrant, Parameter, entrant_of
-from adanorm.trials.reading import Reading, Records, Row, Setting, read_trial, sources
-from adanorm.trials.rules import REFERENCE, Optimizer, Rules, setting_overrides
+from adanorm.trials.entrant import Entrant, entrant_of
+from adanorm.trials.reading import (
+    DECIDED,
+    Reading,
+    Row,
+    Side,
+    read_trial,
+    sources,
+    trial_runs,
+)
+from adanorm.trials.rules import REFERENCE, Bed, Optimizer, Rules, Setting
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
@@ -49,20 +56,20 @@ class Trial:
     def config(self) -> NormConfig:
         """The norm's section of a run's settings."""
         bed = next(iter(self.rules.beds.values()))
-        return bed.experiment(self.norm, self.optimizer, *self.settings).norm
+        return bed.experiment(self.norm, *self.settings).norm
 
     @property
     def entrant(self) -> Entrant:
         """The norm by its code and parameters."""
         bed = next(iter(self.rules.beds.values()))
+        committed = bed.experiment(self.norm).norm.params
         norm = self.config
-        committed = bed.experiment(self.norm, "adam").norm.params
         return entrant_of(norm.model_dump(), norm.code, committed, self.rules)
 
     def reading(self, optimizer: Optimizer | None = None) -> Reading:
         """Return what the records say so far."""
-        records = Records(self.rules, sources(self.runs))
-        return read_trial(records, self.entrant, optimizer or self.optimizer)
+        runs = trial_runs(self.rules, sources(self.runs))
+        return read_trial(self.rules, runs, self.entrant, optimizer or self.optimizer)
 
     def run(self, budget: float) -> str:
         """Make missing runs for `budget` seconds; return why no more are made."""
@@ -71,19 +78,19 @@ class Trial:
             reading = self.reading()
             runs = self.next_runs(reading)
             if not runs:
-                is_open = reading.answer in ("open", "not run")
-                return "the last look has been reached" if is_open else "the answer is decided"
-            self.check_source()
+                is_decided = reading.answer in DECIDED
+                return "the answer is decided" if is_decided else "the last look has been reached"
             left = ends - time.monotonic()
             if left <= 0:
                 return "the budget is over"
             print(f"trial: {counted(len(runs), 'run')} to make; {span(left)} left", file=sys.stderr)
+            code = self.config.code
             try:
                 with redirect_stdout(sys.stderr), ends_after(left):
                     failed = run_all(runs, self.launch, "trial", self.runs)
             except BudgetError:
                 return "the budget is over, and the next start resumes the runs under way"
-            self.check_source()
+            self.check_source(code)
             if failed:
                 raise ValueError(f"a run failed: {failed[0].name}; its log is named above")
 
@@ -96,83 +103,73 @@ class Trial:
             for bed, row in reading.rows.items():
                 if bed in self.left_out:
                     continue
-                runs = [*self._tries(bed, row)]
-                if not runs:
-                    runs = [*self._fresh(bed, row, look)]
+                runs = self._tries(row) or self._fresh(row, look)
                 if runs:
                     return runs
-            if reading.answer not in ("open", "not run"):
+            if reading.answer in DECIDED:
                 return []
         return []
 
-    def _sides(self, row: Row) -> tuple[tuple[str, Parameter | None, Setting | None], ...]:
-        """Return the norm and LayerNorm: name, parameter to try, and the setting chosen."""
-        return (
-            (self.norm, row.entrant.parameter, row.norm.chosen),
-            (REFERENCE, None, row.reference.chosen),
-        )
-
-    def _tries(self, bed: str, row: Row) -> Iterator[Planned]:
-        """Yield the missing tries of a bed."""
+    def _tries(self, row: Row) -> list[Planned]:
+        """Return the missing tries of a bed."""
+        runs = []
         for seed in self.rules.tuning:
-            for norm, parameter, chosen in self._sides(row):
-                if chosen is not None:
+            for norm, side in self._sides(row):
+                if side.chosen is not None:
                     continue
+                ended = {run.setting for run in side.runs if run.result.seed == seed}
+                parameter = row.entrant.parameter if norm == self.norm else None
                 for setting in self.rules.tries(row.bed, parameter):
-                    run = self.planned(bed, norm, setting, seed)
-                    if not is_on_record(run.experiment):
-                        yield run
+                    if setting not in ended:
+                        runs.append(self.planned(row.bed, norm, setting, seed))
+        return runs
 
-    def _fresh(self, bed: str, row: Row, look: int) -> Iterator[Planned]:
-        """Yield the missing fresh runs of a bed whose settings are chosen."""
+    def _fresh(self, row: Row, look: int) -> list[Planned]:
+        """Return the missing fresh runs of a bed up to a look, in the settings that are chosen."""
+        runs = []
         for seed in row.entrant.seeds(look):
-            for side, (norm, parameter, chosen) in zip(row.sides, self._sides(row), strict=True):
-                if chosen is None or seed in side.fresh:
+            for norm, side in self._sides(row):
+                if seed in side.fresh:
                     continue
-                rate, params = chosen
-                name = parameter[0] if parameter else ""
-                tried = {key: value for key, value in params if key == name}
-                setting = setting_overrides(rate, **tried)
-                yield self.planned(bed, norm, setting, seed)
+                assert side.chosen, "all tries have ended"
+                runs.append(self.planned(row.bed, norm, side.chosen, seed))
+        return runs
 
-    def planned(self, bed: str, norm: str, overrides: Sequence[str], seed: int) -> Planned:
+    def _sides(self, row: Row) -> tuple[tuple[str, Side], ...]:
+        return (self.norm, row.norm), (REFERENCE, row.reference)
+
+    def planned(self, bed: Bed, norm: str, setting: Setting, seed: int) -> Planned:
         """Return a run of the trial and the command that makes it."""
-        facts = self.rules.beds[bed]
-        settings = [*overrides]
+        overrides = [f"training.lr={setting.rate:.12g}"]
+        if setting.value is not None:
+            overrides.append(f"++norm.params.{self.entrant.tries}={setting.value:.12g}")
         if norm == self.norm:
-            settings += self.settings
-        run = facts.experiment(norm, self.optimizer, *settings)
-        run = run.model_copy(update={"seed": seed, "runs": self.runs})
-        arguments = [f"task={facts.task}", f"norm={norm}", f"scale={facts.scale}"]
-        arguments += [*facts.overrides, *settings, f"seed={seed}", f"runs={self.runs}"]
-        if self.optimizer != "adam":
-            arguments.append(f"training.optimizer={self.optimizer}")
-        return Planned(norm, run, arguments)
+            overrides += self.settings
+        line = bed.command_line(norm, *overrides, optimizer=self.optimizer)
+        run = cached_experiment(line).model_copy(update={"seed": seed, "runs": self.runs})
+        return Planned(norm, run, [*line, f"seed={seed}", f"runs={self.runs}"])
 
-    def outlook(self, reading: Reading) -> str | None:
-        """Return what is missing to the first answer, and about how long it takes; None after it.
+    def missing(self, reading: Reading) -> str:
+        """Return how many runs the first look needs, and about how long they take here.
 
         A run takes as long as those on record, or as the rules say.
         """
-        bed = next((bed for bed in reading.rows if bed not in self.left_out), None)
-        if reading.look or bed is None:
-            return None
+        bed = next(bed for bed in reading.rows if bed not in self.left_out)
         row = reading.rows[bed]
         count = 0
+        seconds = []
         for side in row.sides:
             if side.chosen is None:
                 count += max(0, len(self.rules.rates) - len(side.tried))
             count += max(0, self.rules.looks[0] - len(side.fresh))
-        known = row.norm.seconds + row.reference.seconds
-        seconds = median(known or [60 * row.bed.minutes])
+            seconds += [run.result.seconds for run in side.runs if run.result.seconds]
         rounds = math.ceil(count / self.launch.workers)
-        runs = f"{counted(count, 'run')} of {row.bed.title}"
-        duration = span(rounds * seconds)
-        return f"The first answer takes {runs} more, about {duration} on this machine."
+        duration = span(rounds * median(seconds or [60 * row.bed.minutes]))
+        runs = counted(count, "more run")
+        return f"it takes {runs} of {row.bed.title}, about {duration} on this machine"
 
-    def check_source(self) -> None:
-        """Raise ValueError if the norm's source is not what this process began with."""
-        code = self.config.code
+    def check_source(self, code: Mapping[str, bytes]) -> None:
+        """Raise ValueError if the norm's source is not `code`."""
         source_of.cache_clear()
         for file, content in self.config.code.items():
             if code.get(file) != content:
@@ -180,17 +177,15 @@ class Trial:
 
     def check_tries(self) -> None:
         """Raise ValueError if the folder has tries of the norm with another source."""
-        records = Records(self.rules, [Path(self.runs)])
         entrant = self.entrant
         if entrant.path is None:
             return
-        for bed in self.rules.beds:
-            for run in records.on(bed, records.folders):
-                tried = run.entrant
-                is_same = (tried.path, tried.params) == (entrant.path, entrant.params)
-                if is_same and tried.digest != entrant.digest:
-                    file = entrant.path.partition(":")[0].replace(".", "/")
-                    raise ValueError(edited(f"{file}.py", self.runs))
+        for run in trial_runs(self.rules, [Path(self.runs)]):
+            tried = run.entrant
+            is_same = (tried.path, tried.params) == (entrant.path, entrant.params)
+            if is_same and tried.digest != entrant.digest:
+                file = entrant.path.partition(":")[0].replace(".", "/")
+                raise ValueError(edited(f"{file}.py", self.runs))
 
 
 @contextmanager
@@ -217,17 +212,11 @@ def edited(file: str, runs: str) -> str:
     )
 
 
-def is_on_record(run: Experiment) -> bool:
-    """Return whether a run has ended, in its folder or among the records of this checkout."""
-    here = run.model_copy(update={"runs": None})
-    return reader.is_complete(run.folder()) or reader.is_complete(here.folder())
-
-
 def beds_left_out(rules: Rules, norm: str, settings: Sequence[str]) -> dict[str, str]:
     """Return the beds that cannot run here, each with the reason; ValueError if none can."""
     left_out = {}
     for name, bed in rules.beds.items():
-        run = bed.experiment(norm, "adam", *settings)
+        run = bed.experiment(norm, *settings)
         try:
             compatible_norm(run)
         except ValueError as error:

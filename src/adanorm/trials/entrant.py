@@ -5,7 +5,7 @@ is not on this machine can be told apart too.
 """
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from adanorm.config.digests import digest_of
 from adanorm.config.paths import choices
-from adanorm.trials.rules import Rules, Two
+from adanorm.trials.rules import REFERENCE, Rules, TwoValues
 
-Parameter: TypeAlias = tuple[str, Two]  # its name and the two values to try
+Parameter: TypeAlias = tuple[str, TwoValues]  # its name and the two values to try
+Name: TypeAlias = tuple[str, str]  # a module, and a name in it
 FIRST, STEP = 1_000_000, 10_000_000  # of fresh seeds, far from those that anybody writes by hand
 
 
@@ -27,6 +28,16 @@ class Entrant(NamedTuple):
     parameter: Parameter | None
     path: str | None  # of a norm from outside
     params: tuple[tuple[str, Any], ...]  # those that make it another norm
+
+    @property
+    def tries(self) -> str:
+        """The name of the parameter that it tries; empty without one."""
+        return self.parameter[0] if self.parameter else ""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the norm that others are compared with."""
+        return self.name == REFERENCE and self.path is None and not self.params
 
     def seeds(self, count: int) -> list[int]:
         """Return its first fresh seeds, rising. They follow from the digest: no one chooses."""
@@ -53,10 +64,9 @@ def entrant_of(
     """
     name, path = str(norm["name"]), norm.get("path")
     params = {**norm["params"]}
-    parameter: Parameter | None
     if is_of_suite(norm):
-        parameter = next(iter(rules.parameters.get(name, {}).items()), None)
         facts = {"suite": name}
+        parameter = next(iter(rules.parameters.get(name, {}).items()), None)
         for key, value in committed.items():
             if params.get(key) == value:
                 del params[key]
@@ -69,15 +79,8 @@ def entrant_of(
     return Entrant(name, digest, parameter, path, tuple(sorted(params.items())))
 
 
-class Name(NamedTuple):
-    """A name in a module."""
-
-    module: str
-    name: str
-
-
 class Alias(NamedTuple):
-    """A statement that gives a class another name."""
+    """A statement that gives a class another name, and does nothing else."""
 
     name: Name
     target: Name
@@ -87,73 +90,78 @@ class Alias(NamedTuple):
 @cache
 def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> tuple[str, Parameter | None]:
     """Return the digest of a class's code, and the parameter that the class names."""
-    trees: dict[str, ast.Module] = {}
     texts: list[str] = []
-    aliases: list[Alias] = []
+    trees: dict[str, ast.Module] = {}
+    aliases: dict[Name, Alias] = {}
     for file, content in code:
         if not file.endswith(".py"):
             texts.append(sha256(content).hexdigest())
             continue
-        try:
-            tree = ast.parse(content)
-        except SyntaxError as error:
-            raise ValueError(f"{file}: {error}") from None
         module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        trees[module] = tree
-        for statement in tree.body:
-            aliases += _aliases(statement, module, file.split("/")[:-1])
-    aliases = [alias for alias in aliases if alias.target.module in trees]
-    targets = {alias.name: alias.target for alias in aliases}
+        trees[module] = _tree(file, content)
+        for statement in trees[module].body:
+            alias = _alias(statement, module, file.split("/")[:-1])
+            if alias is not None:
+                aliases[alias.name] = alias
     module, _, name = path.partition(":")
-    cls = _class_of(Name(module, name), targets)
-    parameter = _parameter(trees[cls.module], cls.name) if cls.module in trees else None
-    for alias in aliases:
-        if _class_of(alias.name, targets) == cls:
-            trees[alias.name.module].body.remove(alias.statement)
+    module, name = _class_of((module, name), aliases, trees)
+    parameter = _parameter(trees[module], name) if module in trees else None
+    for alias in aliases.values():
+        if _class_of(alias.name, aliases, trees) == (module, name):
+            trees[alias.name[0]].body.remove(alias.statement)
     for tree in trees.values():
-        _strip(tree)
+        _remove_texts(tree)
         if tree.body:
             # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
-            texts.append(ast.dump(tree).replace(f"'{cls.name}'", "'Norm'"))
+            texts.append(ast.dump(tree).replace(f"'{name}'", "'Norm'"))
     return digest_of({"code": sorted(texts)}), parameter
 
 
-def _class_of(name: Name, targets: Mapping[Name, Name]) -> Name:
-    """Return the class that a name stands for."""
-    for _ in targets:  # an alias may stand for an alias
-        name = targets.get(name, name)
-    return name
+def _tree(file: str, content: bytes) -> ast.Module:
+    try:
+        return ast.parse(content)
+    except SyntaxError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
-def _aliases(statement: ast.stmt, module: str, package: Sequence[str]) -> Iterator[Alias]:
-    """Yield the name that a statement gives to a name of a module, if it does nothing else.
+def _alias(statement: ast.stmt, module: str, package: Sequence[str]) -> Alias | None:
+    """Return the alias in a statement.
 
     It is `X = Class`, `class X(Class): pass` or `from module import Class as X`.
     """
     source = module
     match statement:
-        case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=target)):
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=target)):
             pass
-        case ast.ClassDef(name=alias, bases=[ast.Name(id=target)], keywords=[], decorator_list=[]):
+        case ast.ClassDef(name=name, bases=[ast.Name(id=target)], keywords=[], decorator_list=[]):
             if not all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
-                return
+                return None
         case ast.ImportFrom(module=str(source), names=[imported], level=level):
-            alias = imported.asname or imported.name
+            name = imported.asname or imported.name
             target = imported.name
             if level:
                 parents = package[: len(package) + 1 - level]
                 source = ".".join([*parents, source])
         case _:
-            return
-    yield Alias(Name(module, alias), Name(source, target), statement)
+            return None
+    return Alias((module, name), (source, target), statement)
+
+
+def _class_of(name: Name, aliases: Mapping[Name, Alias], modules: Collection[str]) -> Name:
+    """Return the class that a name stands for."""
+    for _ in aliases:  # an alias may stand for an alias
+        alias = aliases.get(name)
+        if alias is not None and alias.target[0] in modules:
+            name = alias.target
+    return name
 
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _strip(tree: ast.Module) -> None:
-    """Take comments and docstrings out of a module."""
+def _remove_texts(tree: ast.Module) -> None:
+    """Remove the docstrings of a module; comments are in no tree."""
     for node in ast.walk(tree):
         body: Any = getattr(node, "body", None)
         if isinstance(body, list) and body and _is_text(body[0]):
@@ -164,7 +172,10 @@ def _parameter(tree: ast.Module, name: str) -> Parameter | None:
     """Return the parameter in the class's attribute `tries`, such as {"power": (0.25, 0.5)}."""
     for statement in _statements_of(tree, name):
         match statement:
-            case ast.Assign(targets=[ast.Name(id="tries")], value=value):
+            case (
+                ast.Assign(targets=[ast.Name(id="tries")], value=value)
+                | ast.AnnAssign(target=ast.Name(id="tries"), value=ast.expr() as value)
+            ):
                 return _parameter_in(value, name)
     return None
 

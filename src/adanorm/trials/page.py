@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median
+from statistics import median
 from types import MappingProxyType
 
-from adanorm.config.titles import counted, listed, title
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import counted, listed, task_metric, title
 from adanorm.reporting.text import markdown_table
 from adanorm.trials.power import BedNoise, share_better
-from adanorm.trials.reading import Reading, Row, Setting
-from adanorm.trials.rules import REFERENCE
+from adanorm.trials.reading import Reading, Row
+from adanorm.trials.rules import Setting
 
 WORDS = {
     "better": "{norm} is better than LayerNorm{where}: {lead}, all above zero.",
@@ -26,54 +25,38 @@ HEADER = (
 )  # fmt: skip
 
 
-def headline(reading: Reading) -> str:
-    """Return the answer of a trial in one sentence, for somebody who knows no statistics."""
-    norm, look = title(reading.entrant.name), reading.decided_at
-    if look is None:
-        return f"No answer on {norm} yet: {progress(reading)}."
+def headline(reading: Reading, missing: str = "nothing has run") -> str:
+    """Return the answer of a trial in one sentence, for somebody who knows no statistics.
+
+    `missing` says what the first answer takes.
+    """
+    norm, verdict = title(reading.entrant.name), reading.verdict
+    if verdict is None:
+        return f"No answer on {norm} yet: {missing}."
     where = ""
     if len(reading.read) < len(reading.rows):
         beds = listed([row.bed.title for row in reading.read])
         count = counted(len(reading.rows), "bed")
         where = f" so far, on {beds} ({len(reading.read)} of {count})"
-    mean = reading.verdict.mean
-    if mean is not None:
-        interval = reading.verdict.decisive
+    if verdict.mean is not None:
+        interval = verdict.decisive
         bounds = f"between {interval.low:+.2f} and {interval.high:+.2f}"
-        lead = f"its mean lead is {mean:+.2f} margins, {bounds}"
-        return WORDS[reading.answer].format(norm=norm, where=where, lead=lead)
+        lead = f"its mean lead is {verdict.mean:+.2f} margins, {bounds}"
+        return WORDS[verdict.answer].format(norm=norm, where=where, lead=lead)
     reasons = []
-    for row in reading.setbacks(look):
-        remark = row.pair(look).remark.replace("norm ", f"{norm} ", 1)
-        reasons.append(f"{row.bed.title} ({remark})")
+    for bed, pair in reading.setbacks.items():
+        remark = pair.remark.replace("norm ", f"{norm} ", 1)
+        reasons.append(f"{reading.rows[bed].bed.title} ({remark})")
     if not reasons:
         return f"Open{where}: the scores of {norm} and LayerNorm do not vary."
-    word = "is worse than LayerNorm" if reading.answer == "worse" else "has no mean lead"
+    word = "is worse than LayerNorm" if verdict.answer == "worse" else "has no mean lead"
     return f"{norm} {word}{where}: runs broke on {listed(reasons)}."
-
-
-def progress(reading: Reading) -> str:
-    """Return how far the bed has come that is nearest to its first look."""
-    first = reading.rules.looks[0]
-    row = max(reading.rows.values(), key=lambda row: row.seeds)
-    if row.seeds:
-        so_far = f"{row.bed.title} has {row.seeds} of the first {first} runs of each"
-        gaps = row.pair(first).gaps
-        if not gaps:
-            return so_far
-        return f"{so_far}; it leads by {fmean(gaps) / row.bed.margin:+.2f} margins there"
-    most = len(reading.rules.rates)
-    row = max(reading.rows.values(), key=lambda row: len(row.norm.tried) + len(row.reference.tried))
-    tries = [min(most, len(side.tried)) for side in row.sides]
-    return (
-        f"on {row.bed.title}, {tries[0]} of its {most} tries and {tries[1]} of LayerNorm's have"
-        f" ended, and {first} runs of each follow them"
-    )
 
 
 def page(
     reading: Reading,
     *,
+    missing: str = "",
     remarks: Sequence[str] = (),
     left_out: Mapping[str, str] = MappingProxyType({}),
     memory: Mapping[str, float] = MappingProxyType({}),
@@ -89,14 +72,15 @@ def page(
         for bed, row in trial.rows.items():
             if row.norm.tried or row.seeds:
                 rows.append(row_text(row, memory.get(bed)))
-    lines = [f"**{headline(reading)}**", "", explained(reading), ""]
+    lines = [f"**{headline(reading, missing)}**", "", explained(reading), ""]
     if rows:
         lines += [*markdown_table(HEADER, rows), ""]
     lines += [f"- {remark}" for remark in remarks]
-    rules = reading.rules
     for bed, reason in left_out.items():
-        lines.append(f"- {rules.beds[bed].title} is left out: {reason}.")
-    unread = [row.bed.title for row in reading.rows.values() if not row.look]
+        lines.append(f"- {reading.rows[bed].bed.title} is left out: {reason}.")
+    unread = [
+        row.bed.title for bed, row in reading.rows.items() if bed not in left_out and not row.look
+    ]
     if unread:
         lines.append(f"- Not read yet: {listed(unread)}. A second start goes on.")
     power = can_show(reading)
@@ -115,9 +99,9 @@ def page(
 def explained(reading: Reading) -> str:
     """Return what a margin and the interval are."""
     margins = []
-    for bed in reading.rules.beds.values():
-        metric = METRICS[bed.experiment(REFERENCE, "adam").task.metric]
-        margins.append(f"{bed.title} {bed.margin:g} ({metric.label})")
+    for row in reading.rows.values():
+        metric = task_metric(row.bed.task)
+        margins.append(f"{row.bed.title} {row.bed.margin:g} ({metric.label})")
     share = 90 if reading.answer == "equivalent" else 95
     return (
         f"A margin is the smallest difference that matters: {', '.join(margins)}. In at least"
@@ -128,22 +112,21 @@ def explained(reading: Reading) -> str:
 def can_show(reading: Reading) -> str | None:
     """Return how often a trial of this size would find a norm that is half a margin better."""
     look, rules = reading.look, reading.rules
-    if look is None:
-        return None
     beds = []
-    for row in reading.read:
-        comparison = row.pair(look).comparison
+    for pair in reading.pairs.values():
+        comparison = pair.comparison
         if comparison is None:
             return None
-        scale = row.bed.margin
-        beds.append(BedNoise(comparison.sd / scale, comparison.example_error / scale))
-    so_far = rules.looks.index(look) + 1
-    half = share_better(rules, beds, 0.5, so_far)
-    full = share_better(rules, beds, 1.0, so_far)
+        margin = comparison.margin
+        beds.append(BedNoise(comparison.sd / margin, comparison.example_error / margin))
+    if look is None:
+        return None
+    half = share_better(rules, beds, 0.5, look)
+    full = share_better(rules, beds, 1.0, look)
+    last = rules.looks[-1]
     later = ""
-    if so_far < len(rules.looks):
-        last = share_better(rules, beds, 0.5, len(rules.looks))
-        later = f"; after {rules.looks[-1]} runs, half a margin in {last:.0%}"
+    if look < last:
+        later = f"; after {last} runs, half a margin in {share_better(rules, beds, 0.5, last):.0%}"
     return (
         f"What this can show: after {look} runs on {counted(len(beds), 'bed')}, a norm that is"
         f" truly half a margin better is found in {half:.0%} of trials, one that is a whole margin"
@@ -157,17 +140,15 @@ def row_text(row: Row, memory: float | None = None) -> list[str]:
     name = row.bed.title
     if row.optimizer != "adam":
         name += f", {row.optimizer.capitalize()}"
-    parameter = row.entrant.parameter[0] if row.entrant.parameter else ""
-    tries = [f"{len(side.tried)}" for side in row.sides]
-    chosen = [setting_text(side.chosen, parameter) for side in row.sides]
+    chosen = [setting_text(side.chosen, row.entrant.tries) for side in row.sides]
     return [
         name,
         f"{row.seeds}",
         *lead_text(row),
-        beside_text(*tries),
-        beside_text(*chosen),
+        tries_text(row),
+        f"{chosen[0]} ({chosen[1]})",
         speed_text(row.speed),
-        multiple_text(row.seconds),
+        multiple_text(row.time),
         multiple_text(memory),
     ]
 
@@ -185,9 +166,9 @@ def lead_text(row: Row) -> list[str]:
     return [lead, comparison.sign, comparison.size]
 
 
-def beside_text(norm: str, reference: str) -> str:
-    """Return what the norm has, with what LayerNorm has in brackets."""
-    return f"{norm} ({reference})"
+def tries_text(row: Row) -> str:
+    """Return how many settings the norm has tried, and in brackets how many LayerNorm has."""
+    return f"{len(row.norm.tried)} ({len(row.reference.tried)})"
 
 
 def multiple_text(value: float | None) -> str:
@@ -209,6 +190,5 @@ def setting_text(setting: Setting | None, parameter: str) -> str:
     """Return a setting as text, such as `lr 0.001, C 1.5`; `-` for none."""
     if setting is None:
         return "-"
-    rate, params = setting
-    value = dict(params).get(parameter)
-    return f"lr {rate:g}" if value is None else f"lr {rate:g}, {parameter} {value:g}"
+    rate = f"lr {setting.rate:g}"
+    return rate if setting.value is None else f"{rate}, {parameter} {setting.value:g}"

@@ -22,34 +22,33 @@ class BedNoise(NamedTuple):
 
 
 def share_better(
-    rules: Rules, beds: Sequence[BedNoise], lead: float, looks: int, *, draws: int = DRAWS
+    rules: Rules, beds: Sequence[BedNoise], lead: float, last: int, *, draws: int = DRAWS
 ) -> float:
-    """Return the share of simulated trials, with the first `looks` looks, that say *better*.
+    """Return the share of simulated trials, with the looks up to `last`, that say *better*.
 
     The norm truly leads by `lead` margins on every bed.
     """
     random = np.random.default_rng(0)
-    most = rules.looks[looks - 1]
     better = 0
     for _ in range(draws):
         gaps = []
         for bed in beds:
             center = lead + bed.examples * random.standard_normal()
-            gaps.append(center + bed.seed * random.standard_normal(most))
-        better += simulated_answer(rules, beds, np.array(gaps), looks) == "better"
+            gaps.append(center + bed.seed * random.standard_normal(last))
+        better += simulated_answer(rules, beds, np.array(gaps)) == "better"
     return better / draws
 
 
-def simulated_answer(rules: Rules, beds: Sequence[BedNoise], gaps: Numbers, looks: int) -> Answer:
+def simulated_answer(rules: Rules, beds: Sequence[BedNoise], gaps: Numbers) -> Answer:
     """Return the answer on gaps (beds, seeds), at the first look that decides."""
     answer: Answer = "open"
-    for look in rules.looks[:looks]:
-        leads = []
-        for bed, gaps_on_bed in zip(beds, gaps[:, :look], strict=True):
-            seed_error = float(gaps_on_bed.std(ddof=1)) / math.sqrt(look)
-            error = math.hypot(seed_error, bed.examples)
-            leads.append(Lead(float(gaps_on_bed.mean()), error, look - 1))
-        answer = verdict_on(leads, rules.plan_of_looks, look).answer
-        if answer != "open":
+    for look in rules.looks:
+        if look > gaps.shape[1] or answer != "open":
             break
+        leads = []
+        for bed, on_bed in zip(beds, gaps[:, :look], strict=True):
+            seed_error = float(on_bed.std(ddof=1)) / math.sqrt(look)
+            error = math.hypot(seed_error, bed.examples)
+            leads.append(Lead(float(on_bed.mean()), error, look - 1))
+        answer = verdict_on(leads, rules.plan_of_looks, look).answer
     return answer

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field, PositiveFloat
+from pydantic import Field, PositiveFloat
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import CONF, choices
+from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Scale, Seeds
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.stats.designs import Design
@@ -22,7 +23,15 @@ FILE = CONF / "trial.yaml"
 REFERENCE = "layernorm"  # what a norm is compared with
 Optimizer = Literal["adam", "muon"]
 OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "muon")
-Two = Annotated[tuple[float, ...], Field(min_length=2, max_length=2)]
+TwoValues = Annotated[tuple[float, ...], Field(min_length=2, max_length=2)]
+Parameter = Annotated[dict[str, TwoValues], Field(min_length=1, max_length=1)]
+
+
+class Setting(NamedTuple):
+    """What a norm is tried with: a learning rate, and perhaps the parameter that it names."""
+
+    rate: float
+    value: float | None = None
 
 
 class Bed(Config):
@@ -37,19 +46,16 @@ class Bed(Config):
     groups: Design
     minutes: PositiveFloat  # of one core, about; the trial's own runs replace it
 
-    def experiment(self, norm: str, optimizer: Optimizer, *settings: str) -> Experiment:
-        """Return the run of a norm in the bed's own settings, with seed 1."""
+    def command_line(self, norm: str, *settings: str, optimizer: Optimizer = "adam") -> list[str]:
+        """Return the overrides of a norm's run on the bed."""
         overrides = [f"task={self.task}", f"scale={self.scale}", *self.overrides, f"norm={norm}"]
         if optimizer != "adam":
             overrides.append(f"training.optimizer={optimizer}")
-        return cached_experiment([*overrides, *settings])
+        return [*overrides, *settings]
 
-
-def _one_parameter(parameters: dict[str, dict[str, Two]]) -> dict[str, dict[str, Two]]:
-    for norm, values in parameters.items():
-        if len(values) != 1:
-            raise ValueError(f"{norm}: must name one parameter")
-    return parameters
+    def experiment(self, norm: str, *settings: str, optimizer: Optimizer = "adam") -> Experiment:
+        """Return the run of a norm on the bed, with seed 1."""
+        return cached_experiment(self.command_line(norm, *settings, optimizer=optimizer))
 
 
 class Rules(Config):
@@ -60,7 +66,7 @@ class Rules(Config):
     looks: Annotated[RisingLooks, Field(min_length=1)]
     level: Annotated[float, Field(gt=0, lt=0.5)]
     spending: PositiveFloat
-    parameters: Annotated[dict[str, dict[str, Two]], AfterValidator(_one_parameter)]
+    parameters: dict[str, Parameter]
     beds: Annotated[dict[str, Bed], Field(min_length=1)]
     expected: tuple[str, ...] = ()  # norms of the suite that the table names if it lacks them
 
@@ -86,26 +92,18 @@ class Rules(Config):
             overrides=bed.overrides,
         )
 
-    def tries(self, bed: Bed, parameter: tuple[str, Two] | None) -> list[tuple[str, ...]]:
-        """Return the settings that a norm tries on a bed, as overrides, in their order."""
-        base = bed.experiment(REFERENCE, "adam").training.lr
-        rates = [base * rate for rate in self.rates]
-        if parameter is None:
-            return [setting_overrides(rate) for rate in rates]
-        name, values = parameter
+    def tries(self, bed: Bed, parameter: tuple[str, TwoValues] | None) -> list[Setting]:
+        """Return the settings that a norm tries on a bed: as many as there are rates.
+
+        A norm that names a parameter tries its two values at the first rates.
+        """
+        base = bed.experiment(REFERENCE).training.lr
+        values = (None,) if parameter is None else parameter[1]
         settings = []
-        for rate in rates[: len(rates) // 2]:
-            for value in values:
-                settings.append(setting_overrides(rate, **{name: value}))
-        return settings
-
-
-def setting_overrides(rate: float, **params: float) -> tuple[str, ...]:
-    """Return the overrides of a learning rate and perhaps a parameter of the norm."""
-    overrides = [f"training.lr={rate:.12g}"]
-    for name, value in params.items():
-        overrides.append(f"++norm.params.{name}={value:.12g}")
-    return tuple(overrides)
+        for rate, value in product(self.rates, values):
+            # As the command line of a run has it.
+            settings.append(Setting(float(f"{base * rate:.12g}"), value))
+        return settings[: len(self.rates)]
 
 
 @cache
@@ -114,12 +112,4 @@ def load_rules(file: str = "") -> Rules:
     path = Path(file) if file else FILE
     if not path.is_file():
         raise ValueError(f"beds={file}: no such file")
-    rules = Rules.checked(read_yaml_file(path), f"{path.name}: ")
-    if len(rules.rates) % 2:
-        raise ValueError(
-            f"{path.name}: rates: must be even in number, for two values at half of them"
-        )
-    for name, bed in rules.beds.items():
-        if bed.task not in choices("task"):
-            raise ValueError(f"{path.name}: bed {name}: no task {bed.task!r}")
-    return rules
+    return Rules.checked(read_yaml_file(path), f"{path.name}: ")
