@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adanorm.config.paths import PROJECT
+from adanorm.stats.comparison import compare_groups, groups_of
 from adanorm.stats.conjunction import at_look
 from adanorm.stats.sequential import Looks, Numbers
 from adanorm.verdicts import compare
@@ -115,9 +116,10 @@ def ever(case: Case, gap: float, wrong: set[str], random: np.random.Generator) -
         comparison = compare(first, second, case.margin)
         return comparison is not None and comparison.answer in wrong
     plan = Looks(case.looks, 1.5)
+    ours, theirs = groups_of([first, second], None)
     for look in case.looks:
-        ours, theirs = at_look(first, second, look), at_look(second, first, look)
-        comparison = compare(ours, theirs, case.margin, levels=plan.levels(look))
+        groups = at_look(ours, theirs, look)
+        comparison = compare_groups(*groups, case.margin, levels=plan.levels(look))
         if comparison is not None and comparison.answer in wrong:
             return True
     return False

@@ -1,5 +1,7 @@
 """Leagues against definitions written out: groups by trying every set, p and the next seed by SciPy."""
 
+import sys
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +10,7 @@ from scipy import stats
 
 from adanorm.stats.comparison import SeedScores
 from adanorm.stats.conjunction import corrected
-from adanorm.verdicts import League, compare, league
+from adanorm.verdicts import League, Looks, compare, league
 from adanorm.verdicts.task_league import league_by_plan, plan_for_scores
 from tests.verdicts import not_none
 
@@ -90,3 +92,40 @@ def test_a_plan_reads_the_scores_of_its_last_look_at_the_level_of_that_look() ->
     assert not_none(next(iter(first.pairs.values()))).levels.difference == 0.05, (
         "three seeds are read once"
     )
+
+
+def calls_of(task: Callable[[], object]) -> int:
+    """Return how many Python functions a task calls."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        task()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_league_of_more_seeds_takes_no_more_calls() -> None:
+    def every_chance(seeds: int) -> None:
+        table = league(drawn(0, names=3, seeds=seeds), 0.5)
+        for two in table.pairs:
+            table.chance(*two)
+
+    every_chance(8)  # imports SciPy
+    assert calls_of(lambda: every_chance(800)) == calls_of(lambda: every_chance(8))
+
+
+@pytest.mark.parametrize("looks", [None, Looks((3, 5), 1.5)])
+def test_the_order_of_seeds_changes_no_digit(looks: Looks | None) -> None:
+    scores = drawn(1, names=3, seeds=7)
+    del scores["n2"][3]
+    shuffled = {}
+    for name, by_seed in scores.items():
+        seeds = np.random.default_rng(len(by_seed)).permutation([*by_seed])
+        shuffled[name] = {int(seed): by_seed[seed] for seed in seeds}
+    assert league(shuffled, 0.5, looks=looks).pairs == league(scores, 0.5, looks=looks).pairs

@@ -21,19 +21,25 @@ from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, hanging, output_path, true_or_false
 from adanorm.config.errors import check_known
+from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.files import writing_to
 from adanorm.metrics.table import mean_text
 from adanorm.reporting.league_formats import FileLeague, as_json, as_svg, seeds_to_show
 from adanorm.reporting.text import outlook, p_text
-from adanorm.stats.comparison import NO_SEED, Comparison, Score, digits_for
-from adanorm.stats.conjunction import League, league, mean_of
+from adanorm.stats.comparison import NO_SEED, Comparison, Score, digits_for, groups_of
+from adanorm.stats.conjunction import League, league
 from adanorm.stats.sequential import Looks
 from adanorm.verdicts.score_file import NUMBER, TaskScores, column_names, read_scores
 
 MOST_NAMES, MOST_SEEDS, LARGEST = 50, 1000, 1e12  # the last: a margin
 STATUS = {"better": 0, "worse": 3, "equivalent": 4, "open": 5}
 PAIRED = {"": None, "true": True, "false": False}
+LEAGUE = PROJECT / "results" / "tables" / "league.csv"
+ON_RECORD = (
+    "README's answers on these runs may differ: they follow each task's plan, count the noise of"
+    " test examples, and are not corrected for pairs."
+)
 
 USAGE = Usage(
     name="[FILE]",
@@ -96,6 +102,8 @@ def main(arguments: Arguments) -> int:
         texts = [_lines(file, entry, keys, looks) for entry in leagues]
         for lines in texts:
             print("\n".join(lines))
+        if Path(file).resolve() == LEAGUE.resolve():
+            print("\n".join(hanging("", ON_RECORD)))
     if figure:
         with writing_to(figure) as target:
             target.write(as_svg(leagues).encode())
@@ -152,9 +160,9 @@ def _league(
 ) -> FileLeague:
     scores = table.scores
     if not 2 <= len(scores) <= MOST_NAMES:
-        first_rows = {name: row for (name, _), row in reversed(table.rows.items())}
+        last_name = max(min(rows.values()) for rows in table.rows.values())
         reason = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
-        raise ValueError(f"{file}, row {max(first_rows.values())}, column name: {reason}")
+        raise ValueError(f"{file}, row {last_name}, column name: {reason}")
     base, gate = keys["against"] or next(iter(scores)), keys["gate"]
     check_known(f"name of {task or file}", filter(None, [base, gate]), scores)
     if gate == base:
@@ -183,15 +191,15 @@ def _league_by_name(
 
     check_known("plan", [keys["plan"]], plan_names(), ", or looks of your own, as in 6,10,16")
     plan = plan_for_scores(keys["plan"], float(keys["margin"]))
-    means = {}
+    groups = dict(zip(signed, groups_of([*signed.values()], None), strict=True))
     for name, by_seed in signed.items():
-        means[name] = {seed: mean_of(score) for seed, score in by_seed.items()}
         for seed in by_seed:
             if not plan.first <= seed <= plan.last:
                 number = seed if seed < NO_SEED else "none"
                 reads = f"plan={plan.name} reads seeds {plan.first} to {plan.last}"
-                row = table.rows[name, seed]
+                row = table.rows[name][seed]
                 raise ValueError(f"{file}, row {row}, column seed: {number}: {reads}")
+    means = {name: group.by_seed for name, group in groups.items()}
     return league_by_plan(means, plan)
 
 

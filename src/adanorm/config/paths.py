@@ -3,7 +3,6 @@
 import json
 import sys
 from functools import cache
-from importlib.metadata import distribution
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -25,6 +24,8 @@ def install_command(extra: str, python: str = sys.executable) -> str:
     """Return the command that installs an extra from the package's source: no index has it."""
     if IS_CHECKOUT:
         return f"{python} -m pip install -e '{PROJECT}[{extra}]'"
+    from importlib.metadata import distribution  # takes longer than all else here
+
     origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
     scheme = "git+" if "vcs_info" in origin else ""
     return f"{python} -m pip install 'adanorm[{extra}] @ {scheme}{origin['url']}'"

@@ -1,8 +1,8 @@
 """The league of a file of scores for programs, as JSON (verdict.schema.json), and as a figure, in SVG."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
 
 from adanorm.metrics.table import mean_and_deviation
 from adanorm.stats.comparison import ASSUMPTIONS, Comparison, digits_for
@@ -159,14 +159,14 @@ def _panel(entry: FileLeague, top: float) -> tuple[list[str], float]:
     heading = f"{entry.task}: lead" if entry.task else "lead"
     heading = f"{heading} over {entry.base}, 95 and 90 % intervals; band: within the margin"
     drawn = [
-        f'<text x="8" y="{top + 18:.0f}" font-weight="bold">{escape(heading)}</text>',
+        f'<text x="8" y="{top + 18:.0f}" font-weight="bold">{escape(heading, quote=False)}</text>',
         f'<rect x="{at(-margin)}" y="{top + 28:.0f}" width="{band:.1f}"'
         f' height="{bottom - top - 28:.0f}" fill="#e4eef8"/>',
         _line(at(0.0), at(0.0), top + 28, bottom, 1),
     ]
     for row, name in enumerate(names):
         y = top + 44 + ROW * row
-        drawn.append(f'<text x="8" y="{y + 4:.0f}">{escape(name[:28])}</text>')
+        drawn.append(f'<text x="8" y="{y + 4:.0f}">{escape(name[:28], quote=False)}</text>')
         letters = entry.league.letters[name]
         drawn.append(f'<text x="{LEFT + RIGHT + 12}" y="{y + 4:.0f}">{letters}</text>')
         pair, lead = pairs.get(name), 0.0

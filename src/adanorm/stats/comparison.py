@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from functools import cached_property
+from itertools import count, islice
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -69,6 +70,39 @@ def student_interval(mean: float, error: float, df: float, level: float = 0.05) 
 def digits_for(margin: float) -> int:
     """Return the decimals to show: two, or more for two significant digits of the margin."""
     return max(2, 1 - math.floor(math.log10(margin)))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The scores of a norm, (seeds,) or (seeds, examples), and the position of each seed in them."""
+
+    positions: Mapping[int, int]
+    scores: Numbers
+
+    @cached_property
+    def means(self) -> Numbers:
+        """The score of each seed, (seeds,): the mean over examples, if there are any."""
+        return self.scores.mean(axis=1) if self.scores.ndim == 2 else self.scores
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute score."""
+        return float(np.abs(self.means).max())
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The score of each seed, by seed."""
+        return dict(zip(self.positions, self.means.tolist(), strict=True))
+
+    def of_seeds(self, seeds: Sequence[int]) -> "Group":
+        """Return the scores of some seeds, in their order."""
+        rows = [self.positions[seed] for seed in seeds]
+        return Group(dict(zip(seeds, range(len(seeds)), strict=True)), self.scores[rows])
+
+    def first(self, count: int) -> "Group":
+        """Return the scores of the first seeds."""
+        positions = dict(islice(self.positions.items(), count))
+        return Group(positions, self.scores[:count])
 
 
 class PaperGap(NamedTuple):
@@ -304,31 +338,46 @@ def compare(
     ValueError for a margin or level out of range, the levels of another look, lists of different
     lengths that pair, and scores that are not finite. ASSUMPTIONS has what is taken for granted.
     """
+    ours, others = groups_of([first, second], paired)
+    only_shared = paired is True
+    return compare_groups(ours, others, margin, only_shared=only_shared, level=level, levels=levels)
+
+
+def compare_groups(
+    ours: Group,
+    others: Group,
+    margin: float,
+    *,
+    only_shared: bool = False,
+    level: float = 0.05,
+    levels: Levels | None = None,
+) -> Comparison | None:
+    """Return the comparison of two groups, as `compare` does; `only_shared` leaves out other seeds.
+
+    Raises the errors of `compare`.
+    """
     if not 0 < margin < math.inf:
         raise ValueError(
             f"margin={margin:g}: must be above 0, the smallest difference that matters"
         )
     if not 0 < level < 1:
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
-    ours, others = by_seed([first, second], paired)
-    shared = [seed for seed in ours if seed in others]
-    if len(shared) < 2 and not paired:
-        shared = []
-    rest = [[], []] if paired else [_without(group, shared) for group in (ours, others)]
-    scores = [
-        _array(group, shared + alone) for group, alone in zip((ours, others), rest, strict=True)
-    ]
+    ours, others, shared = paired_first(ours, others)
+    if only_shared:
+        ours, others = ours.first(shared), others.first(shared)
+    elif shared < 2:
+        shared = 0
+    scores, means = (ours.scores, others.scores), (ours.means, others.means)
     if scores[0].shape[1:] != scores[1].shape[1:]:
         raise ValueError("scores: both norms need the same test examples, or none")
-    means = [group.mean(axis=1) if group.ndim == 2 else group for group in scores]
-    _check_finite(ours, others, means)
     fewest = min(map(len, means))
     if isinstance(levels, LevelsOfLook) and fewest != levels.seeds:
         raise ValueError(f"{fewest} seeds: these are the levels of the look after {levels.seeds}")
     if fewest < 2:
         return None
-    is_paired = len(shared) == len(means[0]) == len(means[1])
-    facts: dict[str, Any] = {"level": level, "levels": levels, "largest": _largest(means)}
+    is_paired = shared == len(means[0]) == len(means[1])
+    largest = max(ours.largest, others.largest)
+    facts: dict[str, Any] = {"level": level, "levels": levels, "largest": largest}
     if scores[0].ndim == 2:
         if is_paired:
             noise = example_noise(scores[0] - scores[1])
@@ -337,10 +386,10 @@ def compare(
         facts |= {"example_error": example_error(noise), "examples": scores[0].shape[1]}
     if is_paired:
         return compare_gaps(means[0] - means[1], margin, **facts)
-    return _compare_groups(means[0], means[1], margin, shared=len(shared), **facts)
+    return _compare_unpaired(means[0], means[1], margin, shared=shared, **facts)
 
 
-def _compare_groups(
+def _compare_unpaired(
     first: Numbers,
     second: Numbers,
     margin: float,
@@ -370,63 +419,67 @@ def _compare_groups(
     )
 
 
-def by_seed(groups: Sequence[SeedScores], paired: bool | None) -> list[Mapping[int, Score]]:
-    """Return the scores of each group by seed; what does not pair has numbers from NO_SEED on.
+def groups_of(scores: Sequence[SeedScores], paired: bool | None) -> list[Group]:
+    """Return the group of each norm; scores that do not pair get seeds from NO_SEED on.
 
-    `paired` is that of `compare`. Raises ValueError if groups that pair have different lengths, or
-    only some have seeds.
+    `paired` is that of `compare`. Raises ValueError if groups that pair have different lengths or
+    only some have seeds, and for scores that are no finite numbers.
     """
-    lists = [group for group in groups if not isinstance(group, Mapping)]
+    lists = [entry for entry in scores if not isinstance(entry, Mapping)]
     if paired and lists:
-        lengths = [len(group) for group in groups]
-        if len(lists) < len(groups):
+        lengths = [len(entry) for entry in scores]
+        if len(lists) < len(scores):
             raise ValueError("paired=True: name the seeds of all scores or of none")
         if len({*lengths}) > 1:
             sizes = " and ".join(map(str, lengths))
             raise ValueError(f"{sizes} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
     unused = count(NO_SEED)
-    seeded: list[Mapping[int, Score]] = []
-    for group in groups:
-        if isinstance(group, Mapping) and paired is not False:
-            seeded.append(group)
-        else:
-            values = group.values() if isinstance(group, Mapping) else group
-            seeds = count() if paired else unused
-            seeded.append({next(seeds): value for value in values})
-    return seeded
+    positions: dict[tuple[int, ...], dict[int, int]] = {}  # one for all that have the same seeds
+    groups = []
+    for entry in scores:
+        by_seed: Any = entry
+        if paired is False or not isinstance(entry, Mapping):
+            values = entry.values() if isinstance(entry, Mapping) else entry
+            numbers = count() if paired else unused
+            by_seed = {next(numbers): value for value in values}
+        seeds = tuple(sorted(by_seed))
+        positions.setdefault(seeds, {seed: row for row, seed in enumerate(seeds)})
+        group = Group(positions[seeds], _array([by_seed[seed] for seed in seeds]))
+        _check_finite(group)
+        groups.append(group)
+    return groups
 
 
-def _without(group: Mapping[int, Score], shared: Sequence[int]) -> list[int]:
-    if len(shared) == len(group):
-        return []
-    known = {*shared}
-    return [seed for seed in group if seed not in known]
-
-
-def _array(group: Mapping[int, Score], seeds: Sequence[int]) -> Numbers:
-    """Return the scores of seeds, (seeds,) or (seeds, examples)."""
+def _array(values: Sequence[Any]) -> Numbers:
+    """Return scores as numbers, (seeds,) or (seeds, examples)."""
     try:
-        return np.array([group[seed] for seed in seeds], dtype=float)
+        return np.array(values, dtype=float)
     except ValueError:
         raise ValueError("scores: must be numbers, or equally many for each seed") from None
 
 
-def _largest(groups: Sequence[Numbers]) -> float:
-    return max(float(np.abs(group).max()) for group in groups)
+def _check_finite(group: Group) -> None:
+    """Raise ValueError, with the seed, unless all scores are finite and below LARGEST."""
+    is_wrong = ~(np.abs(group.means) < LARGEST)
+    if is_wrong.any():
+        wrong = int(is_wrong.argmax())
+        seed, score = [*group.positions][wrong], group.means[wrong]
+        name = f"seed {seed}" if seed < NO_SEED else "a list"
+        text = f"scores such as {score:g} must be finite and below {LARGEST:g}"
+        raise ValueError(f"{name}: {text}")
 
 
-def _check_finite(
-    ours: Mapping[int, Score], others: Mapping[int, Score], means: Sequence[Numbers]
-) -> None:
-    """Raise ValueError, with the seed, unless all means are finite and below LARGEST."""
-    if all((np.abs(group) < LARGEST).all() for group in means):
-        return
-    for seed in [*ours, *others]:
-        scores = [group[seed] for group in (ours, others) if seed in group]
-        if not all(abs(np.mean(score)) < LARGEST for score in scores):
-            name = f"seed {seed}" if seed < NO_SEED else "a list"
-            texts = " and ".join(f"{np.mean(score):g}" for score in scores)
-            raise ValueError(f"{name}: scores {texts}: must be finite and below {LARGEST:g}")
+def paired_first(ours: Group, others: Group) -> tuple[Group, Group, int]:
+    """Return both groups with their shared seeds first, in one order, and how many these are."""
+    known = others.positions
+    if ours.positions is known or ours.positions == known:
+        return ours, others, len(known)
+    shared = [seed for seed in ours.positions if seed in known]
+    if not shared:
+        return ours, others, 0
+    ours_alone = [seed for seed in ours.positions if seed not in known]
+    others_alone = [seed for seed in known if seed not in ours.positions]
+    return ours.of_seeds(shared + ours_alone), others.of_seeds(shared + others_alone), len(shared)
 
 
 def compare_gaps(
@@ -446,10 +499,11 @@ def compare_gaps(
     training example, the mean has 1 + n * overlap times the variance (Nadeau & Bengio 2003, section
     3). `largest` is the largest absolute score.
     """
-    spread = spread or spread_of(gaps, largest=largest)
+    values = np.asarray(gaps, dtype=float)
+    spread = spread or spread_of(values, largest=largest)
     if spread is None:
         return None
     sd, df = spread
     sd *= math.sqrt(1 + len(gaps) * overlap)
     levels = levels or Levels(level, 2 * level)  # a fixed plan has one look
-    return Comparison(fmean(gaps), sd, df, len(gaps), margin, levels, level, **facts)
+    return Comparison(fmean(values.tolist()), sd, df, len(gaps), margin, levels, level, **facts)

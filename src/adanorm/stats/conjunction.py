@@ -13,11 +13,12 @@ import numpy as np
 
 from adanorm.stats.comparison import (
     Comparison,
-    Score,
+    Group,
     SeedScores,
-    by_seed,
-    compare,
     compare_gaps,
+    compare_groups,
+    groups_of,
+    paired_first,
 )
 from adanorm.stats.sequential import Looks, last_look
 from adanorm.stats.variance import Scores, TaskVariance
@@ -157,14 +158,20 @@ class League:
         counts half. It is the probability of outperforming (Bouthillier et al. 2021), or of
         improvement (Agarwal et al. 2021).
         """
-        ours, theirs = self.scores[first], self.scores[second]
-        shared = [seed for seed in ours if seed in theirs]
-        if len(shared) > 1:
-            gaps = np.array([ours[seed] - theirs[seed] for seed in shared])
-        else:
-            gaps = np.subtract.outer([*ours.values()], [*theirs.values()])
-        wins = (np.sign(gaps) + 1) / 2
-        return float(wins.mean())
+        ours, theirs, shared = paired_first(self._seeded[first], self._seeded[second])
+        if shared > 1:
+            gaps = ours.scores[:shared] - theirs.scores[:shared]
+            wins = (np.sign(gaps) + 1) / 2
+            return float(wins.mean())
+        ordered = np.sort(theirs.scores)
+        below = np.searchsorted(ordered, ours.scores, side="left")
+        not_above = np.searchsorted(ordered, ours.scores, side="right")
+        halves = int(below.sum() + not_above.sum())  # of a win
+        return halves / (2 * len(below) * len(ordered))
+
+    @cached_property
+    def _seeded(self) -> dict[str, Group]:
+        return dict(zip(self.scores, groups_of([*self.scores.values()], None), strict=True))
 
     def luck(self, first: str, second: str) -> int | None:
         """Return n if one name wins every time, which happens once in n without a difference.
@@ -263,38 +270,32 @@ def league(
     reached, at its levels. Larger scores are better. `margin`, `paired` and the errors are those
     of `compare`; ASSUMPTIONS has what is taken for granted.
     """
-    seeded = dict(zip(scores, by_seed([*scores.values()], paired), strict=True))
-    means = {}
-    for name, group in seeded.items():
-        means[name] = {seed: mean_of(score) for seed, score in group.items()}
+    groups = dict(zip(scores, groups_of([*scores.values()], paired), strict=True))
+    means = {name: group.by_seed for name, group in groups.items()}
 
     def compare_two(first: str, second: str) -> Comparison | None:
-        ours, theirs, levels = seeded[first], seeded[second], None
+        ours, theirs, levels = groups[first], groups[second], None
         if looks:
-            size = min(len(ours), len(theirs))
+            size = min(len(ours.positions), len(theirs.positions))
             if paired:
-                size = len(ours.keys() & theirs.keys())
+                size = len(ours.positions.keys() & theirs.positions.keys())
             look = last_look(looks.after, size)
             if look is None:
                 return None
             levels = looks.levels(look)
-            ours, theirs = at_look(ours, theirs, look), at_look(theirs, ours, look)
-        # Seeds that stand for none differ between names, so only those given can pair.
-        only_shared = True if paired else None
-        return compare(ours, theirs, margin, paired=only_shared, level=level, levels=levels)
+            ours, theirs = at_look(ours, theirs, look)
+        only_shared = paired is True
+        return compare_groups(
+            ours, theirs, margin, only_shared=only_shared, level=level, levels=levels
+        )
 
     return league_of(means, compare_two, looks)
 
 
-def mean_of(score: Score) -> float:
-    """Return a score, or the mean of its numbers per example."""
-    return score if isinstance(score, float) else float(np.mean(score))
-
-
-def at_look(ours: Mapping[int, Score], theirs: Mapping[int, Score], look: int) -> dict[int, Score]:
-    """Return the scores of the first `look` seeds, those that the other group has going first."""
-    order = sorted(ours, key=lambda seed: (seed not in theirs, seed))
-    return {seed: ours[seed] for seed in order[:look]}
+def at_look(ours: Group, theirs: Group, look: int) -> tuple[Group, Group]:
+    """Return the scores of the first `look` seeds of each, those that both have going first."""
+    ours, theirs, _ = paired_first(ours, theirs)
+    return ours.first(look), theirs.first(look)
 
 
 def league_of(

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from adanorm.stats.sequential import Numbers
 
 NEEDED = ("name", "score")
 COLUMNS = ("name", "seed", "score", "task", "example", "cluster")
-TEXTS = ("task", "name", "example", "cluster")
 LARGEST_FILE = 1 << 21  # bytes
 LARGEST_BY_EXAMPLE = 1 << 24
 LONGEST, LARGEST_SCORE = 40, 1e12  # characters of a name; an absolute score
@@ -31,7 +30,7 @@ class TaskScores:
     """
 
     scores: dict[str, dict[int, Score]] = field(default_factory=dict)
-    rows: dict[tuple[str, int], int] = field(default_factory=dict)
+    rows: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def column_names(text: str) -> dict[str, str]:
@@ -55,52 +54,72 @@ def read_scores(path: Path, columns: Mapping[str, str]) -> dict[str, TaskScores]
     `columns` has the file's names of some columns (`column_names`). Raises ValueError for a wrong
     row, and names the row.
     """
-    by_task: dict[str, TaskScores] = {}
-    cells: dict[tuple[str, str, int], dict[tuple[str, str], float]] = {}
-    for row, fields in _rows(path, columns):
-        _check_row(f"{path}, row {row}, column", fields)
-        task, name = fields.get("task", ""), fields["name"]
-        seed = int(fields["seed"]) if "seed" in fields else NO_SEED + row
-        table = by_task.setdefault(task, TaskScores())
-        first_row = table.rows.setdefault((name, seed), row)
-        score = float(fields["score"])
-        if "example" not in fields and "cluster" not in fields:
-            if first_row != row:
-                twice = f"{seed} of {name} occurs twice, first in row {first_row}"
-                raise ValueError(f"{path}, row {row}, column seed: {twice}")
-            table.scores.setdefault(name, {})[seed] = score
-            continue
-        cell = cells.setdefault((task, name, seed), {})
-        cluster = fields.get("cluster", fields.get("example", ""))
-        example = fields.get("example", str(row))
-        if (cluster, example) in cell:
-            raise ValueError(f"{path}, row {row}, column example: {example} occurs twice")
-        cell[cluster, example] = score
-    if not by_task:
+    rows, fields = _fields(path, columns)
+    for column, texts in fields.items():
+        _check_column(path, column, texts, rows)
+    if not rows:
         raise ValueError(f"{path}: has no row of scores")
-    _add_examples(path, by_task, cells)
+    tasks = fields.get("task", [""] * len(rows))
+    seeds = [*map(int, fields["seed"])] if "seed" in fields else [NO_SEED + row for row in rows]
+    scores = map(float, fields["score"])
+    runs = zip(rows, tasks, fields["name"], seeds, scores, strict=True)
+    by_task = {task: TaskScores() for task in dict.fromkeys(tasks)}
+    if "example" in fields or "cluster" in fields:
+        examples = fields.get("example", [*map(str, rows)])
+        clusters = fields.get("cluster", examples)
+        _add_examples(path, by_task, runs, zip(clusters, examples, strict=True))
+        return by_task
+    for row, task, name, seed, score in runs:
+        table = by_task[task]
+        first_row = table.rows.setdefault(name, {}).setdefault(seed, row)
+        if first_row != row:
+            twice = f"{seed} of {name} occurs twice, first in row {first_row}"
+            raise ValueError(f"{path}, row {row}, column seed: {twice}")
+        table.scores.setdefault(name, {})[seed] = score
     return by_task
 
 
-def _check_row(field: str, fields: Mapping[str, str]) -> None:
-    """Raise ValueError for a field that is no name, seed or score."""
-    for column in TEXTS:
-        text = fields.get(column, "a")
-        if not (text.isprintable() and 0 < len(text) <= LONGEST):
-            raise ValueError(f"{field} {column}: {text[:40]!r} must have 1 to {LONGEST} characters")
-    seed, score = fields.get("seed", "0"), fields["score"]
-    if not (seed.isascii() and seed.isdecimal() and len(seed) <= 18):
-        raise ValueError(f"{field} seed: {seed[:40]!r} is not a whole number")
-    if not NUMBER.fullmatch(score) or abs(float(score)) > LARGEST_SCORE:
-        raise ValueError(f"{field} score: {score[:40]!r} is not a number such as 75.8")
+def _check_column(path: Path, column: str, texts: Sequence[str], rows: Sequence[int]) -> None:
+    """Raise ValueError, with its row, for the first field that is no name, seed or score."""
+    is_right, expected = CHECKS.get(column, (_is_name, f"must have 1 to {LONGEST} characters"))
+    wrong = {text for text in {*texts} if not is_right(text)}
+    for row, text in zip(rows, texts, strict=True):
+        if text in wrong:
+            raise ValueError(f"{path}, row {row}, column {column}: {text[:40]!r} {expected}")
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and 0 < len(text) <= LONGEST
+
+
+def _is_seed(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 18
+
+
+def _is_score(text: str) -> bool:
+    return NUMBER.fullmatch(text) is not None and abs(float(text)) <= LARGEST_SCORE
+
+
+CHECKS = {
+    "seed": (_is_seed, "is not a whole number"),
+    "score": (_is_score, "is not a number such as 75.8"),
+}
 
 
 def _add_examples(
     path: Path,
     by_task: Mapping[str, TaskScores],
-    cells: Mapping[tuple[str, str, int], Mapping[tuple[str, str], float]],
+    runs: Iterable[tuple[int, str, str, int, float]],
+    examples: Iterable[tuple[str, str]],
 ) -> None:
     """Add arrays of scores per example or cluster; ValueError unless all runs have the same ones."""
+    cells: dict[tuple[str, str, int], dict[tuple[str, str], float]] = {}
+    for (row, task, name, seed, score), entry in zip(runs, examples, strict=True):
+        by_task[task].rows.setdefault(name, {}).setdefault(seed, row)
+        cell = cells.setdefault((task, name, seed), {})
+        if entry in cell:
+            raise ValueError(f"{path}, row {row}, column example: {entry[1]} occurs twice")
+        cell[entry] = score
     sizes_of: dict[str, dict[str, int]] = {}
     for (task, name, seed), cell in cells.items():
         by_cluster: dict[str, list[float]] = {}
@@ -108,10 +127,10 @@ def _add_examples(
             by_cluster.setdefault(cluster, []).append(cell[cluster, example])
         sizes = {cluster: len(scores) for cluster, scores in by_cluster.items()}
         if sizes != sizes_of.setdefault(task, sizes):
-            row = by_task[task].rows[name, seed]
+            row = by_task[task].rows[name][seed]
             raise ValueError(f"{path}, row {row}: {name} has other examples than the first run")
         if len(sizes) < 2:
-            row = by_task[task].rows[name, seed]
+            row = by_task[task].rows[name][seed]
             raise ValueError(f"{path}, row {row}: noise of examples needs two of them or more")
         scores = _per_cluster([*by_cluster.values()])
         by_task[task].scores.setdefault(name, {})[seed] = scores
@@ -129,8 +148,8 @@ def _per_cluster(clusters: list[list[float]]) -> Numbers:
     return np.asarray(mean + len(sizes) * sizes * (means - mean) / sizes.sum())
 
 
-def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows below the header by their number, each with our columns' fields."""
+def _fields(path: Path, columns: Mapping[str, str]) -> tuple[list[int], dict[str, list[str]]]:
+    """Return the numbers of the rows below the header, and the fields of each of our columns."""
     with path.open("rb") as file:
         content = file.read(LARGEST_BY_EXAMPLE + 1)
     try:
@@ -140,7 +159,7 @@ def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[st
         raise ValueError(f"{path}, row {row}: not UTF-8") from None
     separator = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    row = 0
+    rows, records, row = [], [], 0
     try:
         header = [name.strip().casefold() for name in next(reader, [])]
         positions = _positions(path, header, columns)
@@ -149,15 +168,19 @@ def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[st
         if len(content) > limit:
             raise ValueError(f"{path}: has more than {limit:,} bytes")
         row = reader.line_num
-        for fields in reader:
+        for record in reader:
             row = reader.line_num
-            if not fields:
-                continue
-            if len(fields) != len(header):
-                raise ValueError(f"{path}, row {row}: not the {len(header)} fields of row 1")
-            yield row, {name: fields[index].strip() for name, index in positions.items()}
+            if record:
+                rows.append(row)
+                records.append(record)
+                if len(record) != len(header):
+                    raise ValueError(f"{path}, row {row}: not the {len(header)} fields of row 1")
     except csv.Error as error:
         raise ValueError(f"{path}, row {row + 1}: {error}") from None
+    fields = {}
+    for name, position in positions.items():
+        fields[name] = [record[position].strip() for record in records]
+    return rows, fields
 
 
 def _positions(path: Path, header: list[str], columns: Mapping[str, str]) -> dict[str, int]:
