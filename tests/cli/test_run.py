@@ -335,21 +335,37 @@ def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str,
     assert reader.record(only_folder(tmp_path / "two")).environment["processes"] == 2
 
 
-def test_two_processes_refuse_a_norm_whose_statistics_they_would_change(tmp_path: Path) -> None:
-    run = (
-        "adanorm",
-        "run",
-        "task=mnist",
-        "norm=batchnorm-noisy",
-        "scale=smoke",
-        f"runs={tmp_path}",
-    )
+NOISY = """
+import torch
+from torch import nn
+
+class Noisy(nn.LayerNorm):
+    def forward(self, x):
+        z = super().forward(x)
+        return z + torch.randn_like(x) if self.training else z
+"""
+
+
+@pytest.mark.parametrize(
+    ("norm", "reason"),
+    [
+        (
+            "batchnorm-noisy",
+            "NoisyBatchNorm is over the batch, and not over several processes' shares of it",
+        ),
+        ("noisy_norm:Noisy", "norm Noisy: draws noise, which would be another with several"),
+    ],
+)
+def test_two_processes_refuse_a_norm_that_they_would_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, norm: str, reason: str
+) -> None:
+    (tmp_path / "noisy_norm.py").write_text(NOISY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    run = ("adanorm", "run", "task=mnist", f"norm={norm}", "scale=smoke", f"runs={tmp_path}")
     both = two(*run, errors=tmp_path / "errors")
     assert all(process.wait(200) for process in both)
     errors = (tmp_path / "errors").read_text()
-    assert (
-        "NoisyBatchNorm is over the batch, and not over several processes' shares of it" in errors
-    )
+    assert reason in errors
     assert "Traceback" not in errors
     assert not [*tmp_path.rglob("*.json*")]
 

@@ -58,3 +58,13 @@ def test_a_large_mean_costs_no_more_than_its_rounding(name: str, layout: str) ->
         for part, expected in zip(ours, exact, strict=True):
             allowed = 16 * EPS * (1 + mean) * (1 + expected.abs().max())
             assert (part.double() - expected).abs().max() <= allowed, mean
+
+
+RMS_NORMS = [name for name in NORMS if "rmsnorm" in name]
+
+
+@pytest.mark.parametrize("name", [*RMS_NORMS, "scalenorm", "seednorm", "gatednorm"])
+def test_a_row_whose_square_overflows_is_zero_as_in_torchs_rmsnorm(name: str) -> None:
+    x = torch.full((2, 4, H), 1e20)
+    assert not torch.nn.functional.rms_norm(x, [H]).any()
+    assert not norm_factory(NormChoice(name))(H, site="a").eval()(x).any()

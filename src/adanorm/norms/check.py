@@ -672,3 +672,12 @@ def check_before_training(make_norm: MakeNorm, name: str) -> None:
     for _, problem, _ in check_contract(make_norm, BEFORE_TRAINING):
         if problem is not None:
             raise ValueError(f"norm {name}: {problem} (`adanorm check-norm` runs every check)")
+
+
+def check_before_processes(make_norm: MakeNorm, name: str) -> None:
+    """Raise ValueError if a norm draws noise: several processes would draw other noise than one."""
+    if _draws_noise(make_norm(H, site="check")):
+        raise ValueError(
+            f"norm {name}: draws noise, which would be another with several processes; train in one"
+            " process"
+        )

@@ -13,6 +13,8 @@ from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted
 from adanorm.data.inspection import Inspection
+from adanorm.norms import norm_factory
+from adanorm.norms.check import check_before_processes
 from adanorm.norms.over_rows import synchronize
 from adanorm.records import loggers
 from adanorm.records.environment import origin, peak_memory
@@ -44,6 +46,8 @@ def execute(experiment: Experiment) -> None:
     with init_distributed(prepared.device) as world:
         if world.size > 1:
             synchronize(prepared.model)
+            if prepared.device.type == "cpu" and experiment.norm.choice.outside is not None:
+                check_before_processes(norm_factory(experiment.norm.choice), experiment.norm.name)
         environment = describe_environment(experiment, prepared, processes=world.size)
         recording: AbstractContextManager[RunFolder | None] = nullcontext()
         if world.is_main:  # only this process prints and writes
