@@ -68,3 +68,15 @@ def test_a_row_whose_square_overflows_is_zero_as_in_torchs_rmsnorm(name: str) ->
     x = torch.full((2, 4, H), 1e20)
     assert not torch.nn.functional.rms_norm(x, [H]).any()
     assert not norm_factory(NormChoice(name))(H, site="a").eval()(x).any()
+
+
+@pytest.mark.parametrize(("size", "least", "most"), [(1e12, 0, 1e-6), (1e16, 0.1, 1)])
+def test_gradients_of_rms_norms_lose_digits_where_torchs_do(
+    size: float, least: float, most: float
+) -> None:
+    x, direction = torch.randn(2, 20, H, generator=torch.Generator().manual_seed(0))
+    for norm in (norm_factory(NormChoice("rmsnorm"))(H, site="a"), torch.nn.RMSNorm(H)):
+        _, gradient = value_and_gradient(norm, size * x, direction)
+        _, exact = value_and_gradient(norm.double(), size * x.double(), direction.double())
+        error = (gradient - exact).abs().max() / exact.abs().max()
+        assert least <= error <= most

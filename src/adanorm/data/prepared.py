@@ -3,9 +3,9 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -14,6 +14,7 @@ from adanorm.files import naming, sha256, write_whole
 
 CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared folder, by name
 WEEK = 7 * 24 * 3600  # seconds
+PATIENCE = 5  # seconds, after which a process says that it waits
 
 
 def prepared(folder: Path, make: Callable[[Path], None]) -> Path:
@@ -28,7 +29,7 @@ def prepared(folder: Path, make: Callable[[Path], None]) -> Path:
         shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)
         return folder  # without a lock: the folder may be read-only
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):  # one process prepares, the others wait here
+    with _locked(folder):
         broken = _broken_file(folder) if folder.exists() else None
         if broken is not None:
             print(f"{folder / broken}: has been changed: the corpus is prepared again")
@@ -37,6 +38,21 @@ def prepared(folder: Path, make: Callable[[Path], None]) -> Path:
             _remove_old_parts(folder.parent)
             _make(folder, make)
     return folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process prepare a folder; the others wait here, and say so."""
+    lock = FileLock(folder.with_suffix(".lock"))
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        print(f"{folder}: waiting for another process that prepares it", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:

@@ -1,10 +1,12 @@
 """Parallel corpora: reading, cleaning, subwords, binary files, batches."""
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -228,6 +230,19 @@ def test_a_script_without_a_main_guard_prepares_a_corpus_and_runs_once(
     assert process.returncode == 0, process.stderr.decode()
     assert process.stdout == b"the script runs\n"
     assert list(tmp_path.rglob("train.de-en.de.bin"))
+
+
+def test_a_preparation_that_waits_for_another_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(prepared, "PATIENCE", 0.01)
+    file = (tmp_path / "corpus.lock").open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    threading.Timer(0.3, file.close).start()
+    folder = prepared.prepared(tmp_path / "corpus", lambda part: (part / "out" / "text").touch())
+    assert (folder / "text").exists()
+    line = f"{folder}: waiting for another process that prepares it\n"
+    assert capsys.readouterr().out == line
 
 
 STEPS = ["raw.train", "raw.valid", "raw.test", "words.train", "words.valid", "words.test", "codes"]

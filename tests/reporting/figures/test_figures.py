@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy import stats
 
@@ -523,6 +524,19 @@ from adanorm.reporting.figures.style import write_figure
 from tests.reporting.figures.test_figures import of_two_norms
 write_figure(curves("curves-rt-paper", of_two_norms(sys.argv[1])), Path(sys.argv[2]), ["svg", "pdf", "png"])
 """
+
+
+def test_a_last_binary_digit_changes_no_byte_of_a_figure() -> None:
+    """Sizes and positions differ by as much between processors."""
+    texts = []
+    for factor in (1, 1 + 2**-52):
+        figure = Figure(figsize=(4 * factor, 3))
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, factor])
+        axes.bar([1], [factor], hatch="/")
+        texts.append(rendered(NamedFigure("two", "caption", figure), "svg"))
+    assert b"clip-path" in texts[0]
+    assert texts[0] == texts[1]
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(
