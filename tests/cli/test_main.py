@@ -108,7 +108,7 @@ MODULES = (
     "joblib",
 )
 PACKAGES = ("json", "torch", "hydra", "omegaconf", "pydantic")
-STUDY = "title: t\nrows: [adanorm, layernorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"
+STUDY = "title: t\nrows: [adanorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1]\n"
 
 
 @pytest.mark.parametrize(

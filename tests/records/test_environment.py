@@ -82,13 +82,13 @@ def test_code_within_another_repository_has_no_commit_of_it(
     project: Path, is_ignored: bool
 ) -> None:
     assert facts() == (False, None), "no repository"
-    digest = environment.code_digest()
+    digest = described()["code"]
     (project.parent / "thesis.tex").write_text("text")
     (project.parent / ".gitignore").write_text("project" if is_ignored else "")
     commit_of(project.parent)
     (project / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert facts() == (False, None)
-    assert environment.code_digest() != digest
+    assert described()["code"] != digest
     assert environment.changes() != b"" or is_ignored
 
 
@@ -113,11 +113,11 @@ def test_copies_that_git_makes_are_clean_until_their_code_changes(
         (project.parent / "thesis.tex").write_text("text")
         git(project.parent, "init", "-q")
     git(project.parent if is_submodule else project, *arguments)
-    commit, digest = environment.commit(), environment.code_digest()
+    commit, digest = environment.commit(), described()["code"]
     copy = project.parent / "copy"
     monkeypatch.setattr(environment, "PROJECT", copy)
     assert facts() == (True, False)
-    assert (environment.commit(), environment.code_digest()) == (commit, digest)
+    assert (environment.commit(), described()["code"]) == (commit, digest)
     git(copy, "update-index", "--assume-unchanged", "src/norm.py")
     (copy / "src" / "norm.py").write_text("eps = 1e-6\n")
     assert facts() == (True, True)
@@ -168,14 +168,14 @@ def test_where_git_is_missing_whether_code_has_changed_is_unknown(
 def test_made_files_are_no_code_and_a_wheel_has_a_digest_too(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digest = environment.code_digest()
+    digest = described()["code"]
     for name in ("src/__pycache__/norm.pyc", "src/a.egg-info/PKG-INFO", "src/.norm.swp"):
         path = project / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("made")
-    assert environment.code_digest() == digest
+    assert described()["code"] == digest
     monkeypatch.setattr(environment, "IS_CHECKOUT", False)
-    assert environment.code_digest() != digest
+    assert described()["code"] != digest
     assert facts() == (False, None)
 
 

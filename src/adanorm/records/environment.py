@@ -31,10 +31,11 @@ def describe(
     """Return code, commit, versions, hardware and `norm_facts`, without a path or the host's name."""
     import torch
 
+    code, committed = _code(), commit()
     return {
-        "code": code_digest(),
-        "commit": commit(),
-        "dirty": is_dirty(),
+        "code": _digest_of(code),
+        "commit": committed,
+        "dirty": None if committed is None else _differs_from_commit(code),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         **({"constraints": sha256(CONSTRAINTS)} if CONSTRAINTS.exists() else {}),
@@ -131,43 +132,52 @@ NO_CODE = (".", "__pycache__", "shipped")  # how the names of folders and files 
 LARGEST_PATCH = 256_000  # bytes of changes that a record keeps; `code` identifies larger ones too
 
 
-def code_digest() -> str:
-    """Return the SHA-256 of the names and contents of the code: of a checkout, an archive or a wheel."""
-    digests = [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in _code()]
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+def _digest_of(code: Mapping[str, bytes]) -> str:
+    """Return the SHA-256 of the names and contents of code."""
+    lines = []
+    for name, content in sorted(code.items()):
+        lines.append(f"{name} {hashlib.sha256(content).hexdigest()}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _code() -> list[tuple[str, bytes]]:
-    """Return the sorted names, as in a checkout, and the contents of the files of CODE."""
+def _code() -> dict[str, bytes]:
+    """Return the contents of the code by name as in a checkout: of one, an archive or a wheel."""
     roots = {name: PROJECT / name for name in CODE}
     if not IS_CHECKOUT:
         roots = {"src/adanorm": PACKAGE, "conf": CONF}
-    files = []
+    contents = {}
     for name, root in roots.items():
-        for path in [root, *root.rglob("*")]:
-            full_name = "/".join([name, *path.relative_to(root).parts])
-            if path.is_file() and _is_code(full_name):
-                files.append((full_name, path.read_bytes()))
-    return sorted(files)
+        if root.is_file():
+            contents[name] = root.read_bytes()
+        for folder, folders, files in os.walk(root):
+            folders[:] = filter(_is_code, folders)
+            inside = name + folder.removeprefix(str(root))
+            for file in filter(_is_code, files):
+                path = Path(folder, file)
+                if path.is_file():
+                    contents[f"{inside}/{file}"] = path.read_bytes()
+    return contents
 
 
 def _is_code(name: str) -> bool:
-    """Return whether a file of CODE is code: neither made, hidden, nor data that is shipped."""
-    parts = name.split("/")
-    is_made = any(part.endswith(".egg-info") for part in parts)
-    return not is_made and not any(part.startswith(NO_CODE) for part in parts)
+    """Return whether a file or folder in CODE is code: neither made, hidden, nor shipped data."""
+    return not name.startswith(NO_CODE) and not name.endswith(".egg-info")
 
 
 def commit() -> str | None:
-    """Return the commit of this checkout; None where git does not answer for this project."""
-    return _git("rev-parse", "HEAD").decode().strip() or None if _is_ours() else None
+    """Return the commit of this checkout; None where git does not answer for this project.
+
+    Git may answer for a repository around an archive of the project.
+    """
+    answer = _git("rev-parse", "--show-toplevel", "HEAD").decode().strip()
+    top, _, head = answer.rpartition("\n")
+    is_ours = Path(top).resolve() == PROJECT.resolve()
+    return head if top and is_ours else None
 
 
-def is_dirty() -> bool | None:
-    """Return whether the code differs from its commit's own tree; None where there is no commit."""
-    if commit() is None:
-        return None
-    committed = set()
+def _differs_from_commit(code: Mapping[str, bytes]) -> bool:
+    """Return whether code differs from its commit's own tree."""
+    committed = {}
     for entry in _git(
         "ls-tree",
         "-r",
@@ -178,9 +188,10 @@ def is_dirty() -> bool | None:
         *CODE,
     ).split(b"\0"):
         facts, _, name = entry.partition(b"\t")
-        if name and _is_code(name.decode()):
-            committed.add((name.decode(), facts.split()[2].decode()))
-    return committed != {(name, _blob(content)) for name, content in _code()}
+        path = name.decode()
+        if path and all(map(_is_code, path.split("/"))):
+            committed[path] = facts.split()[2].decode()
+    return committed != {name: _blob(content) for name, content in code.items()}
 
 
 def _blob(content: bytes) -> str:
@@ -210,12 +221,6 @@ def changes() -> bytes:
         )
         for pair in compared
     )
-
-
-def _is_ours() -> bool:
-    """Return whether git's repository here is this project's own, not one around an archive of it."""
-    top = _git("rev-parse", "--show-toplevel").decode().strip()
-    return bool(top) and Path(top).resolve() == PROJECT.resolve()
 
 
 def variables_for_git() -> dict[str, str]:
