@@ -11,7 +11,13 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-MODULES = ("adanorm", "scripts.gpu_check", "scripts.gpu_measure", "torch.distributed.run")
+MODULES = (
+    "adanorm",
+    "adanorm.runs.torchrun",
+    "scripts.gpu_check",
+    "scripts.gpu_measure",
+    "torch.distributed.run",
+)
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -21,7 +21,7 @@ from adanorm.training.graphs import Graphs
 from adanorm.training.loop import Trainer
 from tests.conftest import Smoke
 
-UPDATES = 60
+UPDATES = 30
 
 
 def start(experiment: Experiment, *, replays: bool) -> Trainer:
