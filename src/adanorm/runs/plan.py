@@ -121,7 +121,7 @@ def _expected(runs: Sequence[Experiment], gpus: int) -> str:
     """Return the configuration's hours of runs on a CPU core, on a GPU, and on several at best."""
     on_cpu = sum(run.cost.cpu_hours for run in runs)
     on_gpu = sum(run.gpu_hours for run in runs)
-    precision = runs[0].precision
+    precision: str = runs[0].precision
     if not all(run.has_gpu_hours for run in runs):
         precision += ", or fp32 where that is not measured"
     text = f"about {in_words(on_cpu)} on one CPU core, {in_words(on_gpu)} on one GPU ({precision})"
