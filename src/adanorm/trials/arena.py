@@ -7,23 +7,24 @@ from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
+from adanorm.config.paths import runs_folder
 from adanorm.config.titles import listed, title
 from adanorm.records import reader
 from adanorm.reporting.text import markdown, markdown_table
-from adanorm.stats.comparison import Interval
 from adanorm.trials.entrant import Entrant
+from adanorm.trials.inequality import Verdict
 from adanorm.trials.page import tries_text
 from adanorm.trials.reading import DECIDED, Reading, TrialRun, read_trial, sources, trial_runs
 from adanorm.trials.rules import OPTIMIZERS, Optimizer, Rules
 
 HERE = "this repository"
-NOT_TOLD = Interval(float("-inf"), float("inf"))
 
 
 class Entry(NamedTuple):
-    """A trial of a norm by one contributor."""
+    """A trial of a norm by one contributor, with a first look."""
 
     reading: Reading
+    verdict: Verdict
     by: str  # who contributed it, or this repository
     date: str  # of the contributor's first contribution; empty for this repository
 
@@ -40,19 +41,12 @@ class Entry(NamedTuple):
     @property
     def mean(self) -> float:
         """The mean lead in margins; 0 without one."""
-        verdict = self.reading.verdict
-        return verdict.mean if verdict and verdict.mean else 0.0
-
-    @property
-    def interval(self) -> Interval:
-        """The interval of the mean lead at the look that decided; without one, all numbers."""
-        verdict = self.reading.verdict
-        return verdict.interval if verdict and verdict.interval else NOT_TOLD
+        return self.verdict.mean or 0.0
 
 
 def arena_page(rules: Rules, runs: str | None = None) -> str:
     """Return the table of norms in Markdown."""
-    folders = sources(runs, alone=True)
+    folders = sources(runs_folder(runs))
     on_record = trial_runs(rules, folders)
     lines: list[str] = []
     for optimizer in OPTIMIZERS:
@@ -89,7 +83,7 @@ def entries(rules: Rules, on_record: Sequence[TrialRun], optimizer: Optimizer) -
         for entrant in entrants.values():
             reading = read_trial(rules, [*theirs, *shared], entrant, optimizer)
             if reading.verdict is not None:
-                table.append(Entry(reading, author, dates[author]))
+                table.append(Entry(reading, reading.verdict, author, dates[author]))
     return sorted(table, key=lambda entry: entry.mean, reverse=True)
 
 
@@ -106,8 +100,9 @@ def contested(table: Sequence[Entry]) -> set[str]:
     """Return the digests of norms whose decided trials have different answers."""
     answers: dict[str, set[str]] = defaultdict(set)
     for entry in table:
-        if entry.reading.answer in DECIDED:
-            answers[entry.digest].add(entry.reading.answer)
+        answer = entry.verdict.answer
+        if answer in DECIDED:
+            answers[entry.digest].add(answer)
     return {digest for digest, words in answers.items() if len(words) > 1}
 
 
@@ -118,8 +113,10 @@ def rank_groups(table: Sequence[Entry]) -> dict[int, list[Entry]]:
     """
     groups: dict[int, list[Entry]] = defaultdict(list)
     for entry in table:
-        above = [rival for rival in table if rival.interval.low > entry.interval.high]
-        groups[1 + len(above)].append(entry)
+        rank = 1
+        for rival in table:
+            rank += rival.verdict.interval.low > entry.verdict.interval.high
+        groups[rank].append(entry)
     return dict(sorted(groups.items()))
 
 
@@ -143,13 +140,16 @@ def _section(table: Sequence[Entry]) -> list[str]:
 
 def _answer(entry: Entry, *, is_contested: bool) -> list[str]:
     """Return the cells of an entry's row."""
-    reading, verdict = entry.reading, entry.reading.verdict
-    answer = f"{reading.answer}, contested" if is_contested else reading.answer
+    reading, verdict = entry.reading, entry.verdict
+    answer: str = verdict.answer
+    if is_contested:
+        answer += ", contested"
     mean, interval = "-", "-"
-    if verdict and verdict.interval:
-        mean, interval = f"{entry.mean:+.2f}", verdict.decisive.text(2)
-    tries = {tries_text(row) for row in reading.read}
-    return [entry.name, answer, mean, interval, f"{reading.look}", ", ".join(sorted(tries))]
+    if verdict.mean is not None:
+        mean = f"{verdict.mean:+.2f}"
+        interval = verdict.decisive.text(2)
+    tries = sorted({tries_text(row) for row in reading.read})
+    return [entry.name, answer, mean, interval, f"{reading.look}", ", ".join(tries)]
 
 
 def _origin(entry: Entry) -> str:

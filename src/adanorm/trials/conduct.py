@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.outside_norms import source_of
+from adanorm.config.paths import RUNS
 from adanorm.config.sections import NormConfig
 from adanorm.config.titles import counted, in_words
 from adanorm.data.fetch import availability
@@ -68,7 +69,8 @@ class Trial:
 
     def reading(self, optimizer: Optimizer | None = None) -> Reading:
         """Return what the records say so far."""
-        runs = trial_runs(self.rules, sources(self.runs))
+        folders = sources(Path(self.runs), RUNS)
+        runs = trial_runs(self.rules, folders)
         return read_trial(self.rules, runs, self.entrant, optimizer or self.optimizer)
 
     def run(self, budget: float) -> str:
@@ -147,7 +149,9 @@ class Trial:
             overrides += self.settings
         line = bed.command_line(norm, *overrides, optimizer=self.optimizer)
         run = cached_experiment(line).model_copy(update={"seed": seed, "runs": self.runs})
-        return Planned(norm, run, [*line, f"seed={seed}", f"runs={self.runs}"])
+        # The end of a budget then costs a minute's work at most.
+        line += [f"seed={seed}", f"runs={self.runs}", "checkpoint_minutes=1"]
+        return Planned(norm, run, line)
 
     def missing(self, reading: Reading) -> str:
         """Return how many runs the first look needs, and about how long they take here.
@@ -180,12 +184,13 @@ class Trial:
         entrant = self.entrant
         if entrant.path is None:
             return
+        module = entrant.path.partition(":")[0]
+        file = f"{module.replace('.', '/')}.py"
         for run in trial_runs(self.rules, [Path(self.runs)]):
             tried = run.entrant
-            is_same = (tried.path, tried.params) == (entrant.path, entrant.params)
+            is_same = tried.path == entrant.path and tried.params == entrant.params
             if is_same and tried.digest != entrant.digest:
-                file = entrant.path.partition(":")[0].replace(".", "/")
-                raise ValueError(edited(f"{file}.py", self.runs))
+                raise ValueError(edited(file, self.runs))
 
 
 @contextmanager
@@ -222,9 +227,9 @@ def beds_left_out(rules: Rules, norm: str, settings: Sequence[str]) -> dict[str,
         except ValueError as error:
             left_out[name] = str(error)
             continue
-        if availability(run.data.source, run.data) is not None:
-            command = f"adanorm data task={bed.task} scale={bed.scale}"
-            left_out[name] = f"its data are not here; `{command}` gets them"
+        lacking = availability(run.data.source, run.data)
+        if lacking is not None:
+            left_out[name] = lacking
     if len(left_out) == len(rules.beds):
         raise ValueError(f"{norm}: no bed can run: {next(iter(left_out.values()))}")
     return left_out

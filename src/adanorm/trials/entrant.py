@@ -97,10 +97,11 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> tuple[str, Pa
         if not file.endswith(".py"):
             texts.append(sha256(content).hexdigest())
             continue
-        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        *package, _ = file.split("/")
+        module = _module(file)
         trees[module] = _tree(file, content)
         for statement in trees[module].body:
-            alias = _alias(statement, module, file.split("/")[:-1])
+            alias = _alias(statement, module, package)
             if alias is not None:
                 aliases[alias.name] = alias
     module, _, name = path.partition(":")
@@ -115,6 +116,11 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> tuple[str, Pa
             # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
             texts.append(ast.dump(tree).replace(f"'{name}'", "'Norm'"))
     return digest_of({"code": sorted(texts)}), parameter
+
+
+def _module(file: str) -> str:
+    path = file.removesuffix(".py").removesuffix("/__init__")
+    return path.replace("/", ".")
 
 
 def _tree(file: str, content: bytes) -> ast.Module:

@@ -11,6 +11,7 @@ from adanorm.stats.sequential import Looks
 from adanorm.stats.summary import random_effects
 
 ENOUGH_BEDS = 3  # with fewer, the spread between beds cannot be told
+ANY = Interval(-math.inf, math.inf)
 
 
 class Lead(NamedTuple):
@@ -22,19 +23,17 @@ class Lead(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The answer at a look; without a comparison there are no mean lead and no intervals."""
+    """The answer at a look; without a comparison there is no mean lead, and it may be any."""
 
     answer: Answer
     mean: float | None = None
-    interval: Interval | None = None  # which decides the sign
-    narrow: Interval | None = None  # which decides the size
+    interval: Interval = ANY  # which decides the sign
+    narrow: Interval = ANY  # which decides the size
 
     @property
     def decisive(self) -> Interval:
         """The interval that decides the answer."""
-        interval = self.narrow if self.answer == "equivalent" else self.interval
-        assert interval, "there is a comparison"
-        return interval
+        return self.narrow if self.answer == "equivalent" else self.interval
 
 
 def verdict_on(leads: Sequence[Lead], looks: Looks, look: int) -> Verdict:

@@ -78,11 +78,12 @@ def page(
     lines += [f"- {remark}" for remark in remarks]
     for bed, reason in left_out.items():
         lines.append(f"- {reading.rows[bed].bed.title} is left out: {reason}.")
-    unread = [
-        row.bed.title for bed, row in reading.rows.items() if bed not in left_out and not row.look
-    ]
+    unread = []
+    for bed, row in reading.rows.items():
+        if bed not in left_out and not row.look:
+            unread.append(row.bed.title)
     if unread:
-        lines.append(f"- Not read yet: {listed(unread)}. A second start goes on.")
+        lines.append(f"- Not read yet: {listed(unread)}. The same command goes on with them.")
     power = can_show(reading)
     if power:
         lines.append(f"- {power}")
@@ -97,16 +98,16 @@ def page(
 
 
 def explained(reading: Reading) -> str:
-    """Return what a margin and the interval are."""
+    """Return what a margin is, and what the interval of the answer is."""
     margins = []
     for row in reading.rows.values():
         metric = task_metric(row.bed.task)
         margins.append(f"{row.bed.title} {row.bed.margin:g} ({metric.label})")
+    text = f"A margin is the smallest difference that matters: {', '.join(margins)}."
+    if reading.verdict is None or reading.verdict.mean is None:
+        return text
     share = 90 if reading.answer == "equivalent" else 95
-    return (
-        f"A margin is the smallest difference that matters: {', '.join(margins)}. In at least"
-        f" {share} of 100 trials the true lead lies between the two numbers."
-    )
+    return f"{text} In at least {share} of 100 trials the true lead lies between the two numbers."
 
 
 def can_show(reading: Reading) -> str | None:

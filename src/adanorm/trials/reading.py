@@ -12,7 +12,6 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.paths import RUNS
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.stats.comparison import Answer
@@ -46,11 +45,8 @@ class TrialRun(NamedTuple):
         return self.result.seed >= FIRST
 
 
-def sources(runs: str | None, *, alone: bool = False) -> list[Path]:
-    """Return the folders of records: `runs`, unless `alone` this checkout's, and contributions."""
-    roots = [Path(runs)] if runs else []
-    if not (alone and runs):
-        roots.append(RUNS)
+def sources(*roots: Path) -> list[Path]:
+    """Return some folders of records, each followed by the contributions to it."""
     folders = []
     for root in roots:
         folders += [root, *reader.contributions(root).values()]
@@ -77,10 +73,12 @@ def _trial_run(rules: Rules, name: str, source: Path, record: reader.Record) -> 
         return None
     if result.seed not in rules.tuning and result.seed < FIRST:
         return None
-    norm, training = record.identity["norm"], record.identity["training"]
+    identity = record.identity
+    norm, training = identity["norm"], identity["training"]
     optimizer = training.get("optimizer", "adam")
-    base = rules.beds[name].experiment(norm["name"] if is_of_suite(norm) else REFERENCE)
-    if optimizer not in OPTIMIZERS or _fixed(record.identity) != _fixed(base.identity):
+    known_norm = norm["name"] if is_of_suite(norm) else REFERENCE
+    base = rules.beds[name].experiment(known_norm)
+    if optimizer not in OPTIMIZERS or _fixed(identity) != _fixed(base.identity):
         return None
     try:
         entrant = entrant_of(norm, record.code, base.norm.params, rules)
@@ -157,11 +155,12 @@ class Row:
         seeds = self.entrant.seeds(look)
         quantity = self.bed.quantity
         cells = {}
-        for name, side in {"norm": self.norm, REFERENCE: self.reference}.items():
+        for name, side in (("norm", self.norm), (REFERENCE, self.reference)):
             runs = [side.fresh[seed].run for seed in seeds]
             cells[name] = cell_of(runs[0], runs, quantity)
         plan = self.rules.plan(self.bed, seeds, look)
-        evidence = Evidence(plan, cells, variance_of(cells, quantity))
+        variance = variance_of(cells, quantity)
+        evidence = Evidence(plan, cells, variance)
         return pair(evidence, "norm", REFERENCE)
 
     @property
@@ -172,7 +171,8 @@ class Row:
         """
         shares = []
         for seed in self.entrant.seeds(self.seeds):
-            ours, theirs = (side.fresh[seed].run for side in self.sides)
+            ours = self.norm.fresh[seed].run
+            theirs = self.reference.fresh[seed].run
             shares.append(_share_of_updates(ours, theirs))
         return shares
 
@@ -197,8 +197,11 @@ def _share_of_updates(ours: Experiment, theirs: Experiment) -> float:
 
 def _losses(run: Experiment) -> list[tuple[float, int]]:
     """Return the validation losses and updates of a run's evaluations."""
-    rows = reader.record(run.folder()).rows()
-    return [(row["valid_loss"], row["update"]) for row in rows if "valid_loss" in row]
+    losses = []
+    for row in reader.record(run.folder()).rows():
+        if "valid_loss" in row:
+            losses.append((row["valid_loss"], row["update"]))
+    return losses
 
 
 @dataclass(frozen=True)
@@ -266,8 +269,7 @@ def _side(rules: Rules, runs: Sequence[TrialRun], seeds: Sequence[int]) -> Side:
         by_setting[run.setting].setdefault(run.result.seed, run)
     tried: dict[Setting, Tried] = {}
     fresh: dict[Setting, dict[int, TrialRun]] = {}
-    # Of equal settings the lowest rate is chosen.
-    for setting in sorted(by_setting, key=lambda setting: (setting.rate, setting.value or 0.0)):
+    for setting in sorted(by_setting, key=_rate_and_value):
         by_seed = by_setting[setting]
         if by_seed.keys() >= {*rules.tuning}:
             tries = [by_seed[seed].run for seed in rules.tuning]
@@ -275,12 +277,17 @@ def _side(rules: Rules, runs: Sequence[TrialRun], seeds: Sequence[int]) -> Side:
         fresh[setting] = {seed: by_seed[seed] for seed in seeds if seed in by_seed}
     chosen = None
     if len(tried) >= len(rules.rates):
+        # Of equal ones the first, which has the lowest rate.
         chosen = max(tried, key=lambda setting: tried[setting].rank())
-    fresh_runs = fresh.get(chosen) if chosen else None
-    if not fresh_runs:
-        # A contribution may bring runs in the setting that was chosen there.
-        fresh_runs = max(fresh.values(), key=len, default={})
-    return Side(runs, tried, chosen, fresh_runs)
+    # A contribution may bring fresh runs in the setting that was chosen there.
+    its_fresh = max(fresh.values(), key=len, default={})
+    if chosen and fresh[chosen]:
+        its_fresh = fresh[chosen]
+    return Side(runs, tried, chosen, its_fresh)
+
+
+def _rate_and_value(setting: Setting) -> tuple[float, float]:
+    return setting.rate, setting.value or 0.0
 
 
 def _verdict(pairs: Sequence[Pair], looks: Looks, look: int) -> Verdict:

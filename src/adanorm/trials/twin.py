@@ -1,7 +1,9 @@
 """Which norm of the suite computes the same as a norm from outside, whatever its code says."""
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from adanorm.norms import NORMS, NormChoice, norm_factory
 from adanorm.norms.registry import TRIAL_WIDTH
@@ -17,10 +19,13 @@ def twin_of(choice: NormChoice) -> str | None:
     ours = _values_and_gradients(choice)
     for name in NORMS:
         theirs = _values_and_gradients(NormChoice(name, backend="eager"))
-        is_alike = [tensor.shape for tensor in ours] == [tensor.shape for tensor in theirs]
-        if is_alike and all(map(torch.allclose, ours, theirs)):
+        if _shapes(ours) == _shapes(theirs) and all(map(torch.allclose, ours, theirs)):
             return name
     return None
+
+
+def _shapes(tensors: Sequence[Tensor]) -> list[Size]:
+    return [tensor.shape for tensor in tensors]
 
 
 def _values_and_gradients(choice: NormChoice) -> list[Tensor]:
