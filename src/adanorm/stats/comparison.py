@@ -59,11 +59,11 @@ class Interval(NamedTuple):
         return f"{self.low:+z.{digits}f} to {self.high:+z.{digits}f}"
 
 
-def student_interval(mean: float, error: float, df: float, level: float = 0.05) -> Interval:
+def student_interval(mean: float, error: float, df: float, significance: float = 0.05) -> Interval:
     """Return Student's t interval of a mean whose standard error has `df` degrees of freedom."""
     from scipy.special import stdtrit
 
-    reach = -float(stdtrit(df, level / 2)) * error
+    reach = -float(stdtrit(df, significance / 2)) * error
     return Interval(mean - reach, mean + reach)
 
 

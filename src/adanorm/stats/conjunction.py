@@ -40,10 +40,10 @@ def partial_conjunction(ps: Sequence[float], at_least: int) -> float:
     return float(chdtrc(2 * len(largest), -2 * np.log(largest).sum()))
 
 
-def count_shown(ps: Sequence[float], level: float) -> int:
+def count_shown(ps: Sequence[float], significance: float) -> int:
     """Return on at least how many data sets a hypothesis is shown to be true; perhaps 0."""
     for count in range(len(ps), 0, -1):
-        if partial_conjunction(ps, count) <= level:
+        if partial_conjunction(ps, count) <= significance:
             return count
     return 0
 
@@ -100,7 +100,7 @@ def pooled(comparisons: Sequence[Comparison]) -> Comparison:
     )
 
 
-def significantly_best(variance: TaskVariance, level: float) -> str | None:
+def significantly_best(variance: TaskVariance, significance: float) -> str | None:
     """Return the norm that beats all others of a task by corrected moderated tests.
 
     None if none does.
@@ -115,7 +115,7 @@ def significantly_best(variance: TaskVariance, level: float) -> str | None:
         if spread is None:
             return None
         gaps = variance.gaps(norm, best)
-        comparisons.append(compare_gaps(gaps, spread=spread, level=level))
+        comparisons.append(compare_gaps(gaps, spread=spread, level=significance))
     beaten = [comparison for comparison in in_family(comparisons) if comparison]
     return best if all(comparison.sign == "ahead" for comparison in beaten) else None
 
