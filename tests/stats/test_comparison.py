@@ -285,6 +285,12 @@ def test_by_so_many_seeds_four_comparisons_of_five_have_closed_at_a_look(
 def test_lists_pair_only_if_asked_and_dictionaries_by_seed() -> None:
     pairs = not_none(compare(SECOND.tolist(), FIRST.tolist(), 1.0, paired=True))
     assert compare(dict(enumerate(SECOND)), dict(enumerate(FIRST)), 1.0) == pairs
+    large = 5, 2**63 - 1, 2**63, 2**63 + 1
+    by_large_seed = [dict(zip(large, scores, strict=True)) for scores in (SECOND, FIRST)]
+    assert compare(by_large_seed[0], by_large_seed[1], 1.0) == pairs
+    del by_large_seed[1][2**63]
+    rest = not_none(compare(by_large_seed[0], by_large_seed[1], 1.0))
+    assert rest.method == "3 shared seeds of 4 and 3, partly paired"
     with_rest = [{4: 9.0, **dict(enumerate(SECOND))}, {**dict(enumerate(FIRST)), 7: 1.0}]
     assert compare(with_rest[0], with_rest[1], 1.0, paired=True) == pairs
     student = stats.ttest_rel(SECOND, FIRST)

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count, islice
+from itertools import count
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adanorm.stats.designs import Method, Moments, moments_of
 from adanorm.stats.example_noise import example_error, example_noise, example_noise_of_groups
@@ -74,9 +75,9 @@ def digits_for(margin: float) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """The scores of a norm, (seeds,) or (seeds, examples), and the position of each seed in them."""
+    """The scores of a norm, (seeds,) or (seeds, examples), and their seeds, (seeds,)."""
 
-    positions: Mapping[int, int]
+    seeds: NDArray[Any]
     scores: Numbers
 
     @cached_property
@@ -92,17 +93,11 @@ class Group:
     @property
     def by_seed(self) -> dict[int, float]:
         """The score of each seed, by seed."""
-        return dict(zip(self.positions, self.means.tolist(), strict=True))
+        return dict(zip(self.seeds.tolist(), self.means.tolist(), strict=True))
 
-    def of_seeds(self, seeds: Sequence[int]) -> "Group":
-        """Return the scores of some seeds, in their order."""
-        rows = [self.positions[seed] for seed in seeds]
-        return Group(dict(zip(seeds, range(len(seeds)), strict=True)), self.scores[rows])
-
-    def first(self, count: int) -> "Group":
-        """Return the scores of the first seeds."""
-        positions = dict(islice(self.positions.items(), count))
-        return Group(positions, self.scores[:count])
+    def take(self, rows: NDArray[Any] | slice) -> "Group":
+        """Return the scores in some rows."""
+        return Group(self.seeds[rows], self.scores[rows])
 
 
 class PaperGap(NamedTuple):
@@ -364,7 +359,7 @@ def compare_groups(
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
     ours, others, shared = paired_first(ours, others)
     if only_shared:
-        ours, others = ours.first(shared), others.first(shared)
+        ours, others = ours.take(slice(shared)), others.take(slice(shared))
     elif shared < 2:
         shared = 0
     scores, means = (ours.scores, others.scores), (ours.means, others.means)
@@ -434,7 +429,6 @@ def groups_of(scores: Sequence[SeedScores], paired: bool | None) -> list[Group]:
             sizes = " and ".join(map(str, lengths))
             raise ValueError(f"{sizes} scores: name seeds, as in {{1: 75.9, 2: 76.4}}")
     unused = count(NO_SEED)
-    positions: dict[tuple[int, ...], dict[int, int]] = {}  # one for all that have the same seeds
     groups = []
     for entry in scores:
         by_seed: Any = entry
@@ -442,9 +436,11 @@ def groups_of(scores: Sequence[SeedScores], paired: bool | None) -> list[Group]:
             values = entry.values() if isinstance(entry, Mapping) else entry
             numbers = count() if paired else unused
             by_seed = {next(numbers): value for value in values}
-        seeds = tuple(sorted(by_seed))
-        positions.setdefault(seeds, {seed: row for row, seed in enumerate(seeds)})
-        group = Group(positions[seeds], _array([by_seed[seed] for seed in seeds]))
+        order = sorted(by_seed)
+        seeds = np.array(order)
+        if seeds.dtype.kind not in "iU":
+            seeds = np.array(order, dtype=object)  # as floats, large numbers would be equal
+        group = Group(seeds, _array([by_seed[seed] for seed in order]))
         _check_finite(group)
         groups.append(group)
     return groups
@@ -463,7 +459,7 @@ def _check_finite(group: Group) -> None:
     is_wrong = ~(np.abs(group.means) < LARGEST)
     if is_wrong.any():
         wrong = int(is_wrong.argmax())
-        seed, score = [*group.positions][wrong], group.means[wrong]
+        seed, score = group.seeds[wrong], group.means[wrong]
         name = f"seed {seed}" if seed < NO_SEED else "a list"
         text = f"scores such as {score:g} must be finite and below {LARGEST:g}"
         raise ValueError(f"{name}: {text}")
@@ -471,15 +467,15 @@ def _check_finite(group: Group) -> None:
 
 def paired_first(ours: Group, others: Group) -> tuple[Group, Group, int]:
     """Return both groups with their shared seeds first, in one order, and how many these are."""
-    known = others.positions
-    if ours.positions is known or ours.positions == known:
-        return ours, others, len(known)
-    shared = [seed for seed in ours.positions if seed in known]
-    if not shared:
-        return ours, others, 0
-    ours_alone = [seed for seed in ours.positions if seed not in known]
-    others_alone = [seed for seed in known if seed not in ours.positions]
-    return ours.of_seeds(shared + ours_alone), others.of_seeds(shared + others_alone), len(shared)
+    if np.array_equal(ours.seeds, others.seeds):
+        return ours, others, len(ours.seeds)
+    is_shared = np.isin(ours.seeds, others.seeds)
+    shared = int(is_shared.sum())
+    if shared:
+        others_alone = ~np.isin(others.seeds, ours.seeds)
+        ours = ours.take(np.argsort(~is_shared, kind="stable"))
+        others = others.take(np.argsort(others_alone, kind="stable"))
+    return ours, others, shared
 
 
 def compare_gaps(

@@ -276,9 +276,9 @@ def league(
     def compare_two(first: str, second: str) -> Comparison | None:
         ours, theirs, levels = groups[first], groups[second], None
         if looks:
-            size = min(len(ours.positions), len(theirs.positions))
+            size = min(len(ours.seeds), len(theirs.seeds))
             if paired:
-                size = len(ours.positions.keys() & theirs.positions.keys())
+                size = paired_first(ours, theirs)[2]
             look = last_look(looks.after, size)
             if look is None:
                 return None
@@ -295,7 +295,7 @@ def league(
 def at_look(ours: Group, theirs: Group, look: int) -> tuple[Group, Group]:
     """Return the scores of the first `look` seeds of each, those that both have going first."""
     ours, theirs, _ = paired_first(ours, theirs)
-    return ours.first(look), theirs.first(look)
+    return ours.take(slice(look)), theirs.take(slice(look))
 
 
 def league_of(
