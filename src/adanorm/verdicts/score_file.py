@@ -82,9 +82,10 @@ def read_scores(path: Path, columns: Mapping[str, str]) -> dict[str, TaskScores]
 def _check_column(path: Path, column: str, texts: Sequence[str], rows: Sequence[int]) -> None:
     """Raise ValueError, with its row, for the first field that is no name, seed or score."""
     is_right, expected = CHECKS.get(column, (_is_name, f"must have 1 to {LONGEST} characters"))
-    wrong = {text for text in {*texts} if not is_right(text)}
+    if all(map(is_right, {*texts})):
+        return
     for row, text in zip(rows, texts, strict=True):
-        if text in wrong:
+        if not is_right(text):
             raise ValueError(f"{path}, row {row}, column {column}: {text[:40]!r} {expected}")
 
 
