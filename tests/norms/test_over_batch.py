@@ -190,10 +190,8 @@ def share_of_synchronized_norms(rank: int, world: int, port: int, folder: Path) 
     distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("world", [2, 4])
-def test_synchronized_processes_compute_as_one_batch_over_20_steps(
-    world: int, tmp_path: Path
-) -> None:
+def test_synchronized_processes_compute_as_one_batch_over_20_steps(tmp_path: Path) -> None:
+    world = 4  # more than the rows of some batches
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = str(world), str(free.getsockname()[1]), str(tmp_path)

@@ -48,8 +48,10 @@ def count(trainer: Trainer) -> int:
     return trainer.graphs.count
 
 
-@pytest.mark.parametrize("task", ["mnist", "rt", "ptb", "enwik8", "gaussian"])
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    ("task", "accumulate"),
+    [("mnist", 1), ("rt", 2), ("ptb", 2), ("enwik8", 1), ("enwik8", 2), ("gaussian", 2)],
+)
 def test_replays_give_the_same_weights_to_the_bit(smoke: Smoke, task: str, accumulate: int) -> None:
     experiment = smoke(f"task={task}", f"training.accumulate={accumulate}")
     eager = start(experiment, replays=False)
@@ -60,12 +62,9 @@ def test_replays_give_the_same_weights_to_the_bit(smoke: Smoke, task: str, accum
     assert count(replayed) > 0
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
-@pytest.mark.parametrize("task", ["de-en"])
-def test_rounded_rows_change_only_the_rounding_of_losses(
-    smoke: Smoke, task: str, accumulate: int
-) -> None:
-    experiment = smoke(f"task={task}", f"training.accumulate={accumulate}")
+@pytest.mark.needs("fairseq")
+def test_rounded_rows_change_only_the_rounding_of_losses(smoke: Smoke) -> None:
+    experiment = smoke("task=de-en", "training.accumulate=3")
     expected = losses(start(experiment, replays=False), UPDATES)
     replayed = start(experiment, replays=True)
     assert losses(replayed, UPDATES) == pytest.approx(expected, rel=2e-7)
