@@ -89,7 +89,8 @@ def page(
         lines.append(f"- {power}")
     first, second = reading.entrant.seeds(2)
     lines += [
-        f"- Digest {reading.entrant.digest}: it fixes the seeds, {first}, {second} and on.",
+        f"- The seeds {first}, {second} and so on follow from the norm's digest,"
+        f" {reading.entrant.digest}: nobody chooses them.",
         "- `adanorm contribute FOLDER` writes the runs into one file; merged, they are an entry of"
         " docs/arena.md.",
         "",
