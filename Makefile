@@ -113,7 +113,7 @@ study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; p
 	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(SETTINGS)
 
 status: $(VENV)/installed ## Show which runs of each study (or of STUDY) are done; time left
-	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID)
+	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID) $(SETTINGS)
 
 analyse: $(VENV)/installed ## Observe WHAT while TASK trains with NORMS; a table and figures
 	@$(ADANORM) analyze $(call quoted,$(WHAT)) $(call given,TASK,task) $(call given,NORMS,norm) $(call given,SCALE,scale) $(call given,SEEDS,seeds) $(call given,RUNS,runs) $(SETTINGS)

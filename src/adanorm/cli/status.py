@@ -72,7 +72,7 @@ def main(arguments: Arguments) -> None:
 
 def _show_all(arguments: Arguments, workers: int) -> None:
     """Print one line per study, sorted by name, and the time left for all runs together."""
-    for key in ("scale", "seeds", "task"):
+    for key in ("scale", "precision", "seeds", "task"):
         if arguments.keys[key]:
             names = ", ".join(study_names())
             raise ValueError(f"{key}= needs the name of one study: choose from {names}")
