@@ -184,10 +184,11 @@ def main(arguments: Sequence[str]) -> int:
         with writing_to(output) as file:
             file.write((json.dumps(content, indent=1) + "\n").encode())
         print(f"{name}: {facts['verdict']} {facts.get('why', '')}".rstrip(), flush=True)
-    print("\n".join([*content["verdict"], str(output)]))
-    if not devices:
+    if not devices:  # what ran on the CPU says nothing of a GPU
+        print(output)
         print(f"gpu-check: {content['reason']}", file=sys.stderr)
         return 2
+    print("\n".join([*content["verdict"], str(output)]))
     return int(any(facts["verdict"] == "FAIL" for facts in content["checks"]))
 
 
