@@ -146,10 +146,10 @@ verify: $(VENV)/installed ## Repeat a recorded run; say whether this machine rep
 	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SETTINGS)
 
 contribute: $(VENV)/installed ## Write the runs in RUNS into one file, OUTPUT, for others to merge
-	@$(ADANORM) contribute $(call quoted,$(RUNS)) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT)))
+	@$(ADANORM) contribute $(call quoted,$(RUNS)) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT))) $(SETTINGS)
 
 merge: $(VENV)/installed ## Check the contribution in FILE, show it beside ours, add it
-	@$(ADANORM) merge $(call quoted,$(FILE)) $(call given,RUNS,runs)
+	@$(ADANORM) merge $(call quoted,$(FILE)) $(call given,RUNS,runs) $(SETTINGS)
 
 bench: $(VENV)/installed ## Compare the speed of our code with plain versions and fairseq
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m scripts.benchmarks.$$name $(SETTINGS); done

@@ -108,9 +108,12 @@ def test_contributions_count_in_their_order_whatever_their_number(tmp_path: Path
         if seed == 1:
             folders[0].rename(folders[0].with_name("998-00000000"))
         assert int(folders[-1].name.partition("-")[0]) == (number if seed > 1 else 1)
-    assert [*reader.contributions(here)] == [998, 999, 1000]
+    assert [number for number, _ in reader.contributions(here)] == [998, 999, 1000]
     seeds = [run.identity["seed"] for run in reader.records(here)]
     assert seeds == [1, 2, 3]
+    # Two branches have each merged a contribution under one number: both count.
+    folders[0].rename(folders[0].with_name("999-00000000"))
+    assert [run.identity["seed"] for run in reader.records(here)] == [1, 2, 3]
 
 
 def test_merging_a_norm_from_outside_imports_no_code(

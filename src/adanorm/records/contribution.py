@@ -210,7 +210,8 @@ def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = N
         try:
             write_files(staging, files | {"contribution.json": as_json(head)})
             # Until the folder has its final name, nothing in it counts.
-            number = 1 + max(contributions(runs_folder(runs)), default=0)
+            numbers = [number for number, _ in contributions(runs_folder(runs))]
+            number = 1 + max(numbers, default=0)
             return staging.rename(root / f"{number:03}-{head['checksum'][:8]}")
         finally:
             shutil.rmtree(staging, ignore_errors=True)

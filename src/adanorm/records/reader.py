@@ -335,13 +335,16 @@ def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
         yield _kept(parent, lines.file_of(folder / parent.parent.name / parent.name))
 
 
-def contributions(runs: Path) -> dict[int, Path]:
-    """Return the folders of the contributions to a folder of runs by number, in their order."""
+def contributions(runs: Path) -> dict[tuple[int, str], Path]:
+    """Return the folders of the contributions to a folder of runs, by number and name, in order.
+
+    Two have one number where two branches have each merged one.
+    """
     folders = {}
     for folder in contributed_folder(runs).glob("[0-9]*-*"):
         number = folder.name.partition("-")[0]
         if number.isdecimal():
-            folders[int(number)] = folder
+            folders[int(number), folder.name] = folder
     return dict(sorted(folders.items()))
 
 
