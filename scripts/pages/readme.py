@@ -16,9 +16,9 @@ from adanorm.reporting.tables.answers import (
     runs_sentence,
     score_sentence,
 )
-from adanorm.reporting.tables.plans import control_sentence
 from adanorm.reporting.tables.summary import (
     answer_sentence,
+    control_sentence,
     paper_sentence,
     protocol_sentence,
     standing,
@@ -26,7 +26,7 @@ from adanorm.reporting.tables.summary import (
 from adanorm.reporting.tables.table import Table, on_gpu
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.verdicts.claims import claim_results, task_answers
-from adanorm.verdicts.later_answers import later_answers
+from adanorm.verdicts.later_answers import answers_of
 from adanorm.verdicts.protocol import task_protocols
 from adanorm.verdicts.summary import summary
 
@@ -61,7 +61,7 @@ def answer_parts() -> dict[str, str]:
         headline = f"{headline} {MARGIN}"
         points = [
             decided(answers),
-            control_sentence(later_answers()),
+            control_sentence(answers_of("positive-control")),
             paper_sentence(over_all, answers),
             repeats_sentence(claim_results()),
             protocol_sentence(task_protocols()),

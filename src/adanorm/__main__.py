@@ -1,7 +1,6 @@
 """The process of the command `adanorm`: its signals, streams and exit codes."""
 
 import fcntl
-import gc
 import io
 import os
 import signal
@@ -92,8 +91,6 @@ def _run() -> NoReturn:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     try:
         set_up_libraries()
-        if sys.argv[1:2] == ["verdict"]:
-            gc.disable()  # it ends within a second, and collections would take a tenth of that
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()
         raise SystemExit(code)

@@ -9,7 +9,8 @@ from scipy import stats
 
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
-from adanorm.reporting.tables.plans import control_sentence, plans_markdown
+from adanorm.reporting.tables.plans import plans_markdown
+from adanorm.reporting.tables.summary import control_sentence
 from adanorm.stats.example_noise import example_error, example_noise
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.later_answers import later_answers

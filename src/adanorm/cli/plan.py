@@ -17,7 +17,7 @@ from adanorm.cli.command import (
     parse_arguments,
     true_or_false,
 )
-from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study
+from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, workers_of
 from adanorm.config.compose import compose_experiment
 from adanorm.config.errors import whole_number
 from adanorm.records import reader
@@ -70,7 +70,7 @@ def _print_study(arguments: Arguments) -> None:
     """Print the plan of a study. Raises ValueError for a setting that a study does not take."""
     words = [arguments.keys["study"], *arguments.settings]
     chosen = parse_arguments("plan", Usage(name="STUDY", keys=STUDY_KEYS), words)
-    workers = whole_number("workers", chosen.keys["workers"] or "1", at_most=1024)
+    workers = workers_of(chosen) or 1
     name, study, _ = chosen_study(chosen)
     grid = study_grid(study, runs=folder_of(chosen.keys["runs"]))
     runs = [run.experiment for run in plan_runs(grid)]

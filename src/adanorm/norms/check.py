@@ -173,7 +173,9 @@ def _rounding(norm: Norm) -> float:
     """
     x = _rows(norm, 4)
     step = 1e-5 * _waves(x)
-    before, z, after = (_value(norm, moved).detach() for moved in (x - step, x, x + step))
+    before = _value(norm, x - step).detach()
+    z = _value(norm, x).detach()
+    after = _value(norm, x + step).detach()
     bend = (after - 2 * z + before).abs().max()
     largest = z.abs().max().clamp(min=1e-30)
     return (bend / largest).item()

@@ -23,12 +23,19 @@ def later_answers(runs: str | None = None) -> list[LaterAnswer]:
     """Return the answers of all later plans whose scale and study exist."""
     answers: list[LaterAnswer] = []
     for name, entry in later_plans().plans.items():
-        if not _can_run(entry):
-            continue
-        for task in _tasks(entry):
-            for quantity in (None, entry.also) if entry.also else (None,):
-                plan = later_plans().plan(name, task, quantity)
-                answers += _answers_by(plan, entry, runs)
+        if _can_run(entry):
+            answers += answers_of(name, runs)
+    return answers
+
+
+def answers_of(name: str, runs: str | None = None) -> list[LaterAnswer]:
+    """Return the answers of one later plan, whose scale and study exist."""
+    entry = later_plans().plans[name]
+    answers: list[LaterAnswer] = []
+    for task in _tasks(entry):
+        for quantity in (None, entry.also) if entry.also else (None,):
+            plan = later_plans().plan(name, task, quantity)
+            answers += _answers_by(plan, entry, runs)
     return answers
 
 

@@ -10,8 +10,6 @@ from adanorm.verdicts.later_answers import LaterAnswer
 COLUMNS = (
     "plan", "data set", "score", "compared", "seeds", "lead (95 %)", "size (90 %)", "answer",
 )  # fmt: skip
-CONTROL = "positive-control"  # a plan of conf/plans/later.yaml
-CONTROL_PAGE = "docs/results.md#could-these-beds-show-that-a-norm-is-worth-something"
 
 
 def plans_markdown(answers: Sequence[LaterAnswer], void: Sequence[str]) -> str:
@@ -21,26 +19,6 @@ def plans_markdown(answers: Sequence[LaterAnswer], void: Sequence[str]) -> str:
         lines += [f"Void, as their study or scale was never written: {listed(list(void))}.", ""]
     lines += markdown_table(COLUMNS, map(_row, answers))
     return "\n".join([*lines, ""])
-
-
-def control_sentence(answers: Sequence[LaterAnswer]) -> str:
-    """Return what AdaNorm's answer is where a norm is needed, by the positive control; perhaps ''."""
-    of_control = {answer.norms: answer for answer in answers if answer.plan.name == CONTROL}
-    opening, asked = of_control.get(("none", "layernorm")), of_control.get(("layernorm", "adanorm"))
-    if opening is None or asked is None or opening.pair is None or asked.pair is None:
-        return ""
-    comparison = asked.pair.comparison
-    if comparison is None:
-        return ""
-    metric, digits = task_metric(asked.plan.task), comparison.digits
-    gain = f"{comparison.gap:+.{digits}f} {metric.label} (95 %: {comparison.interval.text(digits)})"
-    seeds = f"{comparison.seeds} seeds, margin {asked.plan.margin:g}"
-    remark = f"; {opening.pair.remark}" if opening.pair.remark else ""
-    return (
-        f"Where a norm is needed ([positive control]({CONTROL_PAGE}): {title(asked.plan.task)} with a"
-        f" deeper network{remark}), AdaNorm is {asked.pair.answer} than LayerNorm:"
-        f" {gain}, {seeds}."
-    )
 
 
 def _row(answer: LaterAnswer) -> list[str]:

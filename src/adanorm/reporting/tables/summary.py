@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import listed, title
+from adanorm.config.titles import listed, task_metric, title
 from adanorm.reporting.tables.answers import headline
 from adanorm.reporting.text import how_to_read, markdown_table, p_text
 from adanorm.stats.summary import Shares
 from adanorm.verdicts.claims import TaskAnswer
+from adanorm.verdicts.later_answers import LaterAnswer
 from adanorm.verdicts.later_plans import later_plans
 from adanorm.verdicts.protocol import TRIES, TaskProtocols
 from adanorm.verdicts.sentences import count, data_sets
@@ -22,6 +23,7 @@ WORDS = {
     "equivalent": "is equivalent to LayerNorm",
     "open": "is open beside LayerNorm",
 }
+CONTROL_PAGE = "docs/results.md#could-these-beds-show-that-a-norm-is-worth-something"
 
 
 def standing(summary: Summary) -> str:
@@ -142,3 +144,22 @@ def _lead_fields(lead: Lead) -> list[str]:
 
 def _share_fields(shares: Shares) -> list[str]:
     return [f"{share:.3f}" for share in shares]
+
+
+def control_sentence(answers: Sequence[LaterAnswer]) -> str:
+    """Return AdaNorm's answer where a norm is needed, by the positive control's answers in order.
+
+    It is empty where the first of them has not made the task a positive control.
+    """
+    pairs = {answer.norms: answer.pair for answer in answers}
+    gate, asked = next(iter(pairs.values()), None), pairs.get(later_plans().norms_of_summary)
+    if gate is None or asked is None or asked.comparison is None:
+        return ""
+    metric, comparison = task_metric(asked.plan.task), asked.comparison
+    gap, _, interval = comparison.text.partition(" ")
+    remark = f"; {gate.remark}" if gate.remark else ""
+    return (
+        f"Where a norm is needed ([positive control]({CONTROL_PAGE}): {title(asked.plan.task)} with a"
+        f" deeper network{remark}), AdaNorm {WORDS[asked.answer]}: {gap} {metric.label} {interval},"
+        f" {comparison.seeds} seeds, margin {asked.plan.margin:g}."
+    )
