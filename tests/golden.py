@@ -3,9 +3,9 @@
 `python -m tests.golden` counts the losses of tests/golden_losses.json that this machine gives to
 the bit (`python -m tests.golden rt mnist`: those of these tasks). Its exit code is 1 if a loss
 differs: in any bit where PyTorch has the file's version on a processor with AVX2, and beyond
-rounding elsewhere. A task or norm that the file lacks is `new`. `python -m tests.golden write`
-writes what the code gives now: only for new ones, or where numbers are meant to change, which the
-changelog then says.
+rounding elsewhere. A task or norm that the file lacks is `new`: `python -m tests.golden write` adds
+it. `python -m tests.golden write all` writes all losses again, where numbers are meant to change,
+which the changelog then says.
 """
 
 import json
@@ -39,30 +39,51 @@ def golden(task: str) -> Losses:
     return {norm: [float.fromhex(loss) for loss in series] for norm, series in stored.items()}
 
 
-def losses(task: str) -> Losses:
-    """Return the mean losses of the first updates at smoke scale under each norm that the sites allow."""
-    computed = golden_losses(f"{task}/{norm}" for norm in choices("norm"))
+def losses(task: str, norms: Sequence[str] = ()) -> Losses:
+    """Return the mean losses of the first updates at smoke scale under each norm that the sites allow.
+
+    Without names of norms, under all.
+    """
+    computed = golden_losses(f"{task}/{norm}" for norm in norms or choices("norm"))
     return {pair.partition("/")[2]: series for pair, series in computed.items()}
 
 
-def write() -> None:
-    """Write this machine's losses, in hexadecimal, and what computed them."""
-    computed = {
-        task: {norm: [loss.hex() for loss in series] for norm, series in losses(task).items()}
-        for task in choices("task")
-    }
-    write_whole(PATH, (json.dumps({**_machine(), "losses": computed}, indent=1) + "\n").encode())
+def write(*, everything: bool) -> None:
+    """Write this machine's losses, in hexadecimal: those that the file lacks, or all.
+
+    Raises ValueError if it adds to losses that other arithmetic has computed.
+    """
+    stored, here = json.loads(PATH.read_text()), _machine()
+    kept = stored["losses"]
+    if everything:
+        kept, stored = {}, here
+    elif _computed_by(stored) != _computed_by(here):
+        raise ValueError(
+            f"{PATH.name} has the losses of {_named(stored)}; this is {_named(here)}, whose losses"
+            " can differ in the last digits. Add yours there, or write them `all` again"
+        )
+    written = {}
+    for task in choices("task"):
+        series = dict(kept.get(task, {}))
+        missing = [norm for norm in choices("norm") if norm not in series]
+        if missing:
+            computed = losses(task, missing)
+            series |= {norm: [loss.hex() for loss in run] for norm, run in computed.items()}
+        written[task] = {norm: series[norm] for norm in choices("norm") if norm in series}
+    content = {**{key: stored[key] for key in here}, "losses": written}
+    write_whole(PATH, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _named(machine: Mapping[str, Any]) -> str:
+    return f"{machine['device']}, PyTorch {machine['packages']['torch']}"
 
 
 def compare(tasks: Sequence[str]) -> Iterator[tuple[bool, str]]:
     """Yield for each task whether its losses are those on file, and a line that counts them."""
     stored, here = json.loads(PATH.read_text()), _machine()
     exact = _computed_by(stored) == _computed_by(here)
-    machines = (f"{m['device']}, PyTorch {m['packages']['torch']}" for m in (stored, here))
-    yield (
-        True,
-        "on file: {}; here: {}; {}".format(*machines, "to the bit" if exact else "within rounding"),
-    )
+    how = "to the bit" if exact else "within rounding"
+    yield True, f"on file: {_named(stored)}; here: {_named(here)}; {how}"
     for task in tasks:
         old, new = golden(task), losses(task)
         agreed = {norm: _agreement(old.get(norm), new.get(norm, [])) for norm in old | new}
@@ -104,8 +125,12 @@ def main(arguments: Sequence[str]) -> int:
     if os.environ.get(VARIABLE) != "portable":  # from its start: the libraries read it once
         environment = {**os.environ, **HELD, VARIABLE: "portable", "OMP_NUM_THREADS": "1"}
         os.execve(sys.executable, [sys.executable, "-m", "tests.golden", *arguments], environment)
-    if list(arguments) == ["write"]:
-        write()
+    if "write" in arguments:
+        try:
+            write(everything="all" in arguments)
+        except ValueError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
         return 0
     wrong = False
     for good, line in compare(arguments or choices("task")):

@@ -238,6 +238,12 @@ RUNS: Mapping[str, Callable[[Contents], Contents]] = {
         {name: content for name, content in of.items() if name != "test_counts.json"},
         test={"accuracy": 90.0},
     ),
+    "a test score that its row denies": lambda of: resealed(
+        {**of, "test_metrics.jsonl": b'{"update": 1, "test_accuracy": 74.0}'}
+    ),
+    "no row of the score": lambda of: resealed(
+        {**of, "test_metrics.jsonl": b'{"update": 99, "test_accuracy": 75.0}'}
+    ),
     "an edited validation score": lambda of: resealed(of, valid={"accuracy": 90.0}),
     "another seed": lambda of: resealed(of, seed=2),
     "another norm": lambda of: resealed(of, norm="layernorm"),
@@ -333,6 +339,20 @@ def test_what_is_no_curve_is_not_kept_either(tmp_path: Path, how: str) -> None:
         keep(edited, into=tmp_path / "kept")
     assert re.fullmatch(".{,400}", str(refused.value))
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_new_norm_on_other_data_is_refused(tmp_path: Path) -> None:
+    make_run(tmp_path / "here", 1)
+    there = make_run(tmp_path / "there", 2, norm="norm=rmsnorm")
+    assert "rmsnorm" in str(there.folder())
+    merge(write(tmp_path / "file", there), f"runs={tmp_path / 'here'}", "add=false")
+    (one,) = records_of(there)
+    contents = resealed(one.contents(), data={"x": "0" * 64})
+    line = lines.line_of(there.folder().name, contents, there.folder())
+    file = tmp_path / "edited"
+    file.write_bytes(contribution.packed_runs([reader.Record(there.folder(), line)], MACHINE, {}))
+    with pytest.raises(ValueError, match="its data differ from those of the runs here"):
+        merge(file, f"runs={tmp_path / 'here'}")
 
 
 def test_contribute_does_not_overwrite_a_file_that_is_no_contribution(tmp_path: Path) -> None:

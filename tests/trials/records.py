@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from adanorm.config.experiment import Experiment
+from adanorm.data.catalogue import SOURCES
 from adanorm.launch.launch import choose_launch
 from adanorm.trials.conduct import Trial
 from adanorm.trials.rules import REFERENCE, Setting, load_rules
@@ -29,12 +30,16 @@ def make(
     run = trial.planned(trial.rules.beds[bed], norm, setting, seed).experiment
     counted = {"accuracy": [[int(index < 10 * score)] for index in range(1000)]}
     code = {f"code/{name}": content for name, content in run.norm.code.items()}
+    data = {}
+    for file in SOURCES[run.data.source].files:
+        data[file.name] = (file.checksum or "").removeprefix("sha256:")
     records.record(
         run,
         rows=[{"valid_loss": 0.5}, {"valid_loss": 0.4}],
         counted=counted,
         valid={"accuracy": score},
         seconds=10.0,
+        data=data,
         files={"environment.json": json.dumps(MACHINE).encode(), **code},
     )
     return run

@@ -155,8 +155,8 @@ def test_a_prediction_about_a_norm_is_void_where_the_norm_is_worth_nothing(tmp_p
     scores = {"none": 75.0, "grad-only": 77.0, "layernorm-simple": 75.0, "detachnorm": 74.0}
     for norm, accuracy in scores.items():
         for seed, run in enumerate(grid[norm, "rt"].runs):
-            tests = [accuracy + 0.01 * seed * len(norm)]
-            record(run, tests=tests, test={"accuracy": accuracy})
+            score = accuracy + 0.01 * seed * len(norm)
+            record(run, tests=[score], test={"accuracy": score})
     page = predictions_markdown(str(tmp_path))
     assert outcomes(page, "Normalizing the gradient alone is better than no norm.") == ["void"]
     over_value = "Normalizing the gradient alone is better than normalizing the value alone."

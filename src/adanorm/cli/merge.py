@@ -51,7 +51,12 @@ def main(arguments: Arguments) -> None:
         print("not added")
         return
     folder = contribution.add(heading, records, runs)
-    print(f"added: {path_text(folder)}" if folder else "nothing new")
+    if folder is None:
+        print("nothing new")
+        return
+    print(f"added: {path_text(folder)}")
+    if runs is None:
+        print("next: scripts/regenerate writes the tables and pages; commit both")
 
 
 def _golden(theirs: dict[str, list[float]]) -> str:

@@ -23,11 +23,12 @@ from adanorm.config.errors import one_line
 from adanorm.config.paths import choices, contributed_folder, runs_folder
 from adanorm.files import as_json, with_checksum, without_checksum, write_files
 from adanorm.metrics.by_example import COLUMNS
-from adanorm.records import integrity, lines
+from adanorm.records import integrity, lines, reader
 from adanorm.records.keep import evidence_of
-from adanorm.records.reader import Record, contributed, contributions, record, siblings
+from adanorm.records.reader import Record, contributed, contributions, record
 from adanorm.records.result import Result
 
+FOREIGN = "is not what `adanorm contribute` writes"
 SCHEMA = 1  # of the file's format
 NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # a norm's name becomes the name of a file
 LONGEST_NAME = 60  # of who contributes
@@ -55,6 +56,7 @@ def _body(records: Iterable[Record]) -> bytes:
     return b"".join(run.line.as_text() for run in records if run.line is not None)
 
 
+@reader.unchanging()
 def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
     """Return a contribution's head and its records.
 
@@ -72,7 +74,7 @@ def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, An
     except ValueError as error:
         raise ValueError(f"{path}: {one_line(error)}") from None
     except (KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f"{path}: is not what `adanorm contribute` writes") from None
+        raise ValueError(f"{path}: {FOREIGN}") from None
 
 
 def parse_contribution(
@@ -81,9 +83,14 @@ def parse_contribution(
     """Return what `read_contribution` returns, from the bytes of a contribution."""
     is_packed = content.startswith(b"\x1f\x8b")
     text = integrity.unpacked(content, "gzip") if is_packed else content
+    if not text:
+        raise ValueError("is empty")
     first, _, body = text.partition(b"\n")
-    head = integrity.json_object("line 1", first)
-    schema = head.get("schema")
+    try:
+        head = integrity.json_object("line 1", first)
+        schema = head["schema"]
+    except (ValueError, KeyError):
+        raise ValueError(FOREIGN) from None
     if schema != SCHEMA:
         message = f"is of schema {schema!s:.9}, not {SCHEMA}: from another version of the suite"
         raise ValueError(message)
@@ -116,17 +123,17 @@ def _records_in(body: bytes, runs: Path) -> list[Record]:
 
     Raises ValueError if one must not be added.
     """
-    records: dict[Path, Record] = {}
+    runs_by_folder: dict[Path, Record] = {}
     for number, line in enumerate(lines.parse(runs, body), 1):
         try:
             result = integrity.json_object("result.json", line.files["result.json"].encode())
             folder = runs / result["task"] / result["norm"] / line.run
-            records[folder] = check_contributable(Record(folder, line))
+            runs_by_folder[folder] = check_contributable(Record(folder, line))
         except ValueError as error:
             raise ValueError(f"run {number}: {one_line(error)}") from None
-    if not records or _body(records.values()) != body:
+    if not runs_by_folder or _body(runs_by_folder.values()) != body:
         raise ValueError("has lines that are not those of ended runs, or a run twice")
-    return [*records.values()]
+    return [*runs_by_folder.values()]
 
 
 def golden_pairs(records: Iterable[Record]) -> list[str]:
@@ -158,9 +165,9 @@ def check_contributable(run: Record) -> Record:
         raise ValueError("it is an analysis")
     _check_files(run)
     _check_shown(run.environment)
-    for sibling in siblings(run):
-        if isinstance(sibling.ended, Result) and sibling.ended.data != result.data:
-            raise ValueError("its data differ from those of the runs here with the same settings")
+    here = _data_on_record(run.folder.parents[1])
+    if here.get(_data_settings(run), result.data) != result.data:
+        raise ValueError("its data differ from those of the runs here with the same settings")
     metric = run.identity["task"]["metric"]
     if result.status == "done" and metric in COLUMNS:
         if not run.has(integrity.COUNTS):
@@ -168,6 +175,20 @@ def check_contributable(run: Record) -> Record:
         if len(run.counts.get(metric, ())) != len(run.outputs()):
             raise ValueError(f"{integrity.COUNTS} lacks examples of test.{metric}")
     return run
+
+
+@reader.once
+def _data_on_record(task: Path) -> dict[str, dict[str, str]]:
+    """Return the SHA-256 by file of a task's data, by the settings of the data."""
+    data: dict[str, dict[str, str]] = {}
+    for run in reader.records(task):
+        if isinstance(run.ended, Result):
+            data.setdefault(_data_settings(run), run.ended.data)
+    return data
+
+
+def _data_settings(run: Record) -> str:
+    return json.dumps(run.identity["data"], sort_keys=True)
 
 
 def _check_files(run: Record) -> None:

@@ -56,6 +56,7 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
     environment_of(content("environment.json") or b"{}")
     rows_name = ROWS[type(result)]
     rows = json_rows(rows_name, content(rows_name) or b"")
+    test_rows = json_rows(TEST_ROWS, content(TEST_ROWS) or b"")
     _check_identity(folder, identity, result)
     if isinstance(result, AnalysisResult) and result.observations not in (None, len(rows)):
         raise ValueError(f"rows.jsonl has {len(rows)} rows, not {result.observations}")
@@ -70,8 +71,10 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
             )
         _check_scores(identity, result)
         _check_rows(rows, result)
+        if test_rows:
+            _check_best("test", result.test or {}, TEST_ROWS, test_rows, result)
     check_rows(rows_name, rows)
-    check_rows(TEST_ROWS, json_rows(TEST_ROWS, content(TEST_ROWS) or b""))
+    check_rows(TEST_ROWS, test_rows)
 
 
 def settings_of(text: str) -> dict[str, Any]:
@@ -308,9 +311,23 @@ def _check_rows(rows: Sequence[Mapping[str, Any]], result: Result) -> None:
     last = rows[-1].get("update") if rows else None
     if last != result.steps:
         raise ValueError(f"metrics.jsonl ends at update {last}, the run at {result.steps}")
+    _check_best("valid", result.valid or {}, ROWS[Result], rows, result)
+
+
+def _check_best(
+    split: str,
+    scores: Mapping[str, float],
+    file: str,
+    rows: Sequence[Mapping[str, Any]],
+    result: Result,
+) -> None:
+    """Raise ValueError unless the row of the best step in a file has the scores of the result.
+
+    The scores of averaged weights stand in no row.
+    """
     best = next((row for row in rows if row.get("update") == result.best_step), None)
     if best is None:
-        raise ValueError(f"metrics.jsonl has no row of the best step, {result.best_step}")
-    scores = {name: best.get(f"valid_{name}") for name in result.valid or {}}
-    if scores != result.valid and not result.averaged:
-        raise ValueError("valid is not what metrics.jsonl has at the best step")
+        raise ValueError(f"{file} has no row of the best step, {result.best_step}")
+    in_row = {name: best.get(f"{split}_{name}") for name in scores}
+    if in_row != scores and not result.averaged:
+        raise ValueError(f"{split} is not what {file} has at the best step")
