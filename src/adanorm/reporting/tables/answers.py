@@ -70,6 +70,9 @@ def decided(answers: Sequence[TaskAnswer]) -> str:
     missing, not_compared = [], []
     for answer in answers:
         name = title(answer.task)
+        is_significant = answer.family_p < preregistration().level
+        if answer.answer in ("better", "worse") and not is_significant:
+            name += f" (not if corrected for {data_sets(len(answers))})"
         if answer.comparison is not None:
             by_answer.setdefault(answer.answer, []).append(name)
         elif answer.setback:
