@@ -29,8 +29,8 @@ from tests.data.sections import write_splits
 from tests.defined import corners
 from tests.faults import command as faults
 from tests.faults.command import WRITES, Ended
-from tests.launch.test_launch import wait_until
 from tests.reporting.records import contents_of, files_in, put
+from tests.studies.test_launch import wait_until
 from tests.verdicts import not_none
 
 

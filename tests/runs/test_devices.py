@@ -15,7 +15,7 @@ from adanorm.runs.devices import check_devices
 from adanorm.runs.setup import choose_device
 from tests import commands
 from tests.conftest import Command
-from tests.launch.test_launch import processes, wait_until
+from tests.studies.test_launch import processes, wait_until
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adanorm.config.experiment import Experiment
 from adanorm.data.catalogue import SOURCES
-from adanorm.launch.launch import choose_launch
+from adanorm.studies.launch import choose_launch
 from adanorm.trials.conduct import Trial
 from adanorm.trials.rules import REFERENCE, Setting, load_rules
 from tests.reporting import records

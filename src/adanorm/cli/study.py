@@ -15,13 +15,13 @@ from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
 from adanorm.config.titles import counted, in_words
-from adanorm.launch.launch import Launch, choose_launch, load_facts, run_all
 from adanorm.records import loggers, reader
 from adanorm.records.folder import path_text
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
 from adanorm.runs.auto_scale import lacking_data
 from adanorm.runs.duration import seconds_left, seconds_per_unit
+from adanorm.studies.launch import Launch, choose_launch, load_facts, run_all
 from adanorm.studies.study import Planned, Study, StudyGrid, plan_runs, study_grid
 
 USAGE = Usage(

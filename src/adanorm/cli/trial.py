@@ -16,8 +16,8 @@ from adanorm.cli.study_arguments import workers_of
 from adanorm.config.errors import check_known, suggestion
 from adanorm.config.titles import title
 from adanorm.files import write_files
-from adanorm.launch.launch import choose_launch
 from adanorm.norms.check import IN_TRIALS, check_norm
+from adanorm.studies.launch import choose_launch
 from adanorm.trials.conduct import Trial, beds_left_out, budget_seconds
 from adanorm.trials.cost import kept_per_update
 from adanorm.trials.page import page

@@ -1,1 +1,1 @@
-"""Studies: grids of runs, and the rules by which their rows are compared."""
+"""Studies: grids of runs, the rules that compare their rows, and launchers that start the runs."""

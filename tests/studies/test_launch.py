@@ -18,9 +18,9 @@ from hydra import compose, initialize_config_dir
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
-from adanorm.launch.job import reserved_devices
-from adanorm.launch.launch import Launch, LauncherFacts, choose_launch, load_facts
 from adanorm.records import reader
+from adanorm.studies.job import reserved_devices
+from adanorm.studies.launch import Launch, LauncherFacts, choose_launch, load_facts
 from adanorm.training import checkpoint
 from tests import commands
 from tests.conftest import Command
@@ -313,7 +313,7 @@ def test_a_launcher_names_what_it_lacks(
 ) -> None:
     (tmp_path / "launcher").mkdir()
     (tmp_path / "launcher" / "mine.yaml").write_text(f"launcher: {{{facts}}}\n")
-    for module in ("config.paths", "launch.launch"):
+    for module in ("config.paths", "studies.launch"):
         monkeypatch.setattr(f"adanorm.{module}.CONF", tmp_path)
     with pytest.raises(ValueError, match=message):
         choose_launch(
@@ -330,7 +330,7 @@ def test_a_mistake_in_what_all_launchers_share_is_one_line(
 ) -> None:
     (tmp_path / "launcher").symlink_to(CONF / "launcher")
     (tmp_path / "job.yaml").write_text("plan: a\nplan: b\n")
-    monkeypatch.setattr("adanorm.launch.launch.CONF", tmp_path)
+    monkeypatch.setattr("adanorm.studies.launch.CONF", tmp_path)
     with pytest.raises(ValueError, match=r"job\.yaml: 'plan' is given twice, again in line 2$"):
         choose_launch(
             "local",

@@ -260,7 +260,7 @@ def _launch(runs: Sequence[Planned], indices: Sequence[int], launch: Launch, fol
     """Hand the runs of these indices to the launcher and wait until it has finished with them."""
     for index in indices:
         (folder / f"{index}.ended").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "adanorm.launch.job", "-m", *launch.overrides()]
+    command = [sys.executable, "-m", "adanorm.studies.job", "-m", *launch.overrides()]
     command.append(f"index={','.join(map(str, indices))}")
     command.append(f"plan={quoted(str(folder.resolve()))}")
     pending = list(indices)

@@ -1,1 +1,0 @@
-"""How runs are launched, and which runs come next."""
