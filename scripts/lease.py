@@ -1,8 +1,7 @@
 """Prepare a borrowed GPU machine before it is borrowed, and use it well: see docs/howto/gpus.md.
 
-Here:     python -m scripts.lease prepare runs=FILE    fills .whl (packages) and .lease (data,
-lists) There:    python3 scripts/lease.py run output=FOLDER   measures, then trains as many runs as
-fit
+Here:     .venv/bin/python -m scripts.lease prepare runs=FILE    fills .whl and .lease
+There:    python3 scripts/lease.py run output=FOLDER             measures, trains what fits
 
 `run` needs no package index, no network and no records. It installs the carried wheels beside the
 machine's own torch, checks graphs and norms, measures speed, and trains the runs of the list, the
@@ -13,9 +12,11 @@ on the same machine, it goes on.
 Keys of prepare: runs=FILE (lines of `adanorm run` arguments), measures=FILE (lines of
 scripts.gpu_measure arguments; a line `# none` measures nothing). Keys of run: output=FOLDER,
 minutes=9, device=cuda, measures=on|off, processes=N (runs at once; default: a core each),
-work=FOLDER (for unfinished runs).
+work=FOLDER (for unfinished runs; default: one per list of runs in the system's temporary folder).
+The exit code is 1 if a run failed.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -25,7 +26,6 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -85,13 +85,15 @@ speed ptb
 
 def prepare(runs: Path, measures: Path | None) -> None:
     """Fill .whl and .lease for the runs of a list: packages, mirrored data, prepared corpora, lists."""
+    lines = _lines(runs)
+    _check(lines)
+    planned = measures.read_text() if measures else PLANNED_MEASURES
+    listed = runs.read_bytes()
     for folder in (LEASE, WHEELS):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-    shutil.copy(runs, RUNS)
-    planned = measures.read_text() if measures else PLANNED_MEASURES
+    RUNS.write_bytes(listed)
     MEASURES.write_text(planned)
-    lines = _lines(RUNS)
     _prepare_data(lines)
     _download_wheels()
     sent = sum(
@@ -131,6 +133,16 @@ def _tracked_bytes() -> int:
     ).stdout
     paths = [ROOT / name for name in names.decode().split("\0") if name]
     return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _check(lines: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError for a list without runs, or with a run that does not compose."""
+    from adanorm.config.compose import compose_experiment
+
+    if not lines:
+        raise ValueError("the list of runs is empty")
+    for line in lines:
+        compose_experiment(line)
 
 
 def _prepare_data(lines: Sequence[Sequence[str]]) -> None:
@@ -265,20 +277,29 @@ class Machine:
         short = {key: value for key, value in facts.items() if key != "longest"}
         print(json.dumps(short), flush=True)
 
-    def train(self) -> None:
-        """Train the runs of the list, `processes` at once and in order, until the time ends."""
+    def train(self) -> int:
+        """Train the runs of the list, `processes` at once and in order, until the time ends.
+
+        Returns how many failed, and prints what the first of them said last.
+        """
         waiting = _lines(RUNS)
-        running: list[subprocess.Popen[bytes]] = []
-        codes = Counter[str]()
+        running: dict[subprocess.Popen[bytes], Path] = {}
+        ended = 0
+        failed: list[Path] = []  # their logs
         with _Mps(self._work / "mps", self._environment, is_used=self._device == "cuda"):
             while (waiting or running) and self.seconds_left() > 0:
                 while waiting and len(running) < self._processes:
-                    running.append(self._start(waiting.pop(0)))
+                    process, log = self._start(waiting.pop(0))
+                    running[process] = log
                 time.sleep(0.5)
                 for process in list(running):
-                    if process.poll() is not None:
-                        codes["ended" if process.returncode == 0 else "failed"] += 1
-                        running.remove(process)
+                    if process.poll() is None:
+                        continue
+                    log = running.pop(process)
+                    if process.returncode == 0:
+                        ended += 1
+                    else:
+                        failed.append(log)
             for process in running:
                 process.send_signal(signal.SIGINT)  # it leaves its last checkpoint
             for process in running:
@@ -286,17 +307,24 @@ class Machine:
                     process.wait(10)
                 except subprocess.TimeoutExpired:
                     process.kill()
-        ended, failed, cut = codes["ended"], codes["failed"], len(running)
-        print(f"runs: {ended} ended, {failed} failed, {cut} cut, {len(waiting)} not begun")
+        counts = f"{ended} ended, {len(failed)} failed, {len(running)} cut"
+        print(f"runs: {counts}, {len(waiting)} not begun")
+        if failed:
+            said = failed[0].read_text(errors="replace").strip().splitlines() or ["nothing"]
+            print(f"{failed[0]} ends with: {said[-1]}", file=sys.stderr)
+        return len(failed)
 
-    def _start(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
+    def _start(self, words: Sequence[str]) -> "tuple[subprocess.Popen[bytes], Path]":
+        """Start a run; return its process and the path of its log."""
         name = "-".join(word.partition("=")[2] for word in words).replace("/", "_")
         settings = [f"data.cache={CACHE}", f"runs={self._work / 'runs'}", f"device={self._device}"]
         command = [sys.executable, "-m", "adanorm", "run", *words, *settings]
-        with (self._work / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
+        path = self._work / f"{name}.log"
+        with path.open("ab") as log:
+            process = subprocess.Popen(
                 command, cwd=ROOT, env=self._environment, stdout=log, stderr=log
             )
+        return process, path
 
     def pack(self) -> None:
         """Write the runs' folders, without weights, and their logs into the output."""
@@ -342,33 +370,44 @@ def _facts(printed: str) -> dict[str, object]:
     return {"ok": False, "output": lines[-15:]}
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Prepare, or run; raises ValueError for unknown arguments."""
+def main(arguments: Sequence[str]) -> int:
+    """Prepare, or run; returns the exit code. Raises ValueError or OSError for a mistake."""
     command, *rest = arguments or ["-h"]
-    given = dict(word.split("=", 1) for word in rest)
+    given = dict(word.partition("=")[::2] for word in rest)
     if command == "prepare" and given.keys() <= {"runs", "measures"} and "runs" in given:
         measures = given.get("measures")
         prepare(Path(given["runs"]), Path(measures) if measures else None)
-    elif command == "run":
-        defaults = {
-            "minutes": "9",
-            "device": "cuda",
-            "processes": "0",
-            "work": str(Path(tempfile.gettempdir(), "lease")),
-            "measures": "on",
-        }
-        keys = {**defaults, "output": os.environ.get("OUT", "outputs/lease"), **given}
-        machine = Machine(keys)
-        machine.install()
-        try:
-            if keys["measures"] == "on":
-                machine.measure()
-            machine.train()
-        finally:
-            machine.pack()
-    else:
+        return 0
+    if command != "run":
         print(__doc__)
+        return 0
+    if not (RUNS.is_file() and MEASURES.is_file()):
+        raise ValueError("no list of runs in .lease: `prepare` fills it, on your own computer")
+    digest = hashlib.sha256(RUNS.read_bytes()).hexdigest()
+    defaults = {
+        "minutes": "9",
+        "device": "cuda",
+        "processes": "0",
+        "work": str(Path(tempfile.gettempdir(), f"lease-{digest[:8]}")),
+        "measures": "on",
+        "output": os.environ.get("OUT", "outputs/lease"),
+    }
+    unknown = given.keys() - defaults.keys()
+    if unknown:
+        raise ValueError(f"unknown key {min(unknown)!r}: choose from {', '.join(defaults)}")
+    machine = Machine({**defaults, **given})
+    machine.install()
+    try:
+        if given.get("measures", "on") == "on":
+            machine.measure()
+        return min(machine.train(), 1)
+    finally:
+        machine.pack()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (ValueError, OSError, subprocess.CalledProcessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

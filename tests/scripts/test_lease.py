@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -50,6 +51,50 @@ def test_the_script_starts_without_the_packages_that_it_installs() -> None:
     code = "import sys; sys.modules.update(torch=None, pydantic=None); import scripts.lease"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=PROJECT, check=False)
     assert done.returncode == 0
+
+
+def test_a_machine_without_a_list_of_runs_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    script = shutil.copy(PROJECT / "scripts/lease.py", tmp_path / "scripts")
+    command = [sys.executable, "-S", script, "run", "device=cpu"]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no list of runs in .lease: `prepare` fills it")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_list_with_a_mistake_leaves_what_was_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "lease" / "kept"
+    kept.parent.mkdir()
+    kept.touch()
+    monkeypatch.setattr(lease, "LEASE", kept.parent)
+    runs = tmp_path / "runs.txt"
+    for text, message in (
+        ("task=nowhere norm=adanorm\n", "nowhere"),
+        ("# none\n", "the list of runs is empty"),
+    ):
+        runs.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            lease.prepare(runs, None)
+    assert kept.exists()
+
+
+@pytest.mark.usefixtures("_quick_start")
+def test_a_run_that_fails_is_counted_and_its_last_line_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs.txt"
+    runs.write_text("task=nowhere norm=adanorm scale=smoke\n")
+    monkeypatch.setattr(lease, "RUNS", runs)
+    keys = {"minutes": "5", "device": "cpu", "processes": "1", "output": str(tmp_path / "out")}
+    machine = lease.Machine({**keys, "work": str(tmp_path / "work")})
+    machine._environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    assert machine.train() == 1
+    printed = capfd.readouterr()
+    assert "0 ended, 1 failed, 0 cut" in printed.out
+    assert "nowhere" in printed.err
 
 
 def test_runs_that_do_not_fit_are_not_begun(

@@ -56,7 +56,7 @@ def main(arguments: Arguments) -> None:
         return
     print(f"added: {path_text(folder)}")
     if runs is None:
-        print("next: scripts/regenerate writes the tables and pages; commit both")
+        print("next: scripts/regenerate, or the command of a study, shows them; commit both")
 
 
 def _golden(theirs: dict[str, list[float]]) -> str:

@@ -28,7 +28,7 @@ def one_line(error: Exception, keys: Iterable[str] = ()) -> str:
     if unknown:
         similar = get_close_matches(
             unknown,
-            [key for key in keys if key != unknown],
+            [key for key in dict.fromkeys(keys) if key != unknown],
             n=3,
         )
         hint = f"did you mean {', '.join(similar)}? " if similar else ""

@@ -24,6 +24,9 @@ from adanorm.training.progress import planned_updates
 
 PAIR_BYTES = 1200  # on disk in preparation, per pair of 27 words: text, words, subwords, ids
 LONG = 10.0  # seconds of a batch that needs no warming up to be timed
+ON_TOP = (
+    "on top       on a GPU, minutes per run: evaluations, the test set's outputs, recording graphs"
+)
 TICK = 10.0  # seconds between two lines of `ticking`
 
 
@@ -94,6 +97,7 @@ def needs(experiment: Experiment, gpus: int = 1) -> Iterator[str]:
     yield _device(device)
     yield _update(experiment)
     yield f"expected     {_expected([experiment], min(gpus, experiment.training.accumulate))}"
+    yield ON_TOP
 
 
 def study_needs(
@@ -114,6 +118,8 @@ def study_needs(
         lines.append(f"{task:<12} {count}: {_expected(of_task, min(workers, len(of_task)))}")
     if len(by_task) > 1:
         lines.append(f"in all       {_expected(missing, min(workers, len(missing)))}")
+    if missing:
+        lines.append(ON_TOP)
     return lines
 
 
