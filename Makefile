@@ -50,6 +50,9 @@ quoted = '$(subst ','\'',$1)'
 SETTINGS = $(foreach setting,$(SET),$(call quoted,$(setting)))
 CHOICE = $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(if $(RUNS),runs=$(call quoted,$(RUNS))) $(SETTINGS)
 
+# A norm that is checked or tried is named: the default is for training.
+NAMED_NORM = $(if $(filter command% environment%,$(origin NORM)),norm=$(call quoted,$(NORM)))
+
 # A variable on make's command line must be one of this file, or belong to other programs (CUDA_VISIBLE_DEVICES).
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY \
 	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET
@@ -134,10 +137,10 @@ compare: $(VENV)/installed ## Compare NORMS on the same test examples
 	@$(ADANORM) compare task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORMS)) scale=$(call quoted,$(SCALE)) $(call given,SEEDS,seed) $(CHOICE)
 
 check-norm: $(VENV)/installed ## Test whether NORM keeps the contract of a norm
-	@$(ADANORM) check-norm norm=$(call quoted,$(NORM)) $(SETTINGS)
+	@$(ADANORM) check-norm $(NAMED_NORM) $(SETTINGS)
 
 trial: $(VENV)/installed ## Put NORM on trial beside LayerNorm within BUDGET: one answer
-	@$(ADANORM) trial norm=$(call quoted,$(NORM)) $(call given,BUDGET,budget) $(call given,OPTIMIZER,optimizer) $(call given,RUNS,runs) $(call given,WORKERS,workers) $(SETTINGS)
+	@$(ADANORM) trial $(NAMED_NORM) $(call given,BUDGET,budget) $(call given,OPTIMIZER,optimizer) $(call given,RUNS,runs) $(call given,WORKERS,workers) $(SETTINGS)
 
 arena: $(VENV)/installed ## Print the table of norms that have been on trial
 	@$(ADANORM) arena $(call given,RUNS,runs)

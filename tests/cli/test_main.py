@@ -193,6 +193,7 @@ REFUSED = [
     ("run task=rt scale=smoke seed=1,2", "seed=1,2 takes one value: `adanorm run -m`"),
     ("analyze invariance task=rt", "task=: invariance trains nothing"),
     ("analyze invariance training.lr=99", "training.lr=99: invariance trains nothing"),
+    ("check-norm", "check-norm needs a norm: one of the suite's, or my_norms:MyNorm"),
     ("check-norm norm=adanorm norm.placement=[nowhere.*]", "the norm is checked alone"),
     ("compare task=rt scale=smoke metric=bleu", "the test of rt yields accuracy, loss"),
     (
@@ -332,7 +333,7 @@ def test_file_errors_and_lack_of_memory_are_one_line_and_a_bug_is_not() -> None:
 def test_check_norm_says_where_a_norm_is_not_defined_and_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert dispatch(["check-norm", "norm=batchnorm"]) == 0
+    assert dispatch(["check-norm", "batchnorm"]) == 0
     printed = capsys.readouterr().out
     assert "not defined in de-en, en-de, en-vi: its sites do not say" in printed
     assert max(map(len, printed.splitlines()[-2:])) <= 80

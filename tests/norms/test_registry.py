@@ -1,7 +1,9 @@
 import importlib
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -164,3 +166,37 @@ def test_a_plain_module_with_attach_lives_in_the_layer_before() -> None:
 def test_a_number_that_single_precision_does_not_have_is_refused(eps: float) -> None:
     with pytest.raises(ValueError, match="is 0 or infinite in single precision"):
         NORMS["layernorm"](4, eps=eps)
+
+
+class HalfNorm(nn.Module):
+    """A norm of a user, whose class has a signature of its own, as that of some Pythons is."""
+
+    __signature__ = inspect.Signature()
+    tries: ClassVar = {"power": (0.25, 0.5)}
+
+    def __init__(self, dim: int, power: float = 0.5, groups: int = 5) -> None:
+        super().__init__()
+        self.dim, self.power, self.groups = dim, power, groups
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.power
+
+
+def test_parameters_are_those_of_the_constructor() -> None:
+    norm = norm_factory(NormChoice("half", {"power": 0.25}, outside=HalfNorm))
+    assert norm(4, site="a").power == 0.25
+    assert norm.trial.dim % 5 == 0
+    with pytest.raises(ValueError, match=r"norm\.params\.power='a': must be a number"):
+        norm_factory(NormChoice("half", {"power": "a"}, outside=HalfNorm))
+
+
+def test_a_norm_whose_first_argument_is_a_setting_is_refused() -> None:
+    class EpsFirst(nn.Module):
+        def __init__(self, eps: float = 1e-5, dim: int = 48) -> None:
+            super().__init__()
+
+    message = (
+        "norm eps: the first argument of EpsFirst is eps: float = 1e-05; a norm is constructed"
+    )
+    with pytest.raises(ValueError, match=f"^{message} from its width"):
+        norm_factory(NormChoice("eps", outside=EpsFirst))

@@ -103,6 +103,8 @@ def test_a_variable_that_a_target_would_drop_is_refused(
             for target in ("reproduce", "study", "report")
         ),
         (("study", f"STUDY={ODD}"), {ODD}),
+        (("trial", "NORM=rmsnorm", "BUDGET=1h"), {"norm=rmsnorm", "budget=1h"}),
+        (("check-norm", "NORM=a:B"), {"norm=a:B"}),
         (
             ("verify", "TASK=rt", "RUNS=a b", "PLACEMENT=final"),
             {"runs=a b", "norm.placement=final"},
@@ -114,6 +116,11 @@ def test_a_variable_that_a_target_would_drop_is_refused(
 )
 def test_a_target_passes_its_variables_on(arguments: tuple[str, ...], words: set[str]) -> None:
     assert words <= {*shlex.split(make(*arguments).stdout.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("target", ["trial", "check-norm"])
+def test_a_norm_that_is_judged_is_never_the_default(target: str) -> None:
+    assert "norm=" not in make(target).stdout
 
 
 TARGETS = (

@@ -44,10 +44,10 @@ def test_tries_come_before_fresh_runs_and_both_norms_get_as_many(tmp_path: Path)
     assert {run.task.name for run in runs} == {"mnist"}
     record_tries(trial, best=1)
     fresh = trial.next_runs(trial.reading())
-    assert [run.row for run in fresh[:2]] == ["adanorm", REFERENCE]
+    assert [run.row for run in fresh[:2]] == ["adanorm lr 0.001 C 2", f"{REFERENCE} lr 0.002"]
     seeds = trial.entrant.seeds(3)
     assert [run.experiment.seed for run in fresh] == [*np.repeat(seeds, 2)]
-    by_norm = {run.row: run.experiment for run in fresh}
+    by_norm = {run.experiment.norm.name: run.experiment for run in fresh}
     rate = trial.rules.beds["mnist"].experiment(REFERENCE).training.lr
     assert by_norm["adanorm"].norm.params["C"] == 2.0
     assert by_norm[REFERENCE].training.lr == 2 * rate

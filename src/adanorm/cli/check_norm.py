@@ -16,13 +16,18 @@ from adanorm.norms import norm_factory
 from adanorm.norms.check import CHECKS, check_norm
 
 USAGE = Usage(
-    settings="of a run", examples=("norm=adanorm", "norm=my_norms:MyNorm +norm.params.power=0.7")
+    name="[NORM]",
+    settings="of a run",
+    examples=("my_norms:MyNorm", "norm=my_norms:MyNorm +norm.params.power=0.7"),
 )
 
 
 def main(arguments: Arguments) -> int:
     """Check the norm of the command line; the code is 1 if it breaks the contract."""
-    norm = compose_experiment(arguments.settings).norm
+    settings = [*(f"norm={name}" for name in arguments.names), *arguments.settings]
+    if not any(setting.partition("=")[0] in ("norm", "norm.path") for setting in settings):
+        raise ValueError("check-norm needs a norm: one of the suite's, or my_norms:MyNorm")
+    norm = compose_experiment(settings).norm
     if norm.placement != "all":
         hint = "the norm is checked alone; leave it out"
         raise ValueError(f"norm.placement={norm.placement}: {hint}")

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cache, partial, reduce
 from typing import Any
 
@@ -74,7 +74,7 @@ class Norm(nn.Module):
 
     def __new__(cls, *arguments: Any, **settings: Any) -> Any:
         """Return an empty norm; raises TypeError for a setting that the class does not take."""
-        taken = inspect.signature(cls.__init__).parameters
+        taken = signature_of(cls)
         takes_any = any(entry.kind is entry.VAR_KEYWORD for entry in taken.values())
         for name in settings:
             if name not in taken and not takes_any:
@@ -139,17 +139,26 @@ class Norm(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not live in a layer")
 
 
+def signature_of(cls: type[Norm]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a class's constructor, with `self`, by name.
+
+    The signature of the class itself is that of `Norm.__new__` in some releases of Python 3.11.
+    """
+    return inspect.signature(cls.__init__).parameters
+
+
 def parameters_of(cls: type[Norm]) -> list[str]:
     """Return the names of the parameters that a class of norms takes."""
-    names = inspect.signature(cls.__init__).parameters
-    return [name for name in names if name not in ("self", "dim", "numerics", "backend")]
+    return [
+        name for name in signature_of(cls) if name not in ("self", "dim", "numerics", "backend")
+    ]
 
 
 def takes(cls: type[Norm], setting: str) -> str:
     """Return what a class of norms takes, in words, for one who asks for another setting."""
     parameters = parameters_of(cls)
     text = f"it takes {', '.join(parameters) or 'none'}"
-    taken = inspect.signature(cls.__init__).parameters
+    taken = signature_of(cls)
     choices = [name for name in ("numerics", "backend") if name in taken]
     if choices:
         text += f", and has a choice of {' and '.join(choices)}"
@@ -169,7 +178,7 @@ def as_norm(cls: Any) -> type[Norm]:
         raise ValueError(f"{name}: pass the class, not a module of it; its settings are params")
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         hint = "to bind settings to one, take functools.partial"
-        raise ValueError(f"{cls!r}: a norm is a class of torch.nn.Module; {hint}")
+        raise ValueError(f"{cls!r}: a norm is a subclass of torch.nn.Module; {hint}")
     hashable: Any = cls  # a class hashes, whatever its instances do
     return cls if issubclass(cls, Norm) else _with_declarations(hashable)
 

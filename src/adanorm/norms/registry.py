@@ -1,13 +1,12 @@
 """Choosing a norm by its name or class, and building it."""
 
-import inspect
 import math
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol
 
 from adanorm.norms import family, over_rows, rowwise
-from adanorm.norms.base import Norm, as_norm, parameters_of, takes
+from adanorm.norms.base import Norm, as_norm, parameters_of, signature_of, takes
 
 NORMS: dict[str, type[Norm]] = {
     "none": family.NoNorm,
@@ -85,17 +84,13 @@ def norm_factory(norm: NormChoice) -> NormFactory:
         hint = f"; did you mean {similar[0]}?" if similar else ""
         raise ValueError(f"unknown norm {norm.name!r}: choose from {', '.join(NORMS)}{hint}")
     cls = as_norm(NORMS[norm.name] if norm.outside is None else norm.outside)
+    if norm.outside is not None:
+        _check_first_argument(cls, norm.name)
     settings = _settings(cls, norm)
     # Common numbers of heads divide TRIAL_WIDTH; lcm makes a width that the number of groups
     # divides too.
-    groups = settings.get(
-        "groups",
-        getattr(
-            inspect.signature(cls).parameters.get("groups"),
-            "default",
-            1,
-        ),
-    )
+    default_groups = getattr(signature_of(cls).get("groups"), "default", 1)
+    groups = settings.get("groups", default_groups)
     features = (
         math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH
     )
@@ -109,14 +104,24 @@ def norm_factory(norm: NormChoice) -> NormFactory:
         raise ValueError(f"norm {norm.name}: {type(error).__name__}: {error}") from error
 
 
+def _check_first_argument(cls: type[Norm], name: str) -> None:
+    """Raise ValueError if the first argument of a norm's class is a setting, not its width."""
+    first = [*signature_of(cls).values()][1:2]
+    if first and isinstance(first[0].default, float):
+        raise ValueError(
+            f"norm {name}: the first argument of {cls.__name__} is {first[0]}; a norm is"
+            " constructed from its width, which comes first"
+        )
+
+
 def has_setting(cls: type[Norm], setting: str) -> bool:
     """Return whether a class of norms takes a setting: a parameter, `numerics` or `backend`."""
-    return setting in inspect.signature(cls).parameters
+    return setting in signature_of(cls)
 
 
 def _settings(cls: type[Norm], norm: NormChoice) -> dict[str, Any]:
     """Return the keyword arguments of a norm's class."""
-    signature = inspect.signature(cls).parameters
+    signature = signature_of(cls)
     accepted, settings = parameters_of(cls), dict(norm.params)
     for key, value in settings.items():
         if key not in accepted:

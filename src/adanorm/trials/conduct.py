@@ -85,7 +85,10 @@ class Trial:
             left = ends - time.monotonic()
             if left <= 0:
                 return "the budget is over"
-            print(f"trial: {counted(len(runs), 'run')} to make; {span(left)} left", file=sys.stderr)
+            count = counted(len(runs), "run")
+            logs = path_text(Path(self.runs, "studies"))
+            begun = f"trial of {self.norm}: {count} to make or resume, logs in {logs};"
+            print(f"{begun} {span(left)} left", file=sys.stderr)
             code = self.config.code
             try:
                 with redirect_stdout(sys.stderr), ends_after(left):
@@ -143,15 +146,17 @@ class Trial:
     def planned(self, bed: Bed, norm: str, setting: Setting, seed: int) -> Planned:
         """Return a run of the trial and the command that makes it."""
         overrides = [f"training.lr={setting.rate:.12g}"]
+        row = f"{norm} lr {setting.rate:g}"
         if setting.value is not None:
             overrides.append(f"++norm.params.{self.entrant.tries}={setting.value:.12g}")
+            row += f" {self.entrant.tries} {setting.value:g}"
         if norm == self.norm:
             overrides += self.settings
         line = bed.command_line(norm, *overrides, optimizer=self.optimizer)
         run = cached_experiment(line).model_copy(update={"seed": seed, "runs": self.runs})
         # The end of a budget then costs a minute's work at most.
         line += [f"seed={seed}", f"runs={self.runs}", "checkpoint_minutes=1"]
-        return Planned(norm, run, line)
+        return Planned(row, run, line)
 
     def missing(self, reading: Reading) -> str:
         """Return how many runs the first look needs, and about how long they take here.
@@ -231,7 +236,9 @@ def beds_left_out(rules: Rules, norm: str, settings: Sequence[str]) -> dict[str,
         if lacking is not None:
             left_out[name] = lacking
     if len(left_out) == len(rules.beds):
-        raise ValueError(f"{norm}: no bed can run: {next(iter(left_out.values()))}")
+        first, reason = next(iter(left_out.items()))
+        where = "docs/howto/offline.md says how to bring files"
+        raise ValueError(f"{norm}: no bed can run here; {first}: {reason}; {where}")
     return left_out
 
 

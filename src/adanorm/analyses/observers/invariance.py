@@ -5,7 +5,6 @@ float64. Learned parameters are moved away from their initial values, at which S
 RMSNorm.
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.sections import NormConfig, Param
 from adanorm.norms import MakeNorm, backends, norm_factory
+from adanorm.norms.registry import has_setting
 from adanorm.records.environment import describe
 from adanorm.records.folder import RunFolder
 
@@ -80,7 +80,7 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     """
     eps, learned = float(options["eps"]), float(options["learned"])
     make_norm = norm_factory(norm.choice)
-    if "eps" in inspect.signature(make_norm.cls).parameters:
+    if has_setting(make_norm.cls, "eps"):
         make_norm = norm_factory(norm.choice._replace(params={**norm.params, "eps": eps}))
     torch.manual_seed(seed)
     W, x = (
