@@ -75,7 +75,8 @@ def print_whatever_comes(stream: TextIO) -> None:
 
 def _run() -> NoReturn:
     """Run the command line; a user's mistake ends it with one line and code 2."""
-    if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
+    is_of_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    if is_of_torchrun and sys.platform == "linux":
         end_with_parent(signal.SIGKILL)()  # if torchrun, which started this process, is killed
     # No import finds a file of the current folder by its name, in this process and those that it
     # starts. A norm that the user names is looked for there all the same (config/outside_norms.py).
@@ -93,6 +94,10 @@ def _run() -> NoReturn:
         set_up_libraries()
         code = dispatch(sys.argv[1:])
         sys.stdout.flush()
+        if is_of_torchrun:
+            # The interpreter's end would destroy the group's threads, which may abort the process.
+            sys.stderr.flush()
+            os._exit(code)
         raise SystemExit(code)
     except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -195,6 +195,10 @@ REFUSED = [
     ("analyze invariance training.lr=99", "training.lr=99: invariance trains nothing"),
     ("check-norm", "check-norm needs a norm: one of the suite's, or my_norms:MyNorm"),
     ("check-norm norm=adanorm norm.placement=[nowhere.*]", "the norm is checked alone"),
+    (
+        "compare task=rt norm=layernorm,adanorm model.layers=8",
+        "no completed run; `adanorm run` makes it",
+    ),
     ("compare task=rt scale=smoke metric=bleu", "the test of rt yields accuracy, loss"),
     (
         "compare task=enwik8 norm=none,adanorm scale=smoke",

@@ -239,8 +239,8 @@ def test_a_swap_that_finds_no_norm_says_why(
             "norm.numerics=released: rmsnorm has no choice of numerics",
         ),
         (partial(AdaNorm, 4), {}, "give settings by name"),
-        (torch.softmax, {}, r"a class of torch\.nn\.Module; .*, take functools\.partial$"),
-        (partial(torch.softmax, dim=0), {}, r"a class of torch\.nn\.Module"),
+        (torch.softmax, {}, r"a subclass of torch\.nn\.Module; .*, take functools\.partial$"),
+        (partial(torch.softmax, dim=0), {}, r"a subclass of torch\.nn\.Module"),
     ],
 )
 def test_a_mistake_is_one_line_and_changes_nothing(

@@ -92,9 +92,13 @@ def main(arguments: Arguments) -> None:
                 f"{task} {first.scale}: no completed runs of two norms of a claim{hint}"
             )
     folder = next((s.partition("=")[2] for s in overrides if s.startswith("runs=")), None)
-    decided = {}
+    plain = compose_experiment([f"task={first.task.name}", f"scale={first.scale}"])
+    is_plain = plain.identity == first.identity  # a plan reads no runs with other settings
+    decided: dict[Norms, Pair | None] = {}
     for norm_pair in pairs:
-        decided[norm_pair] = deciding_pair(first.task.name, first.scale, norm_pair, folder)
+        decided[norm_pair] = None
+        if is_plain:
+            decided[norm_pair] = deciding_pair(first.task.name, first.scale, norm_pair, folder)
     lines: list[str] = []
     if not (seeds or keys["metric"]):
         for norm_pair, decision in decided.items():
@@ -107,7 +111,7 @@ def main(arguments: Arguments) -> None:
             seeds=seeds,
             metric=keys["metric"],
         )
-        for norm_pair in pairs:
+        for norm_pair in pairs if is_plain else ():
             lines += _where_it_is_decided(norm_pair, decided[norm_pair], first.task.name)
     print("\n".join(lines))
 
