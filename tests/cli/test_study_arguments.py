@@ -58,7 +58,13 @@ def test_other_seeds_scales_or_files_make_other_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "named"), [("1,101", "1, 101"), ("28,29,46,47", "28, 46"), ("60,101", "60, 101")]
+    ("seeds", "named"),
+    [
+        ("1,101", "1, 101"),
+        ("28,29,46,47", "28, 46"),
+        ("60,101", "60, 101"),
+        ("103,201", "103, 201"),  # tries of a study and of a trial
+    ],
 )
 def test_seeds_of_two_plans_or_series_are_in_no_study_together(
     seeds: str, named: str, tmp_path: Path

@@ -40,15 +40,17 @@ def each_once(entries: list[Any]) -> list[Any]:
     return entries
 
 
-# The last seed of the first plan, of the plans after it (conf/claims/paper.yaml), and of tries.
-SERIES = (40, 100, 999_999)
+# The last seed of the first plan, of the plans after it (conf/claims/paper.yaml), of the tries of
+# studies, and of the tries of trials (conf/trial.yaml).
+SERIES = (40, 100, 200, 999_999)
 
 
 def seed_series(seed: int) -> int:
-    """Return the series of a seed: 0: first plan, 1: later plans, 2: choosing settings, 3: trials.
+    """Return the series of a seed.
 
-    Series are never mixed: seeds that chose a setting are no evidence for it, and what one plan
-    decided is not decided again with the seeds of another.
+    0: first plan, 1: later plans, 2: choosing settings, 3: tries of trials, 4: trials. Series are
+    never mixed: seeds that chose a setting are no evidence for it, and what one plan decided is not
+    decided again with the seeds of another.
     """
     return bisect_left(SERIES, seed)
 
