@@ -29,6 +29,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from adanorm.config.experiment import Experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 LEASE, WHEELS = ROOT / ".lease", ROOT / ".whl"
@@ -86,7 +90,7 @@ speed ptb
 def prepare(runs: Path, measures: Path | None) -> None:
     """Fill .whl and .lease for the runs of a list: packages, mirrored data, prepared corpora, lists."""
     lines = _lines(runs)
-    _check(lines)
+    experiments = _composed(lines)
     planned = measures.read_text() if measures else PLANNED_MEASURES
     listed = runs.read_bytes()
     for folder in (LEASE, WHEELS):
@@ -94,7 +98,7 @@ def prepare(runs: Path, measures: Path | None) -> None:
         folder.mkdir()
     RUNS.write_bytes(listed)
     MEASURES.write_text(planned)
-    _prepare_data(lines)
+    _prepare_data(lines, experiments)
     _download_wheels()
     sent = sum(
         path.stat().st_size
@@ -135,27 +139,28 @@ def _tracked_bytes() -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def _check(lines: Sequence[Sequence[str]]) -> None:
-    """Raise ValueError for a list without runs, or with a run that does not compose."""
+def _composed(lines: Sequence[Sequence[str]]) -> "list[Experiment]":
+    """Return the runs of a list.
+
+    Raises ValueError for a list without runs, or with a run that does not compose.
+    """
     from adanorm.config.compose import compose_experiment
 
     if not lines:
         raise ValueError("the list of runs is empty")
-    for line in lines:
-        compose_experiment(line)
+    return [compose_experiment(line) for line in lines]
 
 
-def _prepare_data(lines: Sequence[Sequence[str]]) -> None:
+def _prepare_data(lines: Sequence[Sequence[str]], runs: "Sequence[Experiment]") -> None:
     """Copy the mirrored files of the runs' data, and prepare their corpora from the copies."""
     from adanorm import tasks
     from adanorm.config.compose import compose_experiment
     from adanorm.data.fetch import mirrors_of
 
     DATA.mkdir()
-    for line in lines:
-        experiment = compose_experiment(line)
-        source = getattr(experiment.data, "source", None)
-        for mirror in mirrors_of(experiment.data):
+    for run in runs:
+        source = getattr(run.data, "source", None)
+        for mirror in mirrors_of(run.data):
             folder = Path(mirror) / str(source)
             if folder.is_dir() and not (DATA / folder.name).exists():
                 shutil.copytree(folder, DATA / folder.name)
@@ -310,8 +315,8 @@ class Machine:
         counts = f"{ended} ended, {len(failed)} failed, {len(running)} cut"
         print(f"runs: {counts}, {len(waiting)} not begun")
         if failed:
-            said = failed[0].read_text(errors="replace").strip().splitlines() or ["nothing"]
-            print(f"{failed[0]} ends with: {said[-1]}", file=sys.stderr)
+            printed = failed[0].read_text(errors="replace").strip().splitlines() or ["nothing"]
+            print(f"{failed[0]} ends with: {printed[-1]}", file=sys.stderr)
         return len(failed)
 
     def _start(self, words: Sequence[str]) -> "tuple[subprocess.Popen[bytes], Path]":

@@ -15,6 +15,12 @@ from scripts import lease
 from scripts.benchmarks.updates import checkout_of
 
 
+def machine_in(folder: Path, *, minutes: str = "5", processes: str = "1") -> lease.Machine:
+    """A machine without a GPU, whose results and work lie in a folder."""
+    keys = {"minutes": minutes, "device": "cpu", "processes": processes}
+    return lease.Machine({**keys, "output": str(folder / "out"), "work": str(folder / "work")})
+
+
 @pytest.mark.usefixtures("_quick_start")
 def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_without_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -26,9 +32,7 @@ def test_a_borrowed_machine_measures_then_trains_what_fits_and_returns_it_withou
     monkeypatch.setattr(lease, "RUNS", runs)
     monkeypatch.setattr(lease, "MEASURES", measures)
     output = tmp_path / "out"
-    work = tmp_path / "work"
-    keys = {"minutes": "5", "device": "cpu", "processes": "2"}
-    machine = lease.Machine({**keys, "output": str(output), "work": str(work)})
+    machine = machine_in(tmp_path, processes="2")
     machine._environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
     machine.measure()
     machine.train()
@@ -88,8 +92,7 @@ def test_a_run_that_fails_is_counted_and_its_last_line_is_shown(
     runs = tmp_path / "runs.txt"
     runs.write_text("task=nowhere norm=adanorm scale=smoke\n")
     monkeypatch.setattr(lease, "RUNS", runs)
-    keys = {"minutes": "5", "device": "cpu", "processes": "1", "output": str(tmp_path / "out")}
-    machine = lease.Machine({**keys, "work": str(tmp_path / "work")})
+    machine = machine_in(tmp_path)
     machine._environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
     assert machine.train() == 1
     printed = capfd.readouterr()
@@ -103,8 +106,7 @@ def test_runs_that_do_not_fit_are_not_begun(
     runs = tmp_path / "runs.txt"
     runs.write_text("task=rt norm=adanorm\n")
     monkeypatch.setattr(lease, "RUNS", runs)
-    keys = {"minutes": "0", "device": "cpu", "processes": "1", "output": str(tmp_path / "out")}
-    machine = lease.Machine({**keys, "work": str(tmp_path / "work")})
+    machine = machine_in(tmp_path, minutes="0")
     machine.train()
     machine.pack()
     assert not (tmp_path / "work" / "runs").exists()

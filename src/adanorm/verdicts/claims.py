@@ -216,6 +216,11 @@ class TaskAnswer:
         return self.comparison.answer if self.comparison else self.without_scores
 
     @property
+    def is_significant(self) -> bool:
+        """Whether the corrected p is below the registered level."""
+        return self.family_p < preregistration().level
+
+    @property
     def seeds_compared(self) -> int:
         """The number of shared seeds, in each fold if there are several, that the answer reads."""
         if self.plan.folds:

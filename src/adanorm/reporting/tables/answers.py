@@ -70,8 +70,7 @@ def decided(answers: Sequence[TaskAnswer]) -> str:
     missing, not_compared = [], []
     for answer in answers:
         name = title(answer.task)
-        is_significant = answer.family_p < preregistration().level
-        if answer.answer in ("better", "worse") and not is_significant:
+        if answer.answer in ("better", "worse") and not answer.is_significant:
             name += f" (not if corrected for {data_sets(len(answers))})"
         if answer.comparison is not None:
             by_answer.setdefault(answer.answer, []).append(name)
@@ -200,12 +199,11 @@ def score_words(plan: Plan, results: Iterable[Result]) -> str:
 
 def corrections(answers: Sequence[TaskAnswer]) -> str:
     """Return the answers corrected for the number of data sets, and the gain in translation."""
-    significance = preregistration().level
     significant, translations = [], []
     for answer in answers:
         if answer.comparison is None:
             continue
-        if answer.family_p < significance:
+        if answer.is_significant:
             significant.append(title(answer.task))
         if task_metric(answer.task).label == "BLEU":
             translations.append(answer.comparison)
