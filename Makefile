@@ -75,7 +75,7 @@ endif
 given = $(if $(filter command% environment%,$(origin $1)),$2=$(call quoted,$($1)))
 GRID = $(call given,TASK,task) $(call given,SEEDS,seeds) $(call given,SCALE,scale) $(call given,RUNS,runs) $(call given,WORKERS,workers)
 
-.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm trial arena verify contribute merge bench bench-norms gpu-check docs check format test test-processors nightly mutation clean
+.PHONY: help reproduce data plan list study status analyse tables figures report predict compare check-norm trial arena verify contribute merge bench bench-norms gpu-check docs check format test test-records test-processors nightly mutation clean
 
 help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
@@ -178,8 +178,13 @@ format: $(VENV)/installed-dev ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+PYTEST := $(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
+
 test: $(VENV)/installed-dev ## Run the tests, WORKERS at a time
-	$(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
+	$(PYTEST)
+
+test-records: $(VENV)/installed-dev ## Compare the tables, figures and pages here with the records
+	$(PYTEST) -m records
 
 # Other instruction sets and libraries of products, on this machine: what a processor of another kind would choose.
 PROCESSORS := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
@@ -188,11 +193,11 @@ NUMERICAL_TESTS := tests/analyses tests/metrics tests/models tests/norms tests/s
 
 test-processors: $(VENV)/installed-dev ## Test the arithmetic under other instruction sets
 	@failed=; for setting in $(PROCESSORS); do echo "$$setting"; \
-	  env $$setting $(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal $(NUMERICAL_TESTS) \
+	  env $$setting $(PYTEST) -m 'not nightly' $(NUMERICAL_TESTS) \
 	  || failed="$$failed $$setting"; done; test -z "$$failed" || { echo "error: tests fail under$$failed" >&2; exit 1; }
 
 nightly: $(VENV)/installed-dev test-processors ## Test hundreds of faults: killed runs, damaged files, bad input
-	$(BIN)/python -m pytest -m nightly --numprocesses $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal tests/faults
+	$(PYTEST) -m nightly
 
 mutation: $(VENV)/installed-mutation ## Change the code piece by piece; list the changes no test notices
 	$(BIN)/mutmut run $(call given,WORKERS,--max-children)

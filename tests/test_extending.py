@@ -223,6 +223,7 @@ def make(edit: Edit, root: Path) -> None:
     path.write_text(text[: match.start()] + edit.text + text[match.start() :])
 
 
+@pytest.mark.nightly  # three quarters of a minute
 def test_a_new_kind_of_task_takes_the_steps_of_contributing(copy: Path) -> None:
     text = (
         (PROJECT / "CONTRIBUTING.md")

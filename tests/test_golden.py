@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,17 +15,28 @@ from adanorm.records import reader
 from tests.conftest import Command
 from tests.golden import ROUNDING, golden, losses
 
+TRANSLATIONS = ("de-en", "en-de", "en-vi")
 
+
+@pytest.mark.long
 @pytest.mark.needs("numba")  # its dropout is part of the losses
-def test_portable_arithmetic_gives_the_losses_on_file_to_the_bit() -> None:
-    left_out = () if find_spec("fairseq") else ("de-en", "en-de", "en-vi")
-    named = [task for task in choices("task") if task not in left_out]
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        [task for task in choices("task") if task not in TRANSLATIONS],
+        pytest.param(TRANSLATIONS[:1], marks=pytest.mark.needs("fairseq")),
+        # Of the same model, and as long again.
+        pytest.param(TRANSLATIONS[1:], marks=[pytest.mark.needs("fairseq"), pytest.mark.nightly]),
+    ],
+    ids=["others", "de-en alone", "translations"],
+)
+def test_portable_arithmetic_gives_the_losses_on_file_to_the_bit(tasks: Sequence[str]) -> None:
     done = subprocess.run(  # a process of its own: arithmetic is held from its start
-        [sys.executable, "-m", "tests.golden", *named],
+        [sys.executable, "-m", "tests.golden", *tasks],
         cwd=PROJECT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" 0 other") == len(named)
+    assert done.stdout.count(" 0 other") == len(tasks)
 
 
 @pytest.mark.needs("numba")

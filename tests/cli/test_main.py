@@ -116,7 +116,9 @@ STUDY = "title: t\nrows: [adanorm]\ncolumns: [gaussian]\nscale: smoke\nseeds: [1
     [
         "list",
         "study own.yaml workers=2 runs=runs",
-        "run task=gaussian scale=smoke runs=runs gpus=2 device=cpu",
+        pytest.param(
+            "run task=gaussian scale=smoke runs=runs gpus=2 device=cpu", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_no_command_imports_a_file_of_the_current_folder(line: str, tmp_path: Path) -> None:

@@ -228,7 +228,14 @@ def run_to_be_killed(folder: Path, task: str, moment: str = "", times: int = 1) 
 SAMPLE = ("rename checkpoint.pt", "open metrics.jsonl", "rename record.jsonl")
 
 
-@pytest.mark.parametrize("task", ["mnist", "de-en", "enwik8", "ptb"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "mnist",
+        "de-en",
+        *(pytest.param(task, marks=pytest.mark.nightly) for task in ("enwik8", "ptb")),
+    ],
+)
 def test_a_run_killed_at_any_moment_continues_at_the_next_start(tmp_path: Path, task: str) -> None:
     whole, broken = folders = tmp_path / "whole", tmp_path / "broken"
     assert run_to_be_killed(whole, task).code == 0
@@ -292,8 +299,14 @@ def two(*arguments: str, errors: Path, **settings: Any) -> list[commands.Process
 @pytest.mark.usefixtures("_quick_start")
 @pytest.mark.parametrize(  # training/test_distributed.py tests the updates of every task
     ("task", "norm"),
-    [(t, "adanorm") for t in ("mnist", "de-en", "enwik8-gru")]
-    + [("rt", "batchnorm"), ("ptb", "powernorm")],
+    [
+        ("mnist", "adanorm"),
+        ("rt", "batchnorm"),
+        *(
+            pytest.param(*names, marks=pytest.mark.nightly)
+            for names in (("de-en", "adanorm"), ("enwik8-gru", "adanorm"), ("ptb", "powernorm"))
+        ),
+    ],
 )
 def test_two_processes_train_as_one(tmp_path: Path, command: Command, task: str, norm: str) -> None:
     """Each process takes half of every batch: the order and, to rounding, the losses of one."""

@@ -59,6 +59,7 @@ def file_of(run: Experiment) -> Path:
     return lines.file_of(run.folder().parent)
 
 
+@pytest.mark.records
 @pytest.mark.parametrize("root", [RUNS, ANALYSES])
 def test_every_kept_record_has_the_bytes_and_the_digest_that_it_was_written_with(
     root: Path,

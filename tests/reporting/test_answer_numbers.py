@@ -131,6 +131,7 @@ def noise_of_examples(answer: TaskAnswer, seeds: list[int]) -> float:
     return max(0.0, fmean(components)) / examples if components else 0.0
 
 
+@pytest.mark.records
 @pytest.mark.parametrize("task", METRIC_NAMES)
 def test_every_number_of_a_readme_row_follows_from_the_evaluations_of_its_runs(task: str) -> None:
     (row,) = re.findall(ROW.format(title(task)), (PROJECT / "README.md").read_text(), re.M)

@@ -664,6 +664,7 @@ def test_settings_that_a_norm_has_at_a_scale_are_named(
     ]
 
 
+@pytest.mark.records
 def test_the_committed_tables_are_of_the_committed_records(
     committed_runs: Path, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_several_devices_are_all_used_and_one_has_no_checks_of_processes() -> No
 
 
 @pytest.mark.needs("fairseq")
+@pytest.mark.nightly
 def test_whole_epochs_of_updates_with_as_many_batches_as_a_runs_are_timed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -138,6 +138,7 @@ def test_a_benchmark_writes_the_file_of_its_name_and_a_mistake_is_one_line_and_c
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.records
 def test_the_committed_figure_is_drawn_from_the_committed_times(tmp_path: Path) -> None:
     shutil.copy(BENCH / "norms.csv", tmp_path)
     draw(tmp_path / "norms.csv")
@@ -161,6 +162,7 @@ def measured(keys: dict[str, str]) -> list[harness.Row]:
     return list(measure(harness.Options(2, {**KEYS, **keys})))
 
 
+@pytest.mark.nightly
 def test_a_checkout_against_itself_makes_the_same_updates_and_scores() -> None:
     updates, evaluation = measured({})
     assert (updates["what"], evaluation["what"]) == ("update", "validation pass")

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from adanorm.config.paths import PROJECT, choices
 from adanorm.metrics.table import mean_text
 from adanorm.reporting.report import read_tables
@@ -19,6 +21,7 @@ from scripts.pages.settings import sections, settings
 from tests.reporting.records import record, score, scored
 
 
+@pytest.mark.records
 def test_the_committed_pages_are_those_of_the_committed_records() -> None:
     stale = [path.name for path, text in pages().items() if path.read_text("utf-8") != text]
     assert not stale, "run scripts/regenerate"
@@ -37,6 +40,7 @@ def test_the_readmes_table_says_how_many_seeds_its_cells_have(
     assert more.endswith("\n\nSeeds: 3 per cell, except on MNIST: AdaNorm 4.")
 
 
+@pytest.mark.records
 def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_those_of_the_plan() -> (
     None
 ):

@@ -63,11 +63,13 @@ def wait_until(condition: Callable[[], bool], seconds: float = 200) -> None:
         time.sleep(0.02)
 
 
-SUBMITIT_LOCAL = pytest.param("submitit-local", marks=pytest.mark.needs("submitit"))
-
-
 @pytest.mark.parametrize(
-    "launcher", ["local", pytest.param("ray", marks=pytest.mark.needs("ray")), SUBMITIT_LOCAL]
+    "launcher",
+    [
+        "local",
+        pytest.param("ray", marks=[pytest.mark.needs("ray"), pytest.mark.nightly]),
+        pytest.param("submitit-local", marks=[pytest.mark.needs("submitit"), pytest.mark.nightly]),
+    ],
 )
 def test_failed_runs_stop_no_other_and_the_next_start_runs_them_alone(
     tmp_path: Path, command: Command, launcher: str
@@ -138,7 +140,7 @@ def test_a_preempted_job_is_requeued_and_resumes_from_its_checkpoint(tmp_path: P
     ("number", "launcher"),
     [
         (SIGINT, "local"),
-        (signal.SIGHUP, "local"),
+        pytest.param(signal.SIGHUP, "local", marks=pytest.mark.nightly),
         (signal.SIGKILL, "local"),
         pytest.param(signal.SIGTERM, "submitit-local", marks=pytest.mark.needs("submitit")),
     ],
@@ -235,7 +237,9 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
     assert "1 running" in command("status", *arguments).stdout
 
 
-@pytest.mark.parametrize("logger", ["tensorboard", "wandb"])
+@pytest.mark.parametrize(
+    "logger", ["tensorboard", pytest.param("wandb", marks=pytest.mark.nightly)]
+)
 def test_a_study_is_one_folder_or_one_group_of_a_tracker(
     tmp_path: Path, command: Command, logger: str
 ) -> None:

@@ -49,7 +49,8 @@ def test_an_update_waits_for_no_value_on_the_device(
     trainer = start_trainer(experiment, prepared._replace(device=META))
     trainer.state.first_loss = 1.0  # the very first update's is fetched
     trainer.model.train()
-    for batches in islice(trainer.batches(), 2):
+    updates = 2 if norm == "adanorm" else 1
+    for batches in islice(trainer.batches(), updates):
         assert trainer.update(batches).total.device == META
     with pytest.raises(RuntimeError, match="meta"):
         trainer._fetch_loss()

@@ -49,6 +49,7 @@ def test_the_rows_of_a_batch_stay_together_where_a_norm_is_over_them(smoke: Smok
         assert ties_rows(prepare(smoke(f"norm={norm}")).model) is ties
 
 
+@pytest.mark.long
 def test_two_processes_then_one_then_three_train_every_kind_of_task_as_one_does(
     tmp_path: Path,
 ) -> None:

@@ -154,6 +154,7 @@ def last_loss(experiment: Experiment, *, reference: bool) -> float:
 SETTINGS = "norm=adanorm", "model.dim=64", "model.ffn_dim=256", "data.batch_tokens=128"
 
 
+@pytest.mark.nightly
 def test_losses_are_distributed_as_pytorchs_own_operations_give_them(smoke: Smoke) -> None:
     """Masks of dropout and rounding differ, chances do not: twenty seeds on each side, none on both."""
     experiment = smoke("model.dropout=0.3", *SETTINGS)

@@ -50,6 +50,7 @@ def comparison(folder: Path, seeds: Sequence[int]) -> ByExample | None:
     )
 
 
+@pytest.mark.records
 def test_every_kept_run_with_outputs_has_counts_that_make_its_score() -> None:
     """A verdict without the noise of examples, or with that of other runs, may be another."""
     for one in reader.records(RUNS):

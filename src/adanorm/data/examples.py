@@ -177,12 +177,12 @@ def drawn_by_label(labels: Any, count: int) -> Indices:
     for index in random.permutation(len(labels)).tolist():
         indices_of.setdefault(labels[index], []).append(index)
     # The k-th of n examples of a label is at k / n of its label; the first are taken before all.
-    place = np.empty(len(labels))
+    rank = np.empty(len(labels))
     for indices in indices_of.values():
         steps = np.arange(len(indices)) + random.random()
-        place[indices] = steps / len(indices)
-        place[indices[0]] -= 1
-    order: Indices = np.argsort(place, kind="stable")
+        rank[indices] = steps / len(indices)
+        rank[indices[0]] -= 1
+    order: Indices = np.argsort(rank, kind="stable")
     return np.sort(order[:count])
 
 

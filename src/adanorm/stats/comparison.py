@@ -333,14 +333,14 @@ def compare(
     ValueError for a margin or level out of range, the levels of another look, lists of different
     lengths that pair, and scores that are not finite. ASSUMPTIONS has what is taken for granted.
     """
-    ours, others = groups_of([first, second], paired)
+    ours, theirs = groups_of([first, second], paired)
     only_shared = paired is True
-    return compare_groups(ours, others, margin, only_shared=only_shared, level=level, levels=levels)
+    return compare_groups(ours, theirs, margin, only_shared=only_shared, level=level, levels=levels)
 
 
 def compare_groups(
     ours: Group,
-    others: Group,
+    theirs: Group,
     margin: float,
     *,
     only_shared: bool = False,
@@ -357,12 +357,12 @@ def compare_groups(
         )
     if not 0 < level < 1:
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
-    ours, others, shared = paired_first(ours, others)
+    ours, theirs, shared = paired_first(ours, theirs)
     if only_shared:
-        ours, others = ours.take(slice(shared)), others.take(slice(shared))
+        ours, theirs = ours.take(slice(shared)), theirs.take(slice(shared))
     elif shared < 2:
         shared = 0
-    scores, means = (ours.scores, others.scores), (ours.means, others.means)
+    scores, means = (ours.scores, theirs.scores), (ours.means, theirs.means)
     if scores[0].shape[1:] != scores[1].shape[1:]:
         raise ValueError("scores: both norms need the same test examples, or none")
     fewest = min(map(len, means))
@@ -371,7 +371,7 @@ def compare_groups(
     if fewest < 2:
         return None
     is_paired = shared == len(means[0]) == len(means[1])
-    largest = max(ours.largest, others.largest)
+    largest = max(ours.largest, theirs.largest)
     facts: dict[str, Any] = {"level": level, "levels": levels, "largest": largest}
     if scores[0].ndim == 2:
         if is_paired:
@@ -465,17 +465,17 @@ def _check_finite(group: Group) -> None:
         raise ValueError(f"{name}: {text}")
 
 
-def paired_first(ours: Group, others: Group) -> tuple[Group, Group, int]:
+def paired_first(ours: Group, theirs: Group) -> tuple[Group, Group, int]:
     """Return both groups with their shared seeds first, in one order, and how many these are."""
-    if np.array_equal(ours.seeds, others.seeds):
-        return ours, others, len(ours.seeds)
-    is_shared = np.isin(ours.seeds, others.seeds)
+    if np.array_equal(ours.seeds, theirs.seeds):
+        return ours, theirs, len(ours.seeds)
+    is_shared = np.isin(ours.seeds, theirs.seeds)
     shared = int(is_shared.sum())
     if shared:
-        others_alone = ~np.isin(others.seeds, ours.seeds)
+        theirs_alone = ~np.isin(theirs.seeds, ours.seeds)
         ours = ours.take(np.argsort(~is_shared, kind="stable"))
-        others = others.take(np.argsort(others_alone, kind="stable"))
-    return ours, others, shared
+        theirs = theirs.take(np.argsort(theirs_alone, kind="stable"))
+    return ours, theirs, shared
 
 
 def compare_gaps(

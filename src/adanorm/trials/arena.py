@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import NamedTuple
 
 from adanorm.config.paths import runs_folder
@@ -13,7 +12,7 @@ from adanorm.records import reader
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.trials.entrant import Entrant
 from adanorm.trials.inequality import Verdict
-from adanorm.trials.page import tries_text
+from adanorm.trials.page import filled, tries_text
 from adanorm.trials.reading import DECIDED, Reading, TrialRun, read_trial, sources, trial_runs
 from adanorm.trials.rules import OPTIMIZERS, Optimizer, Rules
 
@@ -130,7 +129,7 @@ def _section(table: Sequence[Entry]) -> list[str]:
     disputed = contested(table)
     for rank, group in rank_groups(table).items():
         names = [f"{entry.name} {entry.mean:+.2f}" for entry in group]
-        ranks.append(_filled(f"- **{rank}.** {', '.join(names)}"))
+        ranks.append(filled(f"- **{rank}.** {', '.join(names)}"))
         for entry in group:
             answers.append(_answer(entry, is_contested=entry.digest in disputed))
             origins.append(_origin(entry))
@@ -161,9 +160,4 @@ def _origin(entry: Entry) -> str:
     beds = listed([row.bed.title for row in read])
     date = entry.date or f"commit {record.environment.get('commit', '-')[:8]}"
     facts = f"on {beds}; code: {source}, digest `{entry.digest}`"
-    return _filled(f"- **{entry.name}** {facts}; by {markdown(entry.by)}, {date}")
-
-
-def _filled(text: str) -> str:
-    """Return an item of a list in lines of a terminal's width."""
-    return fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return filled(f"- **{entry.name}** {facts}; by {markdown(entry.by)}, {date}")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
+from textwrap import fill
 from types import MappingProxyType
 
 from adanorm.config.titles import counted, listed, task_metric, title
@@ -19,10 +20,14 @@ WORDS = {
     "open": "Open{where}: nobody can say yet whether {norm} is better or worse than LayerNorm;"
     " {lead}, on both sides of zero.",
 }
-HEADER = (
-    "Bed", "Runs each", "Lead over LayerNorm", "Sign", "Size", "Tries (LayerNorm's)",
-    "Chosen (LayerNorm's)", "Updates to LayerNorm's loss", "Time per update", "Memory per update",
-)  # fmt: skip
+LEADS = ("Bed", "Runs each", "Lead over LayerNorm", "Sign", "Size")
+COSTS = ("Bed", "Tries", "Chosen", "Updates to its loss", "Time", "Memory")
+HOW_TO_READ = (
+    "Tries and chosen settings: LayerNorm's are in brackets. Updates: the norm's until it reaches"
+    " LayerNorm's lowest validation loss, as a multiple of LayerNorm's own (- where half of the runs"
+    " or more never do); in brackets, how many runs reach it. Time and memory: those of an update,"
+    " as multiples of LayerNorm's."
+)
 
 
 def headline(reading: Reading, missing: str = "nothing has run") -> str:
@@ -67,35 +72,37 @@ def page(
     `memory` is by bed, as a multiple of LayerNorm's. `beside` has the trials of the norm with
     other optimizers.
     """
-    rows = []
+    leads, costs = [], []
     for trial in (reading, *beside):
         for bed, row in trial.rows.items():
             if row.norm.tried or row.seeds:
-                rows.append(row_text(row, memory.get(bed)))
-    lines = [f"**{headline(reading, missing)}**", "", explained(reading), ""]
-    if rows:
-        lines += [*markdown_table(HEADER, rows), ""]
-    lines += [f"- {remark}" for remark in remarks]
+                leads.append([bed_text(row), f"{row.seeds}", *lead_text(row)])
+                costs.append([bed_text(row), *cost_text(row, memory.get(bed))])
+    lines = [f"**{headline(reading, missing)}**", "", filled(explained(reading)), ""]
+    if leads:
+        lines += [*markdown_table(LEADS, leads), "", *markdown_table(COSTS, costs), ""]
+        lines += [filled(HOW_TO_READ), ""]
+    items = [*remarks]
     for bed, reason in left_out.items():
-        lines.append(f"- {reading.rows[bed].bed.title} is left out: {reason}.")
+        items.append(f"{reading.rows[bed].bed.title} is left out: {reason}.")
     unread = []
     for bed, row in reading.rows.items():
         if bed not in left_out and not row.look:
             unread.append(row.bed.title)
     if unread:
-        lines.append(f"- Not read yet: {listed(unread)}. The same command goes on with them.")
+        items.append(f"Not read yet: {listed(unread)}. The same command goes on with them.")
     power = can_show(reading)
     if power:
-        lines.append(f"- {power}")
+        items.append(power)
     first, second = reading.entrant.seeds(2)
-    lines += [
-        f"- The seeds {first}, {second} and so on follow from the norm's digest,"
+    items += [
+        f"The seeds {first}, {second} and so on follow from the norm's digest,"
         f" {reading.entrant.digest}: nobody chooses them.",
-        "- `adanorm contribute FOLDER` writes the runs into one file; merged, they are an entry of"
+        "`adanorm contribute FOLDER` writes the runs into one file; merged, they are an entry of"
         " docs/arena.md.",
-        "",
     ]
-    return "\n".join(lines)
+    lines += [filled(f"- {item}") for item in items]
+    return "\n".join([*lines, ""])
 
 
 def explained(reading: Reading) -> str:
@@ -137,22 +144,11 @@ def can_show(reading: Reading) -> str | None:
     )
 
 
-def row_text(row: Row, memory: float | None = None) -> list[str]:
-    """Return the cells of a bed's row."""
-    name = row.bed.title
-    if row.optimizer != "adam":
-        name += f", {row.optimizer.capitalize()}"
-    chosen = [setting_text(side.chosen, row.entrant.tries) for side in row.sides]
-    return [
-        name,
-        f"{row.seeds}",
-        *lead_text(row),
-        tries_text(row),
-        f"{chosen[0]} ({chosen[1]})",
-        speed_text(row.speed),
-        multiple_text(row.time),
-        multiple_text(memory),
-    ]
+def bed_text(row: Row) -> str:
+    """Return the title of a bed, with the optimizer if it is not Adam."""
+    if row.optimizer == "adam":
+        return row.bed.title
+    return f"{row.bed.title}, {row.optimizer.capitalize()}"
 
 
 def lead_text(row: Row) -> list[str]:
@@ -165,7 +161,16 @@ def lead_text(row: Row) -> list[str]:
         return [pair.remark, "-", "-"]
     digits = comparison.digits
     lead = f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})"
-    return [lead, comparison.sign, comparison.size]
+    sign = "open" if comparison.sign == "not told apart" else comparison.sign
+    size = comparison.size if comparison.size == "within the margin" else "open"
+    return [lead, sign, size]
+
+
+def cost_text(row: Row, memory: float | None) -> list[str]:
+    """Return what the norm has tried and chosen on a bed, its speed, time and memory."""
+    ours, theirs = (setting_text(side.chosen, row.entrant.tries) for side in row.sides)
+    costs = [multiple_text(row.time), multiple_text(memory)]
+    return [tries_text(row), f"{ours} ({theirs})", speed_text(row.speed), *costs]
 
 
 def tries_text(row: Row) -> str:
@@ -184,8 +189,14 @@ def speed_text(shares: Sequence[float]) -> str:
         return "-"
     reached = sum(map(math.isfinite, shares))
     middle = median(shares)
-    share = multiple_text(middle) if math.isfinite(middle) else "most never"
-    return f"{share} ({reached} of {len(shares)} reach it)"
+    share = multiple_text(middle) if math.isfinite(middle) else "-"
+    return f"{share} ({reached} of {len(shares)})"
+
+
+def filled(text: str) -> str:
+    """Return a paragraph, or an item of a list, in lines of a terminal's width."""
+    indent = "  " if text.startswith("- ") else ""
+    return fill(text, 80, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def setting_text(setting: Setting | None, parameter: str) -> str:

@@ -157,7 +157,13 @@ def test_words_are_those_of_moses() -> None:
     assert words.join("don &apos;t say &quot; no &quot; !") == 'don\'t say "no"!'
 
 
-@pytest.mark.parametrize("how", ["a bit flipped", "cut", "missing"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a bit flipped",
+        *(pytest.param(how, marks=pytest.mark.nightly) for how in ("cut", "missing")),
+    ],
+)
 def test_a_corpus_with_a_corrupted_file_is_prepared_again(
     tmp_path: Path, how: str, capsys: Capture
 ) -> None:
@@ -218,8 +224,12 @@ def start():
 
 @pytest.mark.parametrize(
     "preparing",
-    ["start()", "get_context('fork').Pool(1).apply(start)"],
-    ids=["itself", "in a pool"],
+    [
+        "start()",
+        pytest.param(
+            "get_context('fork').Pool(1).apply(start)", marks=pytest.mark.nightly, id="in a pool"
+        ),
+    ],
 )
 def test_a_script_without_a_main_guard_prepares_a_corpus_and_runs_once(
     tmp_path: Path, preparing: str

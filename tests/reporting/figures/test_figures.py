@@ -597,6 +597,7 @@ def cut_off(drawing: NamedFigure) -> list[str]:
     return words
 
 
+@pytest.mark.records
 def test_the_committed_figures_are_those_of_the_committed_records(
     committed_runs: Path,
 ) -> None:
