@@ -43,6 +43,7 @@ SAME = {
         f"{CODE}\nclass Better(HalfNorm):\n    'The best.'\n", "mine:Better"
     ),
     "an import": ("from base import HalfNorm as Better", "mine:Better", {"base.py": CODE}),
+    "what runs as a script": (f"{CODE}\nif __name__ == '__main__':\n    x = 1\n", "mine:HalfNorm"),
     "a relative import": (
         "from .base import HalfNorm", "package.mine:HalfNorm",
         {"package/base.py": CODE, "package/__init__.py": "from .mine import HalfNorm"},
@@ -73,6 +74,41 @@ def test_other_code_and_other_parameters_are_another_norm(code: str, params: Any
     changed = entrant(code, **params)
     assert changed.digest != entrant(CODE).digest
     assert not {*changed.seeds(16)} & {*entrant(CODE).seeds(16)}
+
+
+READING = {
+    "its name": "float('0.' + type(self).__name__[1:])",
+    "its docstring": "len(self.__doc__)",
+}
+
+
+@pytest.mark.parametrize("power", READING.values(), ids=list(READING))
+def test_code_that_may_read_its_names_keeps_them(power: str) -> None:
+    digests = set()
+    for name, text in (("N25", "One."), ("N75", "One."), ("N75", "Other.")):
+        code = CODE.replace("self.power = power", f"self.power = {power}")
+        code = code.replace("(nn.Module):", f'(nn.Module):\n    """{text}"""')
+        digests.add(entrant(code.replace("HalfNorm", name), f"mine:{name}").digest)
+    assert len(digests) == 3
+
+
+def test_a_name_that_is_bound_twice_is_no_alias() -> None:
+    code = f"B = None\nA = B\n{CODE.replace('HalfNorm', 'A')}\n{CODE.replace('HalfNorm', 'B')}"
+    assert entrant(code, "mine:A").digest != entrant(code, "mine:B").digest
+
+
+def test_the_digest_is_the_same_under_every_version_of_python() -> None:
+    """Its value is that of Python 3.11.7, 3.12.1 and 3.13.0, whose `ast.dump` differ."""
+    assert entrant(CODE).digest == "686f3b11"
+
+
+def test_a_parameter_that_is_set_to_its_default_makes_no_other_norm() -> None:
+    assert entrant(CODE, power=0.5) == entrant(CODE)
+
+
+def test_code_that_is_nested_too_deeply_is_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match=r"nested too deeply|too many|recursion"):
+        entrant("x = " + " + ".join("1" * 5000))
 
 
 def twin(body: str) -> str | None:
@@ -120,12 +156,16 @@ def test_a_class_names_the_parameter_that_it_tries_which_is_no_part_of_the_norm(
     )
     named = entrant(code, power=0.25)
     assert named.parameter == ("power", (0.25, 0.5))
+    imported = entrant("from base import EPS, HalfNorm", more={"base.py": code})
+    assert imported.parameter == named.parameter
     assert named.digest == entrant(code, power=0.5).digest
     rules = load_rules(str(BEDS))
     tries = rules.tries(rules.beds["rt"], named.parameter)
     assert len(tries) == len(rules.tries(rules.beds["rt"], None)) == len(rules.rates)
     with pytest.raises(ValueError, match="name one parameter and two values"):
         entrant(code.replace("(0.25, 0.5)", "0.25"))
+    with pytest.raises(ValueError, match="name one parameter and two values"):
+        entrant(code.replace("(0.25, 0.5)", "(0.5, 0.5)"))
 
 
 def test_a_norm_of_the_suite_is_the_same_on_beds_with_settings_of_its_own() -> None:

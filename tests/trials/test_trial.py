@@ -33,6 +33,7 @@ from tests.trials.records import (
     record_trial,
     record_tries,
     trial_in,
+    tries,
 )
 
 
@@ -109,6 +110,42 @@ def test_on_some_beds_the_answer_says_on_which(tmp_path: Path) -> None:
     reading = trial.reading()
     assert "better than LayerNorm so far, on MNIST (1 of 2 beds)" in headline(reading)
     assert {run.experiment.task.name for run in trial.next_runs(reading)} == {"rt"}
+
+
+def test_only_planned_settings_are_chosen_and_further_tries_move_no_answer(tmp_path: Path) -> None:
+    trial = record_trial(tmp_path, 2.0, seeds=3)
+    before = trial.reading()
+    for bed in trial.rules.beds:
+        planned = tries(trial, bed, REFERENCE)[0]
+        further = planned._replace(rate=37 * planned.rate)
+        for seed in trial.rules.tuning:
+            make(trial, bed, REFERENCE, further, seed, 99.0)
+        for seed in trial.entrant.seeds(5):
+            make(trial, bed, REFERENCE, further, seed, 50.0)
+    reading = trial.reading()
+    assert [len(row.reference.tried) for row in reading.rows.values()] == [3, 3]
+    assert reading.verdict == before.verdict
+    assert [row.seeds for row in reading.rows.values()] == [3, 3]
+
+
+def test_fresh_runs_without_tries_are_no_trial(tmp_path: Path) -> None:
+    trial = trial_in(tmp_path)
+    for bed in trial.rules.beds:
+        record_fresh(trial, bed, 2.0, trial.entrant.seeds(5))
+    assert trial.reading().answer == "not run"
+
+
+def test_a_norm_whose_runs_broke_has_no_rank(tmp_path: Path) -> None:
+    record_trial(tmp_path, 0.0, norm="none")
+    trial = record_trial(tmp_path, 2.0, norm="layernorm-simple")
+    for bed in trial.rules.beds:
+        for seed in trial.entrant.seeds(5):
+            run = make(trial, bed, trial.norm, None, seed, 99.0)
+            edit(run.folder(), status="diverged", diverged="loss not finite", test=None, valid=None)
+    lines = arena_page(load_rules(str(BEDS)), str(tmp_path)).splitlines()
+    assert lines[0].startswith("- **1.** w/o Norm +")
+    assert lines[1] == "- Without a rank, because runs broke: LayerNorm-simple"
+    assert "| LayerNorm-simple | worse | - | - | 5 | 2 (2) |" in lines
 
 
 def test_runs_that_diverge_make_no_norm_better(tmp_path: Path) -> None:

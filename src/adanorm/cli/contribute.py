@@ -34,7 +34,8 @@ def main(arguments: Arguments) -> None:
     output, author = arguments.keys["output"], arguments.keys["by"]
     if not contribution.is_shown(author):
         longest = contribution.LONGEST_NAME
-        raise ValueError(f"by={author}: write at most {longest} characters, in one line, without |")
+        form = f"at most {longest} characters, in one line, without |"
+        raise ValueError(f"by={author}: write a name of {form}; {contribution.HERE!r} is taken")
     path = output_path(output)
     if path.is_file():
         try:
@@ -49,6 +50,8 @@ def main(arguments: Arguments) -> None:
         # What ran here counts: the line that is kept may be of another run of it.
         record = Record(stored.folder) if has_ended(stored.folder) else stored
         try:
+            if record.contribution:
+                raise ValueError(f"came with the contribution {record.contribution}")
             records.append(contribution.check_contributable(record))
         except ValueError as error:
             refusals.append(f"{path_text(record.folder)}: {one_line(error)}")

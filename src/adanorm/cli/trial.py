@@ -68,7 +68,7 @@ def main(arguments: Arguments) -> int:
         beside=[trial.reading(name) for name in others],
     )
     print(text)
-    print(*write_files(folder, {f"{trial.entrant.name}.md": text}))
+    print(*write_files(folder, {f"{trial.name}.md": text}))
     return 0
 
 

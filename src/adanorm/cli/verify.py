@@ -114,10 +114,12 @@ def _report(recorded: Experiment, before: reader.Record, after: reader.Record) -
         mean = mean_text(repeat.seeds, metric.decimals(repeat.seeds[0]))
         lines.append(f"seeds on record: {len(repeat.seeds)}, {mean}")
     p = "" if repeat.p is None else f", p = {repeat.p:.3f} among the seeds on record"
+    is_open = "one seed on record: whether it is within their spread is open"
+    if repeat.recorded is None:
+        is_open = "neither has a score"
     answers = {
         "within the seeds' spread": f"not the same run, but within the seeds' spread{p}",
-        "open": "not the same run, and one seed on record: whether it is within their spread is"
-        " open",
+        "open": f"not the same run, and {is_open}",
         "differs": f"not reproduced{p}",
     }
     lines.append(answers.get(repeat.agreement, f"reproduced {repeat.agreement}"))

@@ -32,6 +32,7 @@ FOREIGN = "is not what `adanorm contribute` writes"
 SCHEMA = 1  # of the file's format
 NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # a norm's name becomes the name of a file
 LONGEST_NAME = 60  # of who contributes
+HERE = "this repository"  # who makes the runs that no contribution brings
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 
@@ -101,7 +102,8 @@ def parse_contribution(
     for key in ("by", "date"):
         if not is_shown(head.get(key, "")):
             raise ValueError(
-                f"{key}: must be a text of at most {LONGEST_NAME} characters, in one line"
+                f"{key}: must be a text of at most {LONGEST_NAME} characters, in one line,"
+                f" and not {HERE!r}"
             )
     losses = list(chain(*head["golden"].values()))
     if not all(isinstance(loss, float) and math.isfinite(loss) for loss in losses):
@@ -113,7 +115,7 @@ def parse_contribution(
 
 def is_shown(text: object) -> bool:
     """Return whether a name or date can stand in a cell of a table."""
-    if not isinstance(text, str) or len(text) > LONGEST_NAME:
+    if not isinstance(text, str) or len(text) > LONGEST_NAME or text == HERE:
         return False
     return text.isprintable() and "|" not in text
 

@@ -1,6 +1,7 @@
 """The table of norms: every norm that was on trial, in groups that are not told apart."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,14 +10,13 @@ from typing import NamedTuple
 from adanorm.config.paths import runs_folder
 from adanorm.config.titles import listed, title
 from adanorm.records import reader
+from adanorm.records.contribution import HERE
 from adanorm.reporting.text import markdown, markdown_table
 from adanorm.trials.entrant import Entrant
 from adanorm.trials.inequality import Verdict
 from adanorm.trials.page import filled, tries_text
 from adanorm.trials.reading import DECIDED, Reading, TrialRun, read_trial, sources, trial_runs
 from adanorm.trials.rules import OPTIMIZERS, Optimizer, Rules
-
-HERE = "this repository"
 
 
 class Entry(NamedTuple):
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     @property
     def name(self) -> str:
         """The norm's title."""
-        return markdown(title(self.reading.entrant.name))
+        return markdown(self.reading.entrant.title)
 
     @property
     def digest(self) -> str:
@@ -38,9 +38,9 @@ class Entry(NamedTuple):
         return self.reading.entrant.digest
 
     @property
-    def mean(self) -> float:
-        """The mean lead in margins; 0 without one."""
-        return self.verdict.mean or 0.0
+    def mean(self) -> float | None:
+        """The mean lead in margins; None where runs broke."""
+        return self.verdict.mean
 
 
 def arena_page(rules: Rules, runs: str | None = None) -> str:
@@ -52,8 +52,8 @@ def arena_page(rules: Rules, runs: str | None = None) -> str:
         table = entries(rules, on_record, optimizer)
         if optimizer == "adam":
             lines += _section(table) or ["No norm has been on trial yet."]
-            present = {entry.reading.entrant.name for entry in table}
-            missing = [title(norm) for norm in rules.expected if norm not in present]
+            present = {entry.name for entry in table}
+            missing = [title(norm) for norm in rules.expected if title(norm) not in present]
             if missing:
                 lines += ["", f"Not run yet: {', '.join(missing)}."]
         elif table:
@@ -64,7 +64,8 @@ def arena_page(rules: Rules, runs: str | None = None) -> str:
 def entries(rules: Rules, on_record: Sequence[TrialRun], optimizer: Optimizer) -> list[Entry]:
     """Return the trials with a first look, the best first.
 
-    An entry has its author's fresh runs of the norm, and all tries and runs of LayerNorm.
+    An entry rests on its author's runs. Tries and runs of LayerNorm that these lack are taken from
+    this repository, then from other contributions: equal runs are merged but once.
     """
     by_author: dict[str, list[TrialRun]] = defaultdict(list)
     dates: dict[str, str] = {}
@@ -72,18 +73,18 @@ def entries(rules: Rules, on_record: Sequence[TrialRun], optimizer: Optimizer) -
         author, date = author_of(run.source)
         by_author[author].append(run)
         dates.setdefault(author, date)
+    shared = [run for run in on_record if run.entrant.is_reference or not run.is_fresh]
     table = []
     for author, theirs in by_author.items():
         entrants: dict[str, Entrant] = {}
         for run in theirs:
             if run.is_fresh and run.optimizer == optimizer and not run.entrant.is_reference:
                 entrants.setdefault(run.entrant.digest, run.entrant)
-        shared = [run for run in on_record if run.entrant.is_reference or not run.is_fresh]
         for entrant in entrants.values():
             reading = read_trial(rules, [*theirs, *shared], entrant, optimizer)
             if reading.verdict is not None:
                 table.append(Entry(reading, reading.verdict, author, dates[author]))
-    return sorted(table, key=lambda entry: entry.mean, reverse=True)
+    return sorted(table, key=lambda entry: -math.inf if entry.mean is None else entry.mean)[::-1]
 
 
 def author_of(source: Path) -> tuple[str, str]:
@@ -108,12 +109,14 @@ def contested(table: Sequence[Entry]) -> set[str]:
 def rank_groups(table: Sequence[Entry]) -> dict[int, list[Entry]]:
     """Return the entries by rank: 1 + how many entries lie above one without an overlap.
 
-    Entries that share a rank are not told apart from the best of them.
+    Entries that share a rank are not told apart from the best of them. One whose runs broke has
+    none.
     """
     groups: dict[int, list[Entry]] = defaultdict(list)
-    for entry in table:
+    ranked = [entry for entry in table if entry.mean is not None]
+    for entry in ranked:
         rank = 1
-        for rival in table:
+        for rival in ranked:
             rank += rival.verdict.interval.low > entry.verdict.interval.high
         groups[rank].append(entry)
     return dict(sorted(groups.items()))
@@ -130,9 +133,12 @@ def _section(table: Sequence[Entry]) -> list[str]:
     for rank, group in rank_groups(table).items():
         names = [f"{entry.name} {entry.mean:+.2f}" for entry in group]
         ranks.append(filled(f"- **{rank}.** {', '.join(names)}"))
-        for entry in group:
-            answers.append(_answer(entry, is_contested=entry.digest in disputed))
-            origins.append(_origin(entry))
+    broken = [entry.name for entry in table if entry.mean is None]
+    if broken:
+        ranks.append(filled(f"- Without a rank, because runs broke: {', '.join(broken)}"))
+    for entry in table:
+        answers.append(_answer(entry, is_contested=entry.digest in disputed))
+        origins.append(_origin(entry))
     header = ("Norm", "Answer", "Lead", "Interval", "n", "Tries")
     return [*ranks, "", *markdown_table(header, answers), "", *origins]
 
@@ -158,6 +164,6 @@ def _origin(entry: Entry) -> str:
     record = reader.record(fresh.run.folder())
     source = markdown(", ".join(record.code)) or "the suite"
     beds = listed([row.bed.title for row in read])
-    date = entry.date or f"commit {record.environment.get('commit', '-')[:8]}"
+    date = entry.date or f"commit {(record.environment.get('commit') or 'not known')[:9]}"
     facts = f"on {beds}; code: {source}, digest `{entry.digest}`"
     return filled(f"- **{entry.name}** {facts}; by {markdown(entry.by)}, {date}")

@@ -29,7 +29,6 @@ from adanorm.trials.reading import (
     Row,
     Side,
     read_trial,
-    sources,
     trial_runs,
 )
 from adanorm.trials.rules import REFERENCE, Bed, Optimizer, Rules, Setting
@@ -67,10 +66,15 @@ class Trial:
         norm = self.config
         return entrant_of(norm.model_dump(), norm.code, committed, self.rules)
 
+    @property
+    def name(self) -> str:
+        """The name of the trial's page: that of the norm, its digest and another optimizer's."""
+        parts = [self.entrant.name, self.entrant.digest]
+        return "-".join(parts if self.optimizer == "adam" else [*parts, self.optimizer])
+
     def reading(self, optimizer: Optimizer | None = None) -> Reading:
         """Return what the records say so far."""
-        folders = sources(Path(self.runs), RUNS)
-        runs = trial_runs(self.rules, folders)
+        runs = trial_runs(self.rules, [Path(self.runs), RUNS])
         return read_trial(self.rules, runs, self.entrant, optimizer or self.optimizer)
 
     def run(self, budget: float) -> str:
@@ -123,8 +127,7 @@ class Trial:
                 if side.chosen is not None:
                     continue
                 ended = {run.setting for run in side.runs if run.result.seed == seed}
-                parameter = row.entrant.parameter if norm == self.norm else None
-                for setting in self.rules.tries(row.bed, parameter):
+                for setting in side.planned:
                     if setting not in ended:
                         runs.append(self.planned(row.bed, norm, setting, seed))
         return runs
@@ -168,8 +171,7 @@ class Trial:
         count = 0
         seconds = []
         for side in row.sides:
-            if side.chosen is None:
-                count += max(0, len(self.rules.rates) - len(side.tried))
+            count += sum(setting not in side.tried for setting in side.planned)
             count += max(0, self.rules.looks[0] - len(side.fresh))
             seconds += [run.result.seconds for run in side.runs if run.result.seconds]
         rounds = math.ceil(count / self.launch.workers)
@@ -185,10 +187,17 @@ class Trial:
                 raise ValueError(edited(file, self.runs))
 
     def check_tries(self) -> None:
-        """Raise ValueError if the folder has tries of the norm with another source."""
+        """Raise ValueError if the folder has tries of the norm with another source.
+
+        Also if the class has `tries` that cannot be read in its code, or the norm has no path.
+        """
         entrant = self.entrant
-        if entrant.path is None:
+        if self.config.is_ours:
             return
+        if entrant.path is None:
+            raise ValueError(f"{self.norm}: name its class, as package.module:Class")
+        if hasattr(self.config.choice.outside, "tries") and entrant.parameter is None:
+            raise ValueError(f"{self.norm}: write `tries` into the class itself, as a literal")
         module = entrant.path.partition(":")[0]
         file = f"{module.replace('.', '/')}.py"
         for run in trial_runs(self.rules, [Path(self.runs)]):

@@ -5,6 +5,7 @@ is not on this machine can be told apart too.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -13,10 +14,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from adanorm.config.digests import digest_of
 from adanorm.config.paths import choices
+from adanorm.config.titles import title
 from adanorm.trials.rules import REFERENCE, Rules, TwoValues
 
 Parameter: TypeAlias = tuple[str, TwoValues]  # its name and the two values to try
 Name: TypeAlias = tuple[str, str]  # a module, and a name in it
+# Code with one of these words may compute by its own names and docstrings.
+READS_ITSELF = ("'__name__'", "'__qualname__'", "'__doc__'", "'__file__'", "'inspect'")
 FIRST, STEP = 1_000_000, 10_000_000  # of fresh seeds, far from those that anybody writes by hand
 
 
@@ -33,6 +37,12 @@ class Entrant(NamedTuple):
     def tries(self) -> str:
         """The name of the parameter that it tries; empty without one."""
         return self.parameter[0] if self.parameter else ""
+
+    @property
+    def title(self) -> str:
+        """Its title, with the parameters that make it another norm."""
+        params = ", ".join(f"{key}={value}" for key, value in self.params)
+        return f"{title(self.name)} ({params})" if params else title(self.name)
 
     @property
     def is_reference(self) -> bool:
@@ -58,8 +68,10 @@ def entrant_of(
 ) -> Entrant:
     """Return the norm of a run's section `norm`, with its source files by relative path.
 
-    Two names of one code are one norm: names of files, of the class, and comments do not count.
-    Nor do the parameter that it tries and, of the suite's norms, those `committed` for the bed.
+    Two names of one code are one norm: names of files, of the class, and comments do not count,
+    unless the code may read them.
+    Nor do the parameter that it tries, and those that are as without them: as `committed` for the
+    bed, or as the constructor of a norm from outside has them.
     Raises ValueError if the code cannot be read.
     """
     name, path = str(norm["name"]), norm.get("path")
@@ -67,12 +79,13 @@ def entrant_of(
     if is_of_suite(norm):
         facts = {"suite": name}
         parameter = next(iter(rules.parameters.get(name, {}).items()), None)
-        for key, value in committed.items():
-            if params.get(key) == value:
-                del params[key]
     else:
-        text, parameter = _definition(tuple(code.items()), str(path or name))
-        facts = {"code": text}
+        definition = _definition(tuple(code.items()), str(path or name))
+        facts, parameter = {"code": definition.digest}, definition.parameter
+        committed = definition.defaults
+    for key, value in committed.items():
+        if key in params and params[key] == value:
+            del params[key]
     if parameter is not None:
         params.pop(parameter[0], None)
     digest = digest_of({**facts, "params": params})
@@ -80,42 +93,55 @@ def entrant_of(
 
 
 class Alias(NamedTuple):
-    """A statement that gives a class another name, and does nothing else."""
+    """A name that a statement gives to a class of another name, doing nothing else."""
 
     name: Name
     target: Name
     statement: ast.stmt
 
 
+class Definition(NamedTuple):
+    """A class as its code has it."""
+
+    digest: str
+    parameter: Parameter | None  # that the class names
+    defaults: Mapping[str, Any]  # of the parameters of its constructor, as far as they are literals
+
+
 @cache
-def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> tuple[str, Parameter | None]:
-    """Return the digest of a class's code, and the parameter that the class names."""
+def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
+    """Return the definition of a class, whatever the names of files and of the class."""
     texts: list[str] = []
     trees: dict[str, ast.Module] = {}
-    aliases: dict[Name, Alias] = {}
+    packages: dict[str, list[str]] = {}
     for file, content in code:
-        if not file.endswith(".py"):
+        if file.endswith(".py"):
+            module = _module(file)
+            trees[module] = _tree(file, content)
+            packages[module] = file.split("/")[:-1]
+        else:
             texts.append(sha256(content).hexdigest())
-            continue
-        *package, _ = file.split("/")
-        module = _module(file)
-        trees[module] = _tree(file, content)
-        for statement in trees[module].body:
-            alias = _alias(statement, module, package)
-            if alias is not None:
-                aliases[alias.name] = alias
-    module, _, name = path.partition(":")
-    module, name = _class_of((module, name), aliases, trees)
-    parameter = _parameter(trees[module], name) if module in trees else None
-    for alias in aliases.values():
-        if _class_of(alias.name, aliases, trees) == (module, name):
-            trees[alias.name[0]].body.remove(alias.statement)
-    for tree in trees.values():
-        _remove_texts(tree)
-        if tree.body:
-            # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
-            texts.append(ast.dump(tree).replace(f"'{name}'", "'Norm'"))
-    return digest_of({"code": sorted(texts)}), parameter
+    try:
+        is_plain = not any(word in _text(tree) for tree in trees.values() for word in READS_ITSELF)
+        aliases = _aliases(trees, packages)
+        module, _, name = path.partition(":")
+        module, name = _class_of((module, name), aliases, trees)
+        parameter = _parameter(trees[module], name) if module in trees else None
+        defaults = _defaults(trees[module], name) if module in trees else {}
+        if is_plain:
+            for alias in aliases.values():
+                if _class_of(alias.name, aliases, trees) == (module, name):
+                    _remove(trees[alias.name[0]], alias)
+        for tree in trees.values():
+            if is_plain:
+                _remove_texts(tree)
+            if tree.body:
+                # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
+                text = _text(tree)
+                texts.append(text.replace(f"'{name}'", "'Norm'") if is_plain else text)
+    except RecursionError:
+        raise ValueError(f"{path}: its code is nested too deeply") from None
+    return Definition(digest_of({"code": sorted(texts)}), parameter, defaults)
 
 
 def _module(file: str) -> str:
@@ -124,33 +150,98 @@ def _module(file: str) -> str:
 
 
 def _tree(file: str, content: bytes) -> ast.Module:
+    """Return the syntax tree of a file, without what runs only if the file itself is run."""
     try:
-        return ast.parse(content)
-    except SyntaxError as error:
+        tree = ast.parse(content)
+    except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"{file}: {error}") from None
+    tree.body = [statement for statement in tree.body if not _is_main(statement)]
+    return tree
 
 
-def _alias(statement: ast.stmt, module: str, package: Sequence[str]) -> Alias | None:
-    """Return the alias in a statement.
+def _is_main(statement: ast.stmt) -> bool:
+    """Return whether a statement is `if __name__ == "__main__":` without an `else`."""
+    match statement:
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"),
+                ops=[ast.Eq()],
+                comparators=[ast.Constant(value="__main__")],
+            ),
+            orelse=[],
+        ):
+            return True
+    return False
+
+
+def _text(node: object) -> str:
+    """Return a tree as text, the same under every version of Python: ast.dump's text is not."""
+    if isinstance(node, list):
+        return f"[{', '.join(map(_text, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = []
+    for key, value in ast.iter_fields(node):
+        # Newer versions have further fields, which are empty in older code.
+        if value is not None and value != [] and key != "kind":
+            fields.append(f"{key}={_text(value)}")
+    return f"{type(node).__name__}({', '.join(fields)})"
+
+
+def _aliases(
+    trees: Mapping[str, ast.Module], packages: Mapping[str, Sequence[str]]
+) -> dict[Name, Alias]:
+    """Return the aliases in modules, by name; a name that is bound twice is none."""
+    aliases = {}
+    for module, tree in trees.items():
+        bound = Counter(_bound(tree))
+        for statement in tree.body:
+            for alias in _aliases_in(statement, module, packages[module]):
+                if bound[alias.name[1]] == 1:
+                    aliases[alias.name] = alias
+    return aliases
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yield each name as often as a module's code binds it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.alias(name=name, asname=new):
+                yield new or name
+
+
+def _aliases_in(statement: ast.stmt, module: str, package: Sequence[str]) -> Iterator[Alias]:
+    """Yield the aliases in a statement.
 
     It is `X = Class`, `class X(Class): pass` or `from module import Class as X`.
     """
-    source = module
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=target)):
-            pass
+            yield Alias((module, name), (module, target), statement)
         case ast.ClassDef(name=name, bases=[ast.Name(id=target)], keywords=[], decorator_list=[]):
-            if not all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
-                return None
-        case ast.ImportFrom(module=str(source), names=[imported], level=level):
-            name = imported.asname or imported.name
-            target = imported.name
+            if all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
+                yield Alias((module, name), (module, target), statement)
+        case ast.ImportFrom(module=str(source), names=names, level=level):
             if level:
                 parents = package[: len(package) + 1 - level]
                 source = ".".join([*parents, source])
-        case _:
-            return None
-    return Alias((module, name), (source, target), statement)
+            for imported in names:
+                new = imported.asname or imported.name
+                yield Alias((module, new), (source, imported.name), statement)
+
+
+def _remove(tree: ast.Module, alias: Alias) -> None:
+    """Remove an alias from its module."""
+    statement = alias.statement
+    if isinstance(statement, ast.ImportFrom) and len(statement.names) > 1:
+        names = statement.names
+        statement.names = [part for part in names if (part.asname or part.name) != alias.name[1]]
+    else:
+        tree.body.remove(statement)
 
 
 def _class_of(name: Name, aliases: Mapping[Name, Alias], modules: Collection[str]) -> Name:
@@ -186,6 +277,23 @@ def _parameter(tree: ast.Module, name: str) -> Parameter | None:
     return None
 
 
+def _defaults(tree: ast.Module, name: str) -> dict[str, Any]:
+    """Return the defaults of a class's constructor that are literals."""
+    defaults = {}
+    for statement in _statements_of(tree, name):
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+            arguments = statement.args
+            names = [*arguments.posonlyargs, *arguments.args]
+            pairs = [
+                *zip(reversed(names), reversed(arguments.defaults), strict=False),
+                *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+            ]
+            for argument, default in pairs:
+                with suppress(ValueError, TypeError):
+                    defaults[argument.arg] = ast.literal_eval(default or "")
+    return defaults
+
+
 def _statements_of(tree: ast.Module, name: str) -> Iterator[ast.stmt]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -196,6 +304,7 @@ def _parameter_in(value: ast.expr, name: str) -> Parameter:
     with suppress(ValueError, TypeError, AttributeError):
         ((parameter, values),) = ast.literal_eval(value).items()
         first, second = map(float, values)
-        return parameter, (first, second)
+        if first != second:
+            return parameter, (first, second)
     example = '{"power": (0.25, 0.5)}'
     raise ValueError(f"{name}.tries: name one parameter and two values, such as {example}")

@@ -6,7 +6,7 @@ from statistics import median
 from textwrap import fill
 from types import MappingProxyType
 
-from adanorm.config.titles import counted, listed, task_metric, title
+from adanorm.config.titles import counted, listed, task_metric
 from adanorm.reporting.text import markdown_table
 from adanorm.trials.power import BedNoise, share_better
 from adanorm.trials.reading import Reading, Row
@@ -35,7 +35,7 @@ def headline(reading: Reading, missing: str = "nothing has run") -> str:
 
     `missing` says what the first answer takes.
     """
-    norm, verdict = title(reading.entrant.name), reading.verdict
+    norm, verdict = reading.entrant.title, reading.verdict
     if verdict is None:
         return f"No answer on {norm} yet: {missing}."
     where = ""
@@ -76,7 +76,7 @@ def page(
     for trial in (reading, *beside):
         for bed, row in trial.rows.items():
             if row.norm.tried or row.seeds:
-                leads.append([bed_text(row), f"{row.seeds}", *lead_text(row)])
+                leads.append([bed_text(row), f"{row.look or row.seeds}", *lead_text(row)])
                 costs.append([bed_text(row), *cost_text(row, memory.get(bed))])
     lines = [f"**{headline(reading, missing)}**", "", filled(explained(reading)), ""]
     if leads:

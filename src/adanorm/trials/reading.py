@@ -103,12 +103,17 @@ def _fixed(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Side:
-    """A norm on a bed: its tries by setting, the one that validation chose, and its fresh runs."""
+    """A norm on a bed: its tries by setting, and its fresh runs in the one that is chosen.
+
+    `planned` has the settings to try, among which validation chooses; the first of equal ones has
+    the lowest rate. Further settings that somebody tried are counted in `tried`.
+    """
 
     runs: Sequence[TrialRun]
+    planned: Sequence[Setting]
     tried: Mapping[Setting, Tried]
     chosen: Setting | None  # None until every planned try has ended
-    fresh: Mapping[int, TrialRun]
+    fresh: Mapping[int, TrialRun]  # by seed
 
     @property
     def seconds_per_update(self) -> float | None:
@@ -248,7 +253,8 @@ def read_trial(
             elif run.entrant.digest == entrant.digest:
                 ours.append(run)
         seeds = entrant.seeds(rules.looks[-1])
-        norm, reference = _side(rules, ours, seeds), _side(rules, theirs, seeds)
+        norm = _side(rules, rules.tries(bed, entrant.parameter), ours, seeds)
+        reference = _side(rules, rules.tries(bed, None), theirs, seeds)
         rows[name] = Row(rules, bed, optimizer, entrant, norm, reference)
     reading = Reading(rules, entrant, rows)
     reached = {bed: row.look for bed, row in rows.items() if row.look}
@@ -262,28 +268,25 @@ def read_trial(
     return reading
 
 
-def _side(rules: Rules, runs: Sequence[TrialRun], seeds: Sequence[int]) -> Side:
+def _side(
+    rules: Rules, planned: Sequence[Setting], runs: Sequence[TrialRun], seeds: Sequence[int]
+) -> Side:
     """Return a norm on a bed from its runs there."""
     by_setting: dict[Setting, dict[int, TrialRun]] = defaultdict(dict)
     for run in runs:
         by_setting[run.setting].setdefault(run.result.seed, run)
     tried: dict[Setting, Tried] = {}
-    fresh: dict[Setting, dict[int, TrialRun]] = {}
-    for setting in sorted(by_setting, key=_rate_and_value):
-        by_seed = by_setting[setting]
+    for setting, by_seed in by_setting.items():
         if by_seed.keys() >= {*rules.tuning}:
             tries = [by_seed[seed].run for seed in rules.tuning]
             tried[setting] = Tried(Candidate((), tries))
-        fresh[setting] = {seed: by_seed[seed] for seed in seeds if seed in by_seed}
-    chosen = None
-    if len(tried) >= len(rules.rates):
-        # Of equal ones the first, which has the lowest rate.
-        chosen = max(tried, key=lambda setting: tried[setting].rank())
-    # A contribution may bring fresh runs in the setting that was chosen there.
-    its_fresh = max(fresh.values(), key=len, default={})
-    if chosen and fresh[chosen]:
-        its_fresh = fresh[chosen]
-    return Side(runs, tried, chosen, its_fresh)
+    if any(setting not in tried for setting in planned):
+        return Side(runs, planned, tried, None, {})
+    rising = sorted(planned, key=_rate_and_value)
+    chosen = max(rising, key=lambda setting: tried[setting].rank())
+    its_runs = by_setting[chosen]
+    fresh = {seed: its_runs[seed] for seed in seeds if seed in its_runs}
+    return Side(runs, planned, tried, chosen, fresh)
 
 
 def _rate_and_value(setting: Setting) -> tuple[float, float]:
