@@ -17,6 +17,7 @@ from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
 from adanorm.runs.execute import execute
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from adanorm.training.loop import Trainer
 from adanorm.training.state import flushed_denormals
 from tests.verdicts import not_none
 
@@ -77,6 +78,44 @@ def test_a_record_lists_what_computed_each_start_of_a_run_where_they_differ(
     line = f"warning: since the run's last start, changed: {named}; its record says so\n"
     assert (line in capsys.readouterr().err) == bool(key)
     assert result_of(run).computed_by == ([{**own, **other}, own] if key else None)
+
+
+@pytest.mark.parametrize("tracked", [(True, False), (False, True), (True, True)])
+def test_a_run_that_is_resumed_in_another_way_ends_with_a_record_that_counts(
+    smoke: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch, tracked: tuple[bool, bool]
+) -> None:
+    """The best step may lie before the stop: its test scores are those of the first machine."""
+    settings = ("task=rt", "norm=adanorm", "scale=smoke", "training.max_epochs=8")
+    first, second = (smoke(*settings, f"track_test={track}".lower()) for track in tracked)
+    evaluate = Trainer._evaluate
+
+    def stopping(trainer: Trainer, *arguments: Any) -> None:
+        if len(trainer.state.rows) == 7:
+            raise KeyboardInterrupt
+        evaluate(trainer, *arguments)
+
+    monkeypatch.setattr(Trainer, "_evaluate", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        execute(first)
+    monkeypatch.undo()
+    assert first.digest == second.digest
+    measure = Trainer.measure
+    if tracked == (True, True):  # another processor rounds otherwise
+
+        def rounding(trainer: Trainer, split: str) -> Any:
+            scores = measure(trainer, split)
+            if split == "valid":
+                return scores
+            metrics = {name: score * (1 + 1e-9) for name, score in scores.metrics.items()}
+            return scores._replace(metrics=metrics)
+
+        monkeypatch.setattr(Trainer, "measure", rounding)
+        monkeypatch.setattr("adanorm.runs.execute.origin", lambda _: {"code": "another"})
+    execute(second)
+    result = result_of(second)
+    assert (result.status, result.best_step, result.steps) == ("done", 42, 48)
+    tests = reader.record(second.folder()).content("test_metrics.jsonl")
+    assert (tests is not None) == all(tracked)
 
 
 def test_a_checkpoint_without_its_writer_counts_as_written_elsewhere(run: Experiment) -> None:

@@ -65,12 +65,17 @@ def test_the_top_3_mean_of_a_run_is_signed_like_its_test_score(
         ("task=en-de preset=released", None),
         ("task=en-de preset=wmt14-raw decoding.beam=1", "decoding.beam=1"),
         ("task=ptb preset=ud", "data.scoring=ud"),
+        ("task=ptb data.path={0}/wsj data.conversion=stanford-3.3.0", None),
+        ("task=ptb data.path={0}/wsj data.conversion=other", "data.conversion=other"),
     ],
 )
 def test_a_run_of_other_settings_than_the_papers_gets_no_verdict_on_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, why: str | None
 ) -> None:
     (tmp_path / "own").write_text("a\tone\nb\ttwo\n")
+    (tmp_path / "wsj").mkdir()
+    for section in ("02", "22", "23"):
+        (tmp_path / "wsj" / f"wsj_{section}01.dp").write_text("Go\tVB\t0\n\n")
     (tmp_path / "theirs.py").write_text("from torch import nn\nclass layernorm(nn.Identity): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
     scale = [] if "scale=" in settings else ["scale=paper"]

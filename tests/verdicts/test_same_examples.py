@@ -1,6 +1,7 @@
 """A comparison of two norms by test examples is a function of their records."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from adanorm.cli.compare import compare
 from adanorm.config.experiment import Experiment
@@ -89,6 +91,21 @@ def test_seeds_of_two_series_are_not_compared_together(tmp_path: Path) -> None:
     assert not_none(comparison(tmp_path, [41, 42])).seeds == (41, 42)
     with pytest.raises(ValueError, match="seeds 2, 41: of several series"):
         comparison(tmp_path, [2, 41])
+
+
+def test_named_seeds_are_read_at_one_look_and_other_seeds_do_not_count(tmp_path: Path) -> None:
+    seeds = (1, 2, 3, 4)
+    write(tmp_path, seeds)
+    runs = {norm: run_of(norm, tmp_path) for norm in PAIR}
+    lines = compare(runs, [PAIR], seeds=seeds)
+    gaps = not_none(comparison(tmp_path, seeds)).gaps
+    numbers = [float(text) for text in re.findall(r"[-+]?\d+\.\d+", lines[2])]
+    error = (numbers[2] - numbers[1]) / 2 / student.isf(0.025, 3)
+    # Seeds alone have this error; examples add theirs.
+    assert error > np.std(gaps, ddof=1) / 2
+    assert error < 1.01 * np.hypot(np.std(gaps, ddof=1) / 2, 100 * (0.125 * 0.875 / 31) ** 0.5)
+    write(tmp_path, range(5, 9))
+    assert compare(runs, [PAIR], seeds=seeds) == lines
 
 
 def swap(folder: Path, name: str) -> None:

@@ -25,7 +25,7 @@ from adanorm.reporting.text import seeds as seeds_text
 from adanorm.runs.auto_scale import resolve_auto
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.variance import TaskVariance, spread_of
-from adanorm.verdicts.cell import cell_on_record
+from adanorm.verdicts.cell import cell_of, cell_on_record
 from adanorm.verdicts.deciding import deciding_pair, plans_to_decide
 from adanorm.verdicts.evidence import variance_of
 from adanorm.verdicts.pair import Pair
@@ -166,13 +166,19 @@ def compare(
     runs = {
         norm: run.model_copy(update={"seed": (*seeds, run.seed)[0]}) for norm, run in runs.items()
     }
-    cells = {norm: cell_on_record(run) for norm, run in runs.items()}
-    variance = variance_of({norm: cell for norm, cell in cells.items() if cell.runs})
+    cells = {}
+    for norm, run in runs.items():
+        cell = cell_on_record(run)
+        named = [past for past in cell.runs if past.seed in seeds]
+        cells[norm] = cell_of(run, named) if named else cell
+    variance: TaskVariance | None = variance_of(
+        {norm: cell for norm, cell in cells.items() if cell.runs}
+    )
     first = next(iter(runs.values()))
     metric = metric or first.task.metric
     plan = first_plan(first.task.name, first.scale)
-    if metric != first.task.metric:
-        plan = replace(plan, margin=0.0)  # margins are of the task's own metric
+    if metric != first.task.metric:  # margins and variances are of the task's own metric
+        plan, variance = replace(plan, margin=0.0), None
     lines = [f"{first.task.name} {first.scale}, test {METRICS[metric].label}"]
     for base, rival in pairs:
         pair_seeds = (
@@ -211,27 +217,18 @@ def compare(
 
 
 def _comparison(
-    plan: Plan, pair: ByExample, variance: TaskVariance, norms: Norms
+    plan: Plan, pair: ByExample, variance: TaskVariance | None, norms: Norms
 ) -> Comparison | None:
-    """Return the comparison of the gaps that the counts per example make.
+    """Return the comparison of the gaps that the counts per example make, at one look.
 
-    None if no plan reads them.
+    `variance` informs it if it is one of these scores, else the gaps alone do. None for one seed.
     """
     seeds = len(pair.gaps)
     if seeds < 2:
         return None
-    if seeds > plan.last:  # no look has so many: they are read once
-        plan = replace(plan, planned=seeds)
-    spread = variance.of_difference(*norms)
-    if seeds > plan.planned:
-        spread = spread_of(variance.gaps(*norms), variance.resolution, largest=variance.largest)
-    return comparison_of(
-        plan,
-        pair.gaps,
-        seeds,
-        spread,
-        noise=pair.noise,
-    )
+    plan = replace(plan, planned=seeds)
+    spread = spread_of(pair.gaps) if variance is None else variance.of_difference(*norms)
+    return comparison_of(plan, pair.gaps, seeds, spread, noise=pair.noise)
 
 
 def _lines(

@@ -20,7 +20,7 @@ from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.errors import check_each_once, whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import differences, parse_override, prepare_overrides
+from adanorm.config.overrides import differences, prepare_overrides, swept
 from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
@@ -143,7 +143,7 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
     """
     from adanorm.norms import norm_factory
 
-    jobs = [*itertools.product(*map(_swept, overrides))]
+    jobs = [*itertools.product(*map(swept, overrides))]
     runs = [compose_experiment(job) for job in jobs]
     folders = [run.folder() for run in runs]
     for job, run in zip(
@@ -161,14 +161,6 @@ def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
             strict=True,
         )
     )
-
-
-def _swept(override: str) -> list[str]:
-    """Return the overrides, one per value, that a sweep makes of one override."""
-    sweep = parse_override(override)
-    if not sweep.is_sweep_override():
-        return [override]
-    return [f"{sweep.get_key_element()}={value}" for value in sweep.sweep_string_iterator()]
 
 
 def _help(overrides: Sequence[str]) -> str:

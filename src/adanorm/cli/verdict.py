@@ -179,7 +179,8 @@ def _league(
     reasons = {}
     for pair, comparison in ranked.pairs.items():
         if comparison is None:
-            reasons[pair] = _reason(ranked, *pair, is_paired=keys["paired"] == "true")
+            is_paired = keys["paired"] == "true" or bool(keys["plan"] and looks is None)
+            reasons[pair] = _reason(ranked, *pair, is_paired=is_paired)
     return FileLeague(task, base, margin, sign, ranked, reasons)
 
 
@@ -190,8 +191,11 @@ def _league_by_name(
     from adanorm.verdicts.task_league import league_by_plan, plan_for_scores, plan_names
 
     check_known("plan", [keys["plan"]], plan_names(), ", or looks of your own, as in 6,10,16")
-    plan = plan_for_scores(keys["plan"], float(keys["margin"]))
     groups = dict(zip(signed, groups_of([*signed.values()], None), strict=True))
+    if keys["paired"] == "false" or any(group.scores.ndim > 1 for group in groups.values()):
+        alone = "pairs seeds, and reads one score of each"
+        raise ValueError(f"plan={keys['plan']}: {alone}; give looks, as in plan=10,20,40")
+    plan = plan_for_scores(keys["plan"], float(keys["margin"]))
     for name, by_seed in signed.items():
         for seed in by_seed:
             if not plan.first <= seed <= plan.last:
@@ -225,11 +229,12 @@ def _lines(file: str, entry: FileLeague, keys: Mapping[str, str], looks: Looks |
     about = f"{keys['better']} is better, margin {keys['margin']}, {corrected}"
     if looks:
         about += f", looks after {', '.join(map(str, looks.after))} scores of each name"
+        about += "; means, deviations, counts and P are of all scores in the file"
     lines = hanging("", f"{entry.task or file}: {about}")
     lines += _table(entry)
     for name in ranked.scores:
         if name != entry.base:
-            lines += _answer(entry, name, keys, looks)
+            lines += _answer(entry, name, keys)
     lines += hanging("", outlook(ranked))
     for (first, second), reason in entry.left_out.items():
         lines += hanging("", f"Left out: {first} and {second}: {reason}.")
@@ -251,9 +256,7 @@ def _table(entry: FileLeague) -> list[str]:
     return lines
 
 
-def _answer(
-    entry: FileLeague, name: str, keys: Mapping[str, str], looks: Looks | None
-) -> list[str]:
+def _answer(entry: FileLeague, name: str, keys: Mapping[str, str]) -> list[str]:
     """Return lines on a name beside the base: sign, size and answer, each with what decides it."""
     pair = entry.with_base(name)
     if pair is None:
@@ -273,7 +276,7 @@ def _answer(
         f"  answer: {pair.answer}",
     ]
     if keys["detect"]:
-        lines += _seeds_line("  seeds: ", pair, keys, looks)
+        lines += _seeds_line("  seeds: ", pair, keys, ranked.looks)
     return lines
 
 

@@ -247,3 +247,11 @@ def check_fixed(overrides: Overrides) -> Overrides:
             if key in FIXED or key.partition(".")[0] in FIXED_WITHIN:
                 raise ValueError(f"{override}: may not change the {key} of a run: the grid sets it")
     return overrides
+
+
+def swept(override: str) -> list[str]:
+    """Return the overrides, one per value, that a sweep makes of one override."""
+    sweep = parse_override(override)
+    if not sweep.is_sweep_override():
+        return [override]
+    return [f"{sweep.get_key_element()}={value}" for value in sweep.sweep_string_iterator()]

@@ -5,9 +5,12 @@ from functools import cache
 from typing import Any
 
 from adanorm.config.compose import cached_experiment, preset_scale
+from adanorm.config.data_sections import SPLITS
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
 from adanorm.config.yaml_file import dotted, read_conf
+
+PAPERS_CONVERSION = "stanford-"  # of the Penn Treebank's trees; the version is not known
 
 
 @cache
@@ -58,7 +61,14 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
 
 
 def _settings(run: Experiment) -> dict[str, Any]:
-    """Return what identifies a run, by dotted key, without its seed and empty sections."""
+    """Return what identifies a run, by dotted key, without its seed and empty sections.
+
+    The Penn Treebank cannot be downloaded: files that a user brings, as Stanford dependencies, are
+    the paper's data.
+    """
     settings = dict(dotted(run.identity))
     del settings["seed"]
+    if str(settings.get("data.conversion")).startswith(PAPERS_CONVERSION):
+        for key in ("data.conversion", *(f"data.files.{split}" for split in SPLITS)):
+            settings.pop(key, None)
     return {key: value for key, value in settings.items() if value != {}}

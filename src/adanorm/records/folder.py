@@ -87,7 +87,7 @@ class RunFolder:
             finally:
                 if self.result is not None:
                     self._write_line(self.result, code)
-                    if self.result.is_complete:
+                    if reader.is_complete(self.path):
                         self._clear()
 
     def _check_schema(self) -> None:

@@ -75,7 +75,7 @@ def as_json(
             if pair is not None:
                 pairs.append(_pair(entry, *two, pair))
                 if keys["detect"]:
-                    pairs[-1]["seeds_needed"] = seeds_to_show(pair, keys, looks)
+                    pairs[-1]["seeds_needed"] = seeds_to_show(pair, keys, ranked.looks)
         left_out = []
         for (first, second), reason in entry.left_out.items():
             left_out.append({"first": first, "second": second, "reason": reason})

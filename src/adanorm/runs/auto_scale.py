@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
+from adanorm.config.overrides import swept
 from adanorm.config.paths import choices
 from adanorm.config.titles import in_words
 from adanorm.data.catalogue import SOURCES
@@ -115,8 +116,11 @@ def _runs_of(settings: Sequence[str]) -> list[tuple[str, ...]]:
     for entry in settings:
         key, _, value = entry.partition("=")
         is_swept = key in ("task", "norm", "seed")
-        values = value.split(",") if is_swept else [value]
-        choices_by_setting.append([f"{key}={value}" for value in values])
+        if is_swept and "(" in value:  # such as range(1,3)
+            choices_by_setting.append(swept(entry))
+        else:
+            values = value.split(",") if is_swept else [value]
+            choices_by_setting.append([f"{key}={value}" for value in values])
     return [*itertools.product(*choices_by_setting)]
 
 

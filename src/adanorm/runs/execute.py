@@ -129,10 +129,14 @@ def _resume(
 
 def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches: int) -> Outcome:
     is_main = trainer.context.world.is_main
+    state = trainer.state
+    # A run that was started without tracking has no test rows of its first evaluations.
+    is_tracked = experiment.track_test and len(state.test_rows) == len(state.rows)
     if is_main:
-        folder.write_rows(trainer.state.rows)
-        if experiment.track_test:
-            folder.write_rows(trainer.state.test_rows, to=folder.test_rows)
+        folder.write_rows(state.rows)
+        folder.test_rows.unlink(missing_ok=True)
+        if is_tracked:
+            folder.write_rows(state.test_rows, to=folder.test_rows)
     identity = experiment.identity
     with (
         Progress(
@@ -154,7 +158,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             send(row, row["update"])
             progress.add_row(row)
 
-        log_test = partial(folder.add_row, to=folder.test_rows) if experiment.track_test else None
+        log_test = partial(folder.add_row, to=folder.test_rows) if is_tracked else None
         outcome = trainer.train(
             folder.checkpoint,
             log,

@@ -42,7 +42,8 @@ class Prepared(NamedTuple):
 def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepared:
     """Return what a run is computed with; writes nothing.
 
-    The same seed draws the same initial weights with every norm. A `task` whose data are loaded
+    The same seed draws the same initial weights with every norm, unless a gain is drawn, as the
+    Transformer-XL draws LayerNorm's: weights drawn after it are others. A `task` whose data are loaded
     already, such as another norm's, is used as it is. Raises ValueError for the user's mistakes: a
     norm that does not exist or does not suit the model, and data or a device that cannot be had.
     """

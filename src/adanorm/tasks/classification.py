@@ -1,6 +1,7 @@
 """Classification of images and sentences: MNIST, CIFAR-10, RT, SST5 and the user's own."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ class Classification(TrainingTask):
                 )
                 by_split.append(_percent(torch.from_numpy(predicted) == splits[split].targets))
             accuracies.append(by_split)
-        return {"naive Bayes": {"accuracy": max(accuracies)[1]}}
+        return {"naive Bayes": {"accuracy": max(accuracies, key=itemgetter(0))[1]}}
 
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return 1 for each test example whose label is right, 0 for the rest."""

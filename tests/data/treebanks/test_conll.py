@@ -58,6 +58,12 @@ def test_files_of_word_tag_and_head_have_no_comments() -> None:
     assert tree.labels == ("root", "punct")
 
 
+def test_penn_tags_of_punctuation_count_in_either_column() -> None:
+    lines = "1\tGo\t_\tVB\t_\t_\t0\troot\t_\t_\n2\t.\t_\t.\t_\t_\t1\tpunct\t_\t_\n"
+    (tree,) = read_treebank(lines.encode(), "a.conllx", "upos")
+    assert tree.punctuation == (False, True)
+
+
 def row(number: int | str, head: int | str) -> str:
     return f"{number}\tw\tw\tX\tX\t_\t{head}\tdep\t_\t_\n"
 

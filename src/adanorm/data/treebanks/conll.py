@@ -380,8 +380,13 @@ def _tree(lines: Sequence[str], tags: str) -> Tree:
         tags=tuple(row[TAG_COLUMNS[tags]] for row in words),
         heads=_whole_numbers([row[HEAD] for row in words]),
         labels=None if set(labels) == {"_"} else labels,
-        punctuation=tuple(row[UPOS] == "PUNCT" or row[XPOS] in PENN_PUNCTUATION for row in words),
+        punctuation=tuple(_is_punctuation(row[UPOS], row[XPOS]) for row in words),
     )
+
+
+def _is_punctuation(upos: str, xpos: str) -> bool:
+    """Return whether tags are of punctuation; a file may have Penn tags in either column."""
+    return upos == "PUNCT" or upos in PENN_PUNCTUATION or xpos in PENN_PUNCTUATION
 
 
 def _tree_of_columns(rows: Sequence[tuple[str | int, ...]]) -> Tree:
