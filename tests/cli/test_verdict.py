@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -122,6 +123,17 @@ def test_a_plan_reads_no_seeds_of_another(plan: str, seed: int, reads: str, tmp_
         dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5", f"plan={plan}"])
 
 
+@pytest.mark.parametrize("column", ["", ",example"])
+def test_a_plan_of_the_suite_refuses_what_it_would_not_read(column: str, tmp_path: Path) -> None:
+    rows = []
+    for name, k, example in product("ab", range(10), (1, 2) if column else ("",)):
+        rows.append(f"{name},{41 + k},{k}{column and f',{example}'}")
+    (tmp_path / "own.csv").write_text("\n".join([f"name,seed,score{column}", *rows]))
+    line = ["verdict", str(tmp_path / "own.csv"), "margin=0.5", "plan=fresh"]
+    with pytest.raises(ValueError, match="plan=fresh: pairs seeds, and reads one score of each"):
+        dispatch([*line, *([] if column else ["paired=false"])])
+
+
 def lines_of(scores: dict[str, list[float]], *, with_seed: bool = True) -> str:
     header = "name,seed,score" if with_seed else "name,score"
     lines = [header]
@@ -230,9 +242,12 @@ def test_examples_and_clusters_add_their_noise_and_seeds_stay_the_unit(
     by_cluster, by_example, by_cluster_alone = errors
     assert by_cluster == pytest.approx(by_cluster_alone)
     assert by_cluster > 1.2 * by_example, "examples of one cluster are alike"
-    (tmp_path / "own.csv").write_text("\n".join(rows[:-1]))
-    with pytest.raises(ValueError, match="mine has other examples than the first run"):
-        dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5"])
+    other_cluster = [*rows[:-1], rows[-1].replace(",c9,", ",c8,")]
+    other_cluster[-2] = other_cluster[-2].replace(",c8,", ",c9,")
+    for changed in (rows[:-1], other_cluster):
+        (tmp_path / "own.csv").write_text("\n".join(changed))
+        with pytest.raises(ValueError, match="mine has other examples than the first run"):
+            dispatch(["verdict", str(tmp_path / "own.csv"), "margin=0.5"])
 
 
 def test_columns_of_an_export_are_named_and_a_figure_shows_every_name(

@@ -27,3 +27,4 @@ def test_the_order_of_61_pairs_is_counted_by_plan() -> None:
     first, to_the_last_look, _ = same_orders()
     assert (first.same, first.pairs) == (24, 61)
     assert (to_the_last_look.same, to_the_last_look.pairs) == (32, 61)
+    assert (to_the_last_look.confirmed_same, to_the_last_look.confirmed) == (16, 29)

@@ -460,7 +460,8 @@ def _check_finite(group: Group) -> None:
     if is_wrong.any():
         wrong = int(is_wrong.argmax())
         seed, score = group.seeds[wrong], group.means[wrong]
-        name = f"seed {seed}" if seed < NO_SEED else "a list"
+        is_named = isinstance(seed, str) or seed < NO_SEED
+        name = f"seed {seed}" if is_named else "a list"
         text = f"scores such as {score:g} must be finite and below {LARGEST:g}"
         raise ValueError(f"{name}: {text}")
 

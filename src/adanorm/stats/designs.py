@@ -45,9 +45,12 @@ class Moments:
         without a partner (Derrick et al. 2017).
         """
         freedom = [size - 1.0 for size in self.sizes]
-        if any(self._parts):
-            terms = [part**2 / df for part, df in zip(self._parts, freedom, strict=True)]
-            satterthwaite = sum(self._parts) ** 2 / sum(terms)
+        whole = sum(self._parts)
+        if whole:
+            # Of shares, since squares of very small or large variances leave the range of numbers.
+            shares = [part / whole for part in self._parts]
+            terms = [share**2 / df for share, df in zip(shares, freedom, strict=True)]
+            satterthwaite = 1 / sum(terms)
         else:
             satterthwaite = sum(freedom)
         if not self.shared:

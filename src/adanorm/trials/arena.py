@@ -164,6 +164,7 @@ def _origin(entry: Entry) -> str:
     record = reader.record(fresh.run.folder())
     source = markdown(", ".join(record.code)) or "the suite"
     beds = listed([row.bed.title for row in read])
-    date = entry.date or f"commit {(record.environment.get('commit') or 'not known')[:9]}"
+    commit = (record.environment.get("commit") or "")[:8]
+    date = entry.date or f"commit {commit or 'not known'}"
     facts = f"on {beds}; code: {source}, digest `{entry.digest}`"
     return filled(f"- **{entry.name}** {facts}; by {markdown(entry.by)}, {date}")

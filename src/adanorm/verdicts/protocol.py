@@ -61,6 +61,8 @@ class SameOrder(NamedTuple):
     seeds: str
     same: int
     pairs: int
+    confirmed_same: int  # of the pairs below
+    confirmed: int  # whose two scores in the paper somebody has read there
 
 
 def task_protocols(runs: str | None = None) -> list[TaskProtocols]:
@@ -125,7 +127,8 @@ def same_orders(runs: str | None = None) -> list[SameOrder]:
         ("fresh, to the last look", "fresh", True),
         ("fresh, all", "fresh", False),
     ):
-        same = pairs = 0
+        is_same: list[bool] = []
+        of_confirmed: list[bool] = []
         for task in preregistration().plans["fresh"].tasks:
             plan = preregistration().plan(name, task)
             means = _means(
@@ -136,9 +139,10 @@ def same_orders(runs: str | None = None) -> list[SameOrder]:
             for first, second in combinations(means, 2):
                 paper = published_gap(task, first, second)
                 if paper and paper.value:
-                    pairs += 1
-                    same += (means[first] - means[second]) * paper.value > 0
-        orders.append(SameOrder(seeds, same, pairs))
+                    is_same.append((means[first] - means[second]) * paper.value > 0)
+                    of_confirmed += is_same[-1:] if paper.confirmed else []
+        same, confirmed_same = sum(is_same), sum(of_confirmed)
+        orders.append(SameOrder(seeds, same, len(is_same), confirmed_same, len(of_confirmed)))
     return orders
 
 

@@ -67,7 +67,8 @@ def read_scores(path: Path, columns: Mapping[str, str]) -> dict[str, TaskScores]
     if "example" in fields or "cluster" in fields:
         examples = fields.get("example", [*map(str, rows)])
         clusters = fields.get("cluster", examples)
-        _add_examples(path, by_task, runs, zip(clusters, examples, strict=True))
+        entries = zip(clusters, examples, strict=True)
+        _add_examples(path, by_task, runs, entries, are_named="example" in fields)
         return by_task
     for row, task, name, seed, score in runs:
         table = by_task[task]
@@ -112,6 +113,8 @@ def _add_examples(
     by_task: Mapping[str, TaskScores],
     runs: Iterable[tuple[int, str, str, int, float]],
     examples: Iterable[tuple[str, str]],
+    *,
+    are_named: bool,
 ) -> None:
     """Add arrays of scores per example or cluster; ValueError unless all runs have the same ones."""
     cells: dict[tuple[str, str, int], dict[tuple[str, str], float]] = {}
@@ -121,13 +124,14 @@ def _add_examples(
         if entry in cell:
             raise ValueError(f"{path}, row {row}, column example: {entry[1]} occurs twice")
         cell[entry] = score
-    sizes_of: dict[str, dict[str, int]] = {}
+    first: dict[str, object] = {}
     for (task, name, seed), cell in cells.items():
         by_cluster: dict[str, list[float]] = {}
         for cluster, example in sorted(cell):
             by_cluster.setdefault(cluster, []).append(cell[cluster, example])
         sizes = {cluster: len(scores) for cluster, scores in by_cluster.items()}
-        if sizes != sizes_of.setdefault(task, sizes):
+        scored = cell.keys() if are_named else sizes
+        if scored != first.setdefault(task, scored):
             row = by_task[task].rows[name][seed]
             raise ValueError(f"{path}, row {row}: {name} has other examples than the first run")
         if len(sizes) < 2:

@@ -58,6 +58,5 @@ def forest(name: str, summary: Summary | None) -> style.NamedFigure | None:
     caption = (
         "AdaNorm's lead over LayerNorm on each data set divided by its margin, the smallest difference"
         " that matters, with the mean by random effects. Longer intervals are cut off."
-        " Exploratory for the runs on record."
     )
     return style.NamedFigure(name, caption, figure)

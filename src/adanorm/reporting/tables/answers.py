@@ -245,7 +245,8 @@ def repeats_sentence(results: Iterable[ClaimResult]) -> str:
             parts.append(f"{better} is better than {worse} on {listed(leads)}")
     if not parts:
         return ""
-    return f"[Other claims](results/tables/claims.md) that are shown: {'; '.join(parts)}."
+    claims = "[other claims](results/tables/claims.md)"
+    return f"Comparisons behind {claims} that are decided, each by itself: {'; '.join(parts)}."
 
 
 def _papers_sign(claim: Claim, task: TaskResult) -> str:

@@ -47,12 +47,29 @@ def protocol_markdown(
         "## The paper's order of norms",
         "",
         *markdown_table(
-            ["our seeds", "pairs that the paper ranks", "same order here"],
-            [[order.seeds, str(order.pairs), str(order.same)] for order in orders],
+            [
+                "our seeds",
+                "pairs that the paper ranks",
+                "same order here",
+                "confirmed",
+                "same order",
+            ],
+            [list(map(str, order)) for order in _ordered(orders)],
         ),
+        "",
+        "A confirmed pair has two scores that somebody has read in the paper; the other scores are"
+        " quoted from memory.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _ordered(orders: Sequence[SameOrder]) -> list[tuple[str, int, int, int, int]]:
+    """Return the cells of a row for each kind of seeds: pairs before those in the same order."""
+    rows = []
+    for seeds, same, pairs, confirmed_same, confirmed in orders:
+        rows.append((seeds, pairs, same, confirmed, confirmed_same))
+    return rows
 
 
 def _count(result: ClaimResult) -> str:
