@@ -230,9 +230,12 @@ class Machine:
         site = self._work / "site"
         if not wheels or site.exists() or self._device == "cpu":
             return
+        unfinished = site.with_name("site-unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
         options = ["-q", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir"]
-        pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(site)]
+        pip = [sys.executable, "-m", "pip", "install", *options, "--target", str(unfinished)]
         subprocess.run([*pip, *wheels], check=True)
+        unfinished.rename(site)
 
     def measure(self) -> None:
         """Make the planned measurements and write a line of JSON for each.
@@ -307,9 +310,10 @@ class Machine:
                         failed.append(log)
             for process in running:
                 process.send_signal(signal.SIGINT)  # it leaves its last checkpoint
+            deadline = time.monotonic() + 10  # of all together: the results are still to be packed
             for process in running:
                 try:
-                    process.wait(10)
+                    process.wait(max(0.1, deadline - time.monotonic()))
                 except subprocess.TimeoutExpired:
                     process.kill()
         counts = f"{ended} ended, {len(failed)} failed, {len(running)} cut"

@@ -311,20 +311,16 @@ def test_lists_pair_only_if_asked_and_dictionaries_by_seed() -> None:
 
 @pytest.mark.parametrize("unit", [1e-90, 1e148])
 def test_an_answer_does_not_depend_on_the_unit(unit: float) -> None:
-    scores = [1.0, 2.0, 3.0], [1.0, 2.5, 2.0]
-    plain, scaled = (
-        compare(*([score * by for score in side] for side in scores), 0.5 * by)
-        for by in (1.0, unit)
-    )
-    assert plain is not None
-    assert scaled is not None
+    first, second = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.5, 2.0])
+    plain = not_none(compare([*first], [*second], 0.5))
+    scaled = not_none(compare([*unit * first], [*unit * second], 0.5 * unit))
     assert (scaled.df, scaled.p) == pytest.approx((plain.df, plain.p))
     assert scaled.answer == plain.answer
 
 
 def test_scores_margins_and_levels_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match=r"seed a: scores such as nan must be finite"):
-        compare({"a": math.nan, "b": 1.0}, {"a": 1.0, "b": 2.0}, 1.0)
+        compare({"a": math.nan, "b": 1.0}, {"a": 1.0, "b": 2.0}, 1.0)  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="2 and 1 scores: name seeds"):
         compare([1.0, 2.0], [1.0], 1.0, paired=True)
     with pytest.raises(ValueError, match="name the seeds of all scores or of none"):
