@@ -252,10 +252,15 @@ def test_a_loss_that_is_not_finite_is_divergence(smoke: Smoke, tmp_path: Path) -
     assert outcome.state.diverged == "loss not finite at update 12"
     assert len(rows) == 1
     assert outcome.test is None, "although there are weights of the first evaluation"
-    experiment = smoke("training.max_epochs=50", "training.evaluate_every=100")
-    factors = chain(repeat(1.0, 22), repeat(float("inf")))
-    outcome, rows = run(scaled(experiment, factors), tmp_path / "d.pt")
-    assert outcome.state.diverged == "loss not finite at update 40", "the next twentieth"
+    for minutes in (5, 1e-9):  # however often checkpoints are written
+        experiment = smoke(
+            "training.max_epochs=50",
+            "training.evaluate_every=100",
+            f"checkpoint_minutes={minutes}",
+        )
+        factors = chain(repeat(1.0, 22), repeat(float("inf")))
+        outcome, rows = run(scaled(experiment, factors), tmp_path / f"{minutes}.pt")
+        assert outcome.state.diverged == "loss not finite at update 40", "the next twentieth"
     assert rows == []
     assert outcome.weights == {}
     assert outcome.state.best_update == 0

@@ -142,6 +142,11 @@ def _arguments(settings: FairseqTransformerConfig) -> argparse.Namespace:
         share_decoder_input_output_embed=settings.share_embeddings != "none",
     )
     fairseq().models.ARCH_CONFIG_REGISTRY[settings.architecture](arguments)
+    for side in ("encoder", "decoder"):  # the architecture has the sizes that are not set
+        width = getattr(arguments, f"{side}_embed_dim")
+        heads = getattr(arguments, f"{side}_attention_heads")
+        if width % heads:
+            raise ValueError(f"model.heads={heads}: must divide the model's width, {width}")
     return arguments
 
 

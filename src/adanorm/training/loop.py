@@ -238,12 +238,18 @@ class Trainer:
             group["lr"] = lr
         self.optimizer.step()
 
-    def _fetch_loss(self) -> None:
-        """Fetch the sum of the losses since the last fetch; a sum not finite means divergence."""
+    def _fetch_loss(self, *, decides: bool = True) -> None:
+        """Fetch the sum of the losses since the last fetch; a sum not finite means divergence.
+
+        Unless it `decides`, such a sum stays for the next fetch: when a run has diverged must not
+        depend on the clock, which decides on checkpoints.
+        """
         state = self.state
         pending_units = torch.full_like(self._pending_loss, self._pending_units)
         pending = torch.stack([self._pending_loss, pending_units])
         total, units = all_reduce(pending, self.context.world).tolist()
+        if not decides and not math.isfinite(total):
+            return
         self._pending_loss.zero_()
         self._pending_units = 0
         if math.isfinite(total):
@@ -361,7 +367,7 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, from which `resume` goes on."""
-        self._fetch_loss()
+        self._fetch_loss(decides=False)
         world = self.context.world
         random_states = all_gather(rng_state(self.context.device), world)
         carried = all_gather([rows.cpu() for rows in self.carried], world)
