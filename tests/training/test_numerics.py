@@ -14,7 +14,7 @@ from adanorm.models.fast_layers import Dropout, Linear
 from adanorm.process import PRODUCTS
 from adanorm.runs.setup import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
-from adanorm.training.optimizer import make_optimizer
+from adanorm.training.optimizer import MuonAndAdam, make_optimizer
 from tests.conftest import Smoke
 
 
@@ -93,6 +93,19 @@ def test_muon_steps_the_matrices_of_layers_as_torchs_and_adam_the_rest(smoke: Sm
                 stepped.step()
     for weight, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(weight, expected)
+
+
+def test_muon_leaves_the_transformer_xls_biases_by_head_to_adam(smoke: Smoke) -> None:
+    experiment = smoke("task=enwik8", "training.optimizer=muon")
+    model = prepare(experiment).model
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    optimizer = make_optimizer(model, experiment.training)
+    assert isinstance(optimizer, MuonAndAdam)
+    muon, adam = optimizer.parts
+    of_muon = [names[parameter] for group in muon.param_groups for parameter in group["params"]]
+    of_adam = [names[parameter] for group in adam.param_groups for parameter in group["params"]]
+    assert all(name.endswith("weight") for name in of_muon)
+    assert {"u", "v"} <= {name.rpartition(".")[2] for name in of_adam}
 
 
 def test_muon_is_the_update_that_torch_documents(smoke: Smoke) -> None:

@@ -60,8 +60,10 @@ class MuonAndAdam(torch.optim.Optimizer):
                 embedded.add(module.weight)
         matrices: list[nn.Parameter] = []
         rest: list[nn.Parameter] = []
-        for parameter in model.parameters():
-            is_matrix = parameter.dim() == 2 and parameter not in embedded
+        for name, parameter in model.named_parameters():
+            # The Transformer-XL has biases by head, which are no weights.
+            is_weight = "weight" in name.rpartition(".")[2]
+            is_matrix = is_weight and parameter.dim() == 2 and parameter not in embedded
             (matrices if is_matrix else rest).append(parameter)
         if not matrices:
             raise ValueError("training.optimizer=muon: the model has no matrix for it")
