@@ -104,6 +104,8 @@ def test_the_digest_is_the_same_under_every_version_of_python() -> None:
 
 def test_a_parameter_that_is_set_to_its_default_makes_no_other_norm() -> None:
     assert entrant(CODE, power=0.5) == entrant(CODE)
+    without = CODE.replace("power=0.5", "power")
+    assert entrant(without, power=0.5) != entrant(without)
 
 
 def test_code_that_is_nested_too_deeply_is_refused_in_one_line() -> None:

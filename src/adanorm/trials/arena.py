@@ -33,6 +33,11 @@ class Entry(NamedTuple):
         return markdown(self.reading.entrant.title)
 
     @property
+    def is_outside(self) -> bool:
+        """Whether the norm is not one of the suite's."""
+        return self.reading.entrant.path is not None
+
+    @property
     def digest(self) -> str:
         """The norm's digest."""
         return self.reading.entrant.digest
@@ -52,7 +57,7 @@ def arena_page(rules: Rules, runs: str | None = None) -> str:
         table = entries(rules, on_record, optimizer)
         if optimizer == "adam":
             lines += _section(table) or ["No norm has been on trial yet."]
-            present = {entry.name for entry in table}
+            present = {entry.reading.entrant.title for entry in table if not entry.is_outside}
             missing = [title(norm) for norm in rules.expected if title(norm) not in present]
             if missing:
                 lines += ["", f"Not run yet: {', '.join(missing)}."]
@@ -84,7 +89,12 @@ def entries(rules: Rules, on_record: Sequence[TrialRun], optimizer: Optimizer) -
             reading = read_trial(rules, [*theirs, *shared], entrant, optimizer)
             if reading.verdict is not None:
                 table.append(Entry(reading, reading.verdict, author, dates[author]))
-    return sorted(table, key=lambda entry: -math.inf if entry.mean is None else entry.mean)[::-1]
+    return sorted(table, key=_place, reverse=True)
+
+
+def _place(entry: Entry) -> float:
+    """Return an entry's mean lead; runs that broke come last."""
+    return -math.inf if entry.mean is None else entry.mean
 
 
 def author_of(source: Path) -> tuple[str, str]:

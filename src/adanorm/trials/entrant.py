@@ -122,7 +122,8 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
         else:
             texts.append(sha256(content).hexdigest())
     try:
-        is_plain = not any(word in _text(tree) for tree in trees.values() for word in READS_ITSELF)
+        whole = " ".join(map(_text, trees.values()))
+        is_plain = not any(word in whole for word in READS_ITSELF)
         aliases = _aliases(trees, packages)
         module, _, name = path.partition(":")
         module, name = _class_of((module, name), aliases, trees)
@@ -290,7 +291,8 @@ def _defaults(tree: ast.Module, name: str) -> dict[str, Any]:
             ]
             for argument, default in pairs:
                 with suppress(ValueError, TypeError):
-                    defaults[argument.arg] = ast.literal_eval(default or "")
+                    if default is not None:  # of a parameter by name alone without one
+                        defaults[argument.arg] = ast.literal_eval(default)
     return defaults
 
 
