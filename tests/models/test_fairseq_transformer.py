@@ -14,6 +14,7 @@ from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import NormChoice, norm_factory
 from adanorm.runs.setup import prepare
 from adanorm.tasks.translation import Translation
+from tests.conftest import Smoke
 from tests.defined import corners, norms_of
 from tests.networks import smoke_run
 
@@ -157,3 +158,9 @@ def test_attention_rounds_what_its_layers_read_once() -> None:
     assert layers > 0
     assert len({id(x) for x in inputs["encoder"]}) == layers, "one rounding per layer"
     assert len({id(x) for x in inputs["cross"]}) == 1, "one rounding for all layers"
+
+
+@pytest.mark.needs("fairseq")
+def test_heads_that_do_not_divide_an_architectures_width_are_named(smoke: Smoke) -> None:
+    with pytest.raises(ValueError, match=r"^model.heads=3: must divide the model's width, 512$"):
+        prepare(smoke("task=de-en", "model.dim=null", "model.heads=3"))

@@ -102,3 +102,11 @@ def test_auto_is_mini_where_the_papers_data_cannot_be_had_or_says_what_to_do(
     assert "train-images-idx3-ubyte.gz cannot be had" in capsys.readouterr().out
     with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
         resolve_auto(["task=rt", *others])
+
+
+def test_a_range_of_seeds_is_a_sweep() -> None:
+    sweep = ["-m", "task=mnist", "norm=adanorm"]
+    of_range, of_list = (
+        resolve_auto([*sweep, seeds, "scale=auto"]) for seeds in ("seed=range(1,3)", "seed=1,2")
+    )
+    assert of_range[-1] == of_list[-1]

@@ -314,6 +314,11 @@ def test_an_entry_is_contributed_merged_and_contested(
     assert "| RMSNorm | worse, contested | -1.90 |" in tables[1]
     assert re.search(r"by Author\s+first, 20", tables[1])
     assert "\nNot run yet: AdaNorm.\n" in tables[1]
+    again = f"output={tmp_path / 'again.gz'}"
+    with pytest.raises(ValueError, match="came with the contribution"):
+        dispatch(["contribute", str(tmp_path / "here"), again])
+    with pytest.raises(ValueError, match="'this repository' is taken"):
+        dispatch(["contribute", str(tmp_path / "first"), again, "by=this repository"])
 
 
 def test_norms_that_are_not_told_apart_share_a_line(tmp_path: Path) -> None:
