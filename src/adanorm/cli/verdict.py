@@ -172,14 +172,15 @@ def _league(
     for name, by_seed in scores.items():
         signed[name] = {seed: sign * score for seed, score in by_seed.items()}
     margin = float(keys["margin"])
-    if keys["plan"] and looks is None:
+    is_of_suite = bool(keys["plan"]) and looks is None
+    if is_of_suite:
         ranked = _league_by_name(file, table, signed, keys)
     else:
         ranked = league(signed, margin, paired=PAIRED[keys["paired"]], looks=looks)
     reasons = {}
     for pair, comparison in ranked.pairs.items():
         if comparison is None:
-            is_paired = keys["paired"] == "true" or bool(keys["plan"] and looks is None)
+            is_paired = keys["paired"] == "true" or is_of_suite
             reasons[pair] = _reason(ranked, *pair, is_paired=is_paired)
     return FileLeague(task, base, margin, sign, ranked, reasons)
 

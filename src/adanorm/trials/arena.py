@@ -15,7 +15,7 @@ from adanorm.reporting.text import markdown, markdown_table
 from adanorm.trials.entrant import Entrant
 from adanorm.trials.inequality import Verdict
 from adanorm.trials.page import filled, tries_text
-from adanorm.trials.reading import DECIDED, Reading, TrialRun, read_trial, sources, trial_runs
+from adanorm.trials.reading import DECIDED, Reading, TrialRun, read_trial, trial_runs
 from adanorm.trials.rules import OPTIMIZERS, Optimizer, Rules
 
 
@@ -50,8 +50,8 @@ class Entry(NamedTuple):
 
 def arena_page(rules: Rules, runs: str | None = None) -> str:
     """Return the table of norms in Markdown."""
-    folders = sources(runs_folder(runs))
-    on_record = trial_runs(rules, folders)
+    root = runs_folder(runs)
+    on_record = trial_runs(rules, [root, *reader.contributions(root).values()])
     lines: list[str] = []
     for optimizer in OPTIMIZERS:
         table = entries(rules, on_record, optimizer)

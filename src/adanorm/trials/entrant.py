@@ -69,9 +69,9 @@ def entrant_of(
     """Return the norm of a run's section `norm`, with its source files by relative path.
 
     Two names of one code are one norm: names of files, of the class, and comments do not count,
-    unless the code may read them.
-    Nor do the parameter that it tries, and those that are as without them: as `committed` for the
-    bed, or as the constructor of a norm from outside has them.
+    unless the code may read them. Nor do the parameter that it tries, and those that are as without
+    them: as `committed` for the bed, or as the constructor of a norm from outside has them.
+
     Raises ValueError if the code cannot be read.
     """
     name, path = str(norm["name"]), norm.get("path")
@@ -133,13 +133,12 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
             for alias in aliases.values():
                 if _class_of(alias.name, aliases, trees) == (module, name):
                     _remove(trees[alias.name[0]], alias)
-        for tree in trees.values():
-            if is_plain:
+            for tree in trees.values():
                 _remove_texts(tree)
-            if tree.body:
-                # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
-                text = _text(tree)
-                texts.append(text.replace(f"'{name}'", "'Norm'") if is_plain else text)
+        texts += [_text(tree) for tree in trees.values() if tree.body]
+        if is_plain:
+            # Every use of the class's name is `name='X'` or `id='X'` in the text of a tree.
+            texts = [text.replace(f"'{name}'", "'Norm'") for text in texts]
     except RecursionError:
         raise ValueError(f"{path}: its code is nested too deeply") from None
     return Definition(digest_of({"code": sorted(texts)}), parameter, defaults)

@@ -45,14 +45,6 @@ class TrialRun(NamedTuple):
         return self.result.seed >= FIRST
 
 
-def sources(*roots: Path) -> list[Path]:
-    """Return some folders of records, each followed by the contributions to it."""
-    folders = []
-    for root in roots:
-        folders += [root, *reader.contributions(root).values()]
-    return folders
-
-
 def trial_runs(rules: Rules, folders: Sequence[Path]) -> list[TrialRun]:
     """Return the ended runs of all beds in some folders of records, in the folders' order."""
     runs = []

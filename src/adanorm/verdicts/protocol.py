@@ -59,10 +59,10 @@ class SameOrder(NamedTuple):
     """Of the pairs of norms that the paper ranks, how many have the same order by our means."""
 
     seeds: str
-    same: int
     pairs: int
-    confirmed_same: int  # of the pairs below
-    confirmed: int  # whose two scores in the paper somebody has read there
+    same: int
+    confirmed: int  # pairs whose two scores in the paper somebody has read there
+    confirmed_same: int
 
 
 def task_protocols(runs: str | None = None) -> list[TaskProtocols]:
@@ -141,8 +141,8 @@ def same_orders(runs: str | None = None) -> list[SameOrder]:
                 if paper and paper.value:
                     is_same.append((means[first] - means[second]) * paper.value > 0)
                     of_confirmed += is_same[-1:] if paper.confirmed else []
-        same, confirmed_same = sum(is_same), sum(of_confirmed)
-        orders.append(SameOrder(seeds, same, len(is_same), confirmed_same, len(of_confirmed)))
+        counts = (len(is_same), sum(is_same), len(of_confirmed), sum(of_confirmed))
+        orders.append(SameOrder(seeds, *counts))
     return orders
 
 

@@ -54,7 +54,7 @@ def protocol_markdown(
                 "confirmed",
                 "same order",
             ],
-            [list(map(str, order)) for order in _ordered(orders)],
+            [list(map(str, order)) for order in orders],
         ),
         "",
         "A confirmed pair has two scores that somebody has read in the paper; the other scores are"
@@ -62,14 +62,6 @@ def protocol_markdown(
         "",
     ]
     return "\n".join(lines)
-
-
-def _ordered(orders: Sequence[SameOrder]) -> list[tuple[str, int, int, int, int]]:
-    """Return the cells of a row for each kind of seeds: pairs before those in the same order."""
-    rows = []
-    for seeds, same, pairs, confirmed_same, confirmed in orders:
-        rows.append((seeds, pairs, same, confirmed, confirmed_same))
-    return rows
 
 
 def _count(result: ClaimResult) -> str:
