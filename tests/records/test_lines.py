@@ -22,6 +22,7 @@ from adanorm.records import lines, reader
 from adanorm.records.integrity import check_record
 from adanorm.records.keep import keep
 from adanorm.records.reader import Record
+from adanorm.records.unchanging import unchanging
 from tests.reporting.records import as_older_version, edit, files_in, put, record, record_analysis
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that elsewhere end a line
@@ -260,7 +261,7 @@ def test_lost_rows_are_an_error_that_names_them(kept: Experiment) -> None:
 
 
 def test_while_no_record_changes_each_is_looked_up_once(kept: Experiment) -> None:
-    with reader.unchanging():
+    with unchanging():
         before = reader.record(kept.folder())
         file_of(kept).unlink()
         assert reader.record(kept.folder()) is before

@@ -10,6 +10,7 @@ from adanorm.stats.comparison import compare_gaps
 from adanorm.stats.conjunction import (
     corrected,
     count_shown,
+    fisher_test,
     in_family,
     partial_conjunction,
     pooled,
@@ -48,6 +49,20 @@ def test_a_sign_test_leaves_ties_out() -> None:
     )
     assert sign_test([0.0]) == (0, 0, 1.0)
     assert sign_test([0.1, 0.2, 0.3, -0.1]) == pytest.approx((3, 1, 2 * (1 + 4) / 2**4))
+    for wins, losses in ((8, 0), (2, 6), (4, 4), (11, 9)):
+        expected = stats.binomtest(wins, wins + losses).pvalue
+        assert sign_test([1.0] * wins + [-1.0] * losses)[2] == pytest.approx(expected)
+
+
+def test_fishers_exact_test_is_that_of_scipy() -> None:
+    for events, trials in (
+        ((6, 0), (6, 6)),
+        ((3, 1), (10, 20)),
+        ((0, 2), (3, 5)),
+        ((5, 5), (9, 9)),
+    ):
+        table = [[event, trial - event] for event, trial in zip(events, trials, strict=True)]
+        assert fisher_test(events, trials) == pytest.approx(stats.fisher_exact(table).pvalue)
 
 
 def test_being_the_best_of_many_takes_more_than_being_the_best_of_two() -> None:

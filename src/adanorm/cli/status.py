@@ -18,6 +18,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked
+from adanorm.records.unchanging import unchanging
 from adanorm.runs.duration import SecondsPerUnit, seconds_left, seconds_per_unit
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 
@@ -41,7 +42,7 @@ class RunProgress(NamedTuple):
     on_gpu: bool
 
 
-@reader.unchanging()
+@unchanging()
 def main(arguments: Arguments) -> None:
     """Print the states of the study that the command line names, or of all studies."""
     workers = whole_number(

@@ -44,7 +44,7 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
         key = str(error).partition("=")[0]
         if key not in dict(dotted(_values_in(f"preset/{preset}"))):
             raise
-        suitable = [name for name in choices("task") if _suits(preset, name)]
+        suitable = [name for name in choices("task") if suits(preset, name)]
         if task in suitable or not suitable:
             raise
         message = f"preset={preset}: choose a task that it suits: {', '.join(suitable)} ({error})"
@@ -52,7 +52,7 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 
 
 @cache
-def _suits(preset: str, task: str) -> bool:
+def suits(preset: str, task: str) -> bool:
     """Return whether a task has the settings that a preset changes."""
     with suppress(ValueError):
         parse_experiment(_copied(_from_files((("preset", preset), ("task", task)))))
@@ -185,8 +185,9 @@ def _check_scale(task: str, scale: str) -> None:
         raise ValueError(f"scale={scale}: {task} has no such scale: choose from {known}")
 
 
+@cache
 def _values_in(name: str) -> Values:
-    """Return the part of the configuration that a file sets, merged with its defaults list."""
+    """Return what a file sets of the configuration, with its defaults list; do not change it."""
     file_values = {**read_conf(name)}
     folder = name.rpartition("/")[0]
     values: Values = {}
@@ -197,8 +198,8 @@ def _values_in(name: str) -> Values:
 
 
 def _merged(values: Values, changes: Values) -> Values:
-    """Return a copy of `values` in which `changes` override them, section by section."""
-    merged = _copied(values)
+    """Return `values` in which `changes` override them; unchanged sections are shared."""
+    merged = values.copy()
     for key, value in changes.items():
         if isinstance(value, dict):
             section = merged.get(key)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,7 @@ GROUPED_NUMBER = re.compile(
 )  # 0_1: a text for Hydra, 1 for Pydantic
 VANISHING = re.compile(r"(?<![\w.])[-+]?[\d.]*[1-9][\d.]*[eE]-\d+(?![\w.])")
 PLAIN_WORD = re.compile(r"[a-z][a-z\d_-]*")
+PLAIN_QUOTED = re.compile(r"'[\w.*-]+'", re.ASCII)
 SCALARS = {"true": True, "false": False, "null": None}
 QUOTE_OR_END = re.compile(r"(\\*)('|$)")
 
@@ -212,16 +214,12 @@ def plain_value(override: str) -> Any:
     key, _, text = override.partition("=")
     if not PLAIN_KEY.fullmatch(key) or "${" in text:
         raise LookupError(key)
-    if text in SCALARS:
-        return SCALARS[text]
     for number in VANISHING.findall(text):
         if not float(number):
             raise ValueError(f"{key}={number}: is 0 or infinite in single precision")
-    if PLAIN_NUMBER.fullmatch(text):
-        return float(text) if "." in text or "e" in text else int(text)
-    if PLAIN_WORD.fullmatch(text) and text not in ("nan", "inf"):
-        return text
-    parsed = parse_override(override)  # slow: only if it is no plain number or word
+    with suppress(LookupError):
+        return _read_plain(text)
+    parsed = parse_override(override)  # slow: importing Hydra's grammar takes half a second
     if parsed.is_sweep_override():
         raise LookupError(key)
     value = parsed.value()
@@ -230,6 +228,32 @@ def plain_value(override: str) -> Any:
     if GROUPED_NUMBER.fullmatch(text) or (has_number and GROUPED_DIGITS.search(text)):
         raise ValueError(f"{override}: write numbers without _, which YAML 1.2 does not read")
     return value
+
+
+def _read_plain(text: str) -> Any:
+    """Return the value of plain text: a scalar, or a list or mapping of scalars.
+
+    Raises LookupError for other text.
+    """
+    if (text[:1], text[-1:]) in (("[", "]"), ("{", "}")):
+        entries = text[1:-1].split(", ")
+        if text[0] == "[":
+            return [_read_scalar(entry) for entry in entries]
+        pairs = [entry.partition(": ") for entry in entries]
+        return {_read_scalar(key): _read_scalar(value) for key, _, value in pairs}
+    return _read_scalar(text)
+
+
+def _read_scalar(text: str) -> Any:
+    if text in SCALARS:
+        return SCALARS[text]
+    if PLAIN_NUMBER.fullmatch(text):
+        return float(text) if "." in text or "e" in text else int(text)
+    if PLAIN_WORD.fullmatch(text) and text not in ("nan", "inf"):
+        return text
+    if PLAIN_QUOTED.fullmatch(text):
+        return text[1:-1]
+    raise LookupError(text)
 
 
 def check_fixed(overrides: Overrides) -> Overrides:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from adanorm.config.compose import cached_experiment, preset_scale
+from adanorm.config.compose import cached_experiment, preset_scale, suits
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
@@ -53,8 +53,8 @@ def _papers_settings(task: str, norm: str) -> list[dict[str, Any]]:
     choice = [f"task={task}", f"norm={norm}", "scale=paper"]
     entries = [_settings(cached_experiment(choice))]
     for preset in choices("preset"):
-        if preset != "none":
-            with suppress(ValueError):  # raised by a preset for another kind of task
+        if preset != "none" and suits(preset, task):
+            with suppress(ValueError):  # raised by a preset for other norms
                 entries.append(_settings(cached_experiment([*choice, f"preset={preset}"])))
     scoring = entries[0].get("data.scoring")
     return [entry for entry in entries if entry.get("data.scoring") == scoring]

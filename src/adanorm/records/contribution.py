@@ -27,6 +27,7 @@ from adanorm.records import integrity, lines, reader
 from adanorm.records.keep import evidence_of
 from adanorm.records.reader import Record, contributed, contributions, record
 from adanorm.records.result import Result
+from adanorm.records.unchanging import once, unchanging
 
 FOREIGN = "is not what `adanorm contribute` writes"
 SCHEMA = 1  # of the file's format
@@ -57,7 +58,7 @@ def _body(records: Iterable[Record]) -> bytes:
     return b"".join(run.line.as_text() for run in records if run.line is not None)
 
 
-@reader.unchanging()
+@unchanging()
 def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
     """Return a contribution's head and its records.
 
@@ -179,7 +180,7 @@ def check_contributable(run: Record) -> Record:
     return run
 
 
-@reader.once
+@once
 def _data_on_record(task: Path) -> dict[str, dict[str, str]]:
     """Return the SHA-256 by file of a task's data, by the settings of the data."""
     data: dict[str, dict[str, str]] = {}

@@ -32,6 +32,7 @@ from adanorm.records.integrity import (
     text_digest,
     unpacked,
 )
+from adanorm.records.unchanging import once
 
 RECORD = "record.jsonl"  # the file of a run's folder with its line
 SUFFIX, EXAMPLES = ".jsonl", ".examples"
@@ -330,6 +331,7 @@ def _object(line: bytes) -> Any:
     return values
 
 
+@once
 def state_of(path: Path) -> State:
     """Return what changes when a file does; None if there is no file."""
     with suppress(OSError):

@@ -6,11 +6,11 @@ counts nowhere.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cache, cached_property, lru_cache, wraps
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -22,13 +22,12 @@ from adanorm.files import without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
 from adanorm.records.result import AnalysisResult, Ended, Result
+from adanorm.records.unchanging import once
 
 if TYPE_CHECKING:
     from adanorm.config.experiment import Experiment
     from adanorm.metrics.by_example import Counts
 
-Arguments = ParamSpec("Arguments")
-Value = TypeVar("Value")
 SCHEMA = 1
 
 
@@ -250,36 +249,6 @@ class Record:
 Runs: TypeAlias = list[tuple[Record, Result]]
 
 
-# What `once` has computed in the blocks of `unchanging`.
-_COMPUTED: list[dict[Any, Any]] = []
-
-
-@contextmanager
-def unchanging() -> Iterator[None]:
-    """In this block, or decorated function, no record changes, so that each is looked up once."""
-    _COMPUTED.append({})
-    try:
-        yield
-    finally:
-        _COMPUTED.pop()
-
-
-def once(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
-    """Return a function of records that computes once per arguments while no record changes."""
-
-    @wraps(function)
-    def computed(*arguments: Arguments.args, **options: Arguments.kwargs) -> Value:
-        if not _COMPUTED:
-            return function(*arguments, **options)
-        key = function, arguments, *options.items()
-        values = _COMPUTED[-1]
-        if key not in values:
-            values[key] = function(*arguments, **options)
-        return cast("Value", values[key])
-
-    return computed
-
-
 @once
 def record(folder: Path) -> Record:
     """Return the record of a run or an analysis by its folder, which need not exist.
@@ -335,6 +304,7 @@ def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
         yield _kept(parent, lines.file_of(folder / parent.parent.name / parent.name))
 
 
+@once
 def contributions(runs: Path) -> dict[tuple[int, str], Path]:
     """Return the folders of the contributions to a folder of runs, by number and name, in order.
 

@@ -122,12 +122,26 @@ def significantly_best(variance: TaskVariance, significance: float) -> str | Non
 
 def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:
     """Return wins, losses and the two-sided p of the sign test, which leaves ties out."""
-    from scipy.stats import binomtest
+    from scipy.special import bdtr  # importing scipy.stats takes a second
 
     wins = sum(gap > 0 for gap in gaps)
     losses = sum(gap < 0 for gap in gaps)
-    p = float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
-    return wins, losses, p
+    one_sided = float(bdtr(min(wins, losses), wins + losses, 0.5))
+    return wins, losses, min(1.0, 2 * one_sided)
+
+
+def fisher_test(events: Sequence[int], trials: Sequence[int]) -> float:
+    """Return the two-sided p of Fisher's exact test that two shares of events are equal.
+
+    It sums the chance of every split of the events that is no more likely than theirs.
+    """
+    first, second = trials
+    total = sum(events)
+    ways = {}
+    for count in range(max(0, total - second), min(first, total) + 1):
+        ways[count] = math.comb(first, count) * math.comb(second, total - count)
+    unlikely = [number for number in ways.values() if number <= ways[events[0]]]
+    return sum(unlikely) / sum(ways.values())
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import seed_series
 from adanorm.records import reader
+from adanorm.records.unchanging import once
 from adanorm.stats.variance import TaskVariance
 from adanorm.verdicts.cell import Cell, cell_of, cell_on_record
 from adanorm.verdicts.plan import Plan
@@ -56,7 +57,7 @@ def evidence(
     return Evidence(plan, cells, variance_of(cells, plan.quantity))
 
 
-@reader.once
+@once
 def _cell(plan: Plan, norm: str, runs: str | None) -> Cell:
     """Return the cell of a norm's runs that a plan reads."""
     settings = [f"task={plan.task}", f"scale={plan.scale}", *plan.overrides]

@@ -11,6 +11,7 @@ from typing import Literal
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
 from adanorm.stats.comparison import Answer, Comparison, Hypothesis, PaperGap
+from adanorm.stats.conjunction import fisher_test
 from adanorm.stats.example_noise import ENOUGH_SEEDS, example_error
 from adanorm.stats.sequential import Prospect, seeds_looked_at
 from adanorm.stats.variance import Components, Spread, TaskVariance
@@ -65,15 +66,9 @@ class Pair:
     @cached_property
     def divergence_p(self) -> float | None:
         """The p of Fisher's exact test on the shares of runs that diverged; None if none did."""
-        table = []
-        for side in self.sides:
-            diverged = side.count("diverged")
-            table.append([diverged, len(side.recorded) - diverged])
-        if not any(diverged for diverged, _ in table):
-            return None
-        from scipy.stats import fisher_exact
-
-        return float(fisher_exact(table).pvalue)
+        diverged = [side.count("diverged") for side in self.sides]
+        runs = [len(side.recorded) for side in self.sides]
+        return fisher_test(diverged, runs) if any(diverged) else None
 
     @cached_property
     def prospect(self) -> Prospect | None:

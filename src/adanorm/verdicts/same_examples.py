@@ -14,6 +14,7 @@ from adanorm.metrics.by_example import by_example, factors
 from adanorm.metrics.table import METRICS
 from adanorm.records import reader
 from adanorm.records.folder import path_text
+from adanorm.records.unchanging import once
 from adanorm.stats.example_noise import ExampleNoise, example_noise
 from adanorm.stats.sequential import Numbers
 from adanorm.stats.variance import Components, components, seed_split
@@ -48,7 +49,7 @@ def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByEx
     return _compared(seeds, tuple(records), metric)
 
 
-@reader.once
+@once
 def _compared(
     seeds: tuple[int, ...], records: tuple[tuple[reader.Record, ...], ...], metric: str
 ) -> ByExample | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from matplotlib import ticker
 from matplotlib.axes import Axes
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from adanorm.config.titles import counted, listed, task_metric, title
 from adanorm.metrics.table import METRICS
@@ -159,7 +159,7 @@ def _draw(
         return
     mean, count = fmean(scores), len(scores)
     if spread is not None and count > 1:  # None if no row without setback has two seeds
-        reach = float(t.isf(0.025, spread.df)) * spread.sd / math.sqrt(count)
+        reach = float(stdtrit(spread.df, 0.975)) * spread.sd / math.sqrt(count)
         axes.plot(
             [mean - reach, mean + reach],
             [y, y],

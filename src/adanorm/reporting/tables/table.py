@@ -18,6 +18,7 @@ from adanorm.records.published import (
     Published,
     published,
 )
+from adanorm.records.unchanging import once
 from adanorm.reporting.text import markdown
 from adanorm.stats.conjunction import significantly_best
 from adanorm.stats.variance import Spread, TaskVariance
@@ -365,7 +366,7 @@ def table_of(name: str, runs: str | None = None, metric: str | None = None) -> T
     return _table_of(name, runs, metric)
 
 
-@reader.once
+@once
 def _table_of(name: str, runs: str | None, metric: str | None) -> Table:
     study = load_study(name)
     return Table(study, study_grid(study, runs=runs), metric=metric)
