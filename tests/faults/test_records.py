@@ -64,6 +64,12 @@ HOSTILE: dict[str, Callable[[Path, Random], object]] = {
 }  # fmt: skip
 
 
+def leave_as_files(folder: Path) -> None:
+    """Leave the records in a folder as files, as older versions did."""
+    for path in [*folder.rglob(RECORD)]:
+        as_older_version(path.parent)
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("how", HOSTILE, ids=ascii)
@@ -71,10 +77,12 @@ def test_no_hostile_record_is_counted_or_ends_in_a_traceback(
     tmp_path: Path, how: str, number: int
 ) -> None:
     write(tmp_path, [1, 2])
+    is_older = number % 2 == 1
+    if is_older and how == "another digest":  # what is renamed cannot be read afterwards
+        leave_as_files(tmp_path)
     HOSTILE[how](tmp_path, Random(f"{how} {number}"))
-    if number % 2:  # as files, which older versions left
-        for path in [*tmp_path.rglob(RECORD)]:
-            as_older_version(path.parent)
+    if is_older:
+        leave_as_files(tmp_path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         counted = comparison(tmp_path, [1]), reader.result(run_of("adanorm", tmp_path).folder())
