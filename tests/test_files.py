@@ -13,7 +13,7 @@ import pytest
 
 from adanorm.cli.command import folder_of, output_path
 from adanorm.config.overrides import prepare_overrides
-from adanorm.files import sweep, write_whole, writing, writing_to
+from adanorm.files import sweep, write_files, write_whole, writing, writing_to
 
 KILLED = """
 import sys, time
@@ -66,6 +66,31 @@ def test_an_error_while_writing_leaves_the_old_content(tmp_path: Path) -> None:
         assert raised.value.filename == str(target), "not the file beside it that is written first"
 
 
+def test_a_file_that_is_written_again_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_whole(path, b"old")
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    for mode in (0o600, 0o664):
+        path.chmod(mode)
+        with writing(path) as file:
+            assert os.fstat(file.fileno()).st_mode & 0o777 == mode, "from the first byte on"
+        assert path.stat().st_mode & 0o777 == mode
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_folder_is_created_where_a_link_leads(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "disk" / "scores")
+    write_files(link, {"a/b": "text"})
+    assert link.is_symlink()
+    assert (tmp_path / "disk" / "scores" / "a" / "b").read_text() == "text"
+
+
 def _write(path: Path, content: bytes) -> None:
     for _ in range(20):
         with writing(path) as file:
@@ -113,15 +138,35 @@ def test_a_link_that_a_user_named_stays_one_and_a_pipe_gets_the_content(tmp_path
     assert Path("/dev/null").is_char_device()
 
 
+@pytest.mark.parametrize("mode", ["ab", "wb"])
+def test_the_name_of_a_descriptor_goes_on_where_the_descriptor_is(
+    tmp_path: Path, mode: str
+) -> None:
+    log, link = tmp_path / "log.txt", tmp_path / "link"
+    with log.open(mode, buffering=0) as file:
+        file.write(b"before\n")
+        name = f"/dev/fd/{file.fileno()}"
+        link.symlink_to(name)
+        for path in (name, f"/proc/self/fd/{file.fileno()}", str(link)):
+            with writing_to(output_path(path, is_replaced=lambda _: False)) as target:
+                target.write(b"new\n")
+        file.write(b"after\n")
+    assert log.read_bytes() == b"before\n" + 3 * b"new\n" + b"after\n"
+    with log.open("rb") as file, pytest.raises(ValueError, match="no file can be written there"):
+        output_path(f"/dev/fd/{file.fileno()}", is_replaced=lambda _: True)
+    with pytest.raises(ValueError, match="no file can be written there"):
+        output_path(name, is_replaced=lambda _: True)
+
+
 def test_home_folders_are_found_and_what_can_hold_no_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert output_path("~/out") == tmp_path / "out"
+    assert output_path("~/out", is_replaced=lambda _: False) == tmp_path / "out"
     assert folder_of("~/runs") == str(tmp_path / "runs")
     assert prepare_overrides(["runs=~/x"]) == [f"runs='{tmp_path}/x'"]
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "dangling").symlink_to(tmp_path / "none" / "file")
     for name in ("~", "~/loop", "~/dangling", "~/none/file"):
         with pytest.raises(ValueError, match=f"output={name}: no file can be written there"):
-            output_path(name)
+            output_path(name, is_replaced=lambda _: True)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+LONGEST_CHAIN = 40  # of links, as in Linux
 CHECKSUM = "checksum"  # a JSON file's key for the checksum of all its other content
 
 
@@ -25,9 +26,14 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]
     Return their full paths.
     """
     for name, content in contents.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        create_folder((folder / name).parent)
         write_whole(folder / name, content.encode() if isinstance(content, str) else content)
     return [folder / name for name in contents]
+
+
+def create_folder(path: Path) -> None:
+    """Create a folder and its parents; a link to a folder that does not exist creates that one."""
+    os.makedirs(os.path.realpath(path), exist_ok=True)
 
 
 @contextmanager
@@ -35,12 +41,14 @@ def writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write.
 
     It becomes `path` when the block has ended without an error, and not before. Until then it is
-    `<name>.tmp` and locked; such a file without a lock is the leftover of a killed process. An
-    OSError names `path`.
+    `<name>.tmp` and locked; such a file without a lock is the leftover of a killed process. A file
+    that was there keeps its permissions. An OSError names `path`.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     with naming(path), _create_locked(temporary) as file:
         try:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -52,14 +60,33 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing_to(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that a user named, to write: where a link leads, and into a device or a pipe."""
-    is_special = path.is_relative_to("/dev") or path.is_relative_to("/proc")
-    if is_special or (path.exists() and not path.is_file()):
+    """Yield a file that a user named, to write: where a link leads, and into a device or a pipe.
+
+    What the path of an open descriptor has written before, such as /dev/stdout, stays.
+    """
+    descriptor = descriptor_of(path)
+    if descriptor is not None:
+        print(end="", flush=True)  # what was printed stands in front
+        with naming(path), os.fdopen(os.dup(descriptor), "wb") as file:
+            yield file
+    elif path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
     else:
         with writing(Path(os.path.realpath(path))) as file:
             yield file
+
+
+def descriptor_of(path: Path) -> int | None:
+    """Return the descriptor of this process that a path or link names, such as /dev/fd/1; or None."""
+    descriptors = os.path.realpath("/proc/self/fd")
+    for _ in range(LONGEST_CHAIN):
+        if os.path.realpath(path.parent) == descriptors:
+            return int(path.name) if path.name.isdecimal() else None
+        if not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+    return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from adanorm.cli.command import dispatch
 from adanorm.cli.predict import TOGETHER, input_of, lines_of, output_of, parts_of
 
 
@@ -66,6 +67,19 @@ def test_writing_to_a_device_or_a_link_does_not_replace_it(tmp_path: Path) -> No
     assert (tmp_path / "out").read_bytes() == source.read_bytes()
     os.close(ours)
     os.close(theirs)
+
+
+@pytest.mark.parametrize("source", ["in.de", "mine.py"])
+def test_no_text_of_a_user_is_replaced_nor_the_input(tmp_path: Path, source: str) -> None:
+    output = tmp_path / "mine.py"
+    for name in ("in.de", "mine.py"):
+        (tmp_path / name).write_text("eins\n")
+    with pytest.raises(ValueError, match=f"^output={output}: exists, .* name another file$"):
+        dispatch(["predict", "task=chess", f"input={tmp_path / source}", f"output={output}"])
+    assert output.read_text() == "eins\n"
+    output.write_text("")
+    with pytest.raises(ValueError, match="unknown task 'chess'"):
+        dispatch(["predict", "task=chess", f"input={tmp_path / source}", f"output={output}"])
 
 
 def test_byte_order_marks_are_no_text_also_of_files_that_were_joined() -> None:

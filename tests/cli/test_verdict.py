@@ -94,6 +94,7 @@ def test_the_committed_scores_give_the_committed_league(
         (TWO + "b,3.0,3\n", ", row 7, column seed: '3.0' is not a whole number"),
         (TWO + "b,2,3\n", ", row 7, column seed: 2 of b occurs twice, first in row 6"),
         *((f"{TWO}b,3,{x}\n", f", row 7, column score: '{x}' is") for x in ("high", "nan", "1e99", "")),
+        *((f"{TWO}b,3,{x}\n", f", row 7, column score: '{x}' is") for x in ("1e-310", "-2e-131", "1e-400")),
         (TWO.replace(",", ";") + "b;3;1,5\n", ", row 7, column score: '1,5' is not a number such as 75.8"),
         (TWO + "b,3\n", ", row 7: not the 3 fields of row 1"),
         (TWO + "\x1b[31m,3,1\n", ", row 7, column name: '\\x1b[31m' must have 1 to"),
@@ -317,6 +318,28 @@ def test_a_file_of_scores_is_explained_within_one_screen() -> None:
     assert max(map(len, section)) <= 80
 
 
+@pytest.mark.parametrize("number", ["1e300", "1e-310", "0", "1e-400", "-1"])
+@pytest.mark.parametrize("key", ["margin", "detect", "deviation", "spending"])
+def test_a_number_out_of_range_is_refused_with_its_bounds(key: str, number: str) -> None:
+    line = {"detect": "1", "deviation": "1", key: number}
+    with pytest.raises(ValueError, match=f"^{key}={number}: .* from 1e-130 to 1e\\+12$"):
+        dispatch(["verdict", *(f"{name}={value}" for name, value in line.items())])
+
+
+def test_scores_of_any_unit_have_one_answer_and_zero_is_a_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = []
+    for unit in ("", "e-129"):
+        rows = [f"a,{seed},0.{seed}{unit}\nb,{seed},{seed**2}{unit}" for seed in range(5)]
+        (tmp_path / "own.csv").write_text("\n".join(["name,seed,score", *rows, ""]))
+        line = ["verdict", str(tmp_path / "own.csv"), f"margin=1{unit}", f"detect=1{unit}"]
+        assert dispatch([*line, "format=json"]) == 0
+        (pair,) = json.loads(capsys.readouterr().out)["tasks"][0]["pairs"]
+        answers.append((pair["answer"], pytest.approx(pair["p"]), pair["seeds_needed"]))
+    assert answers[0] == answers[1]
+
+
 def test_a_figure_goes_where_a_link_leads(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(TWO)
     (tmp_path / "disk").mkdir()
@@ -327,9 +350,8 @@ def test_a_figure_goes_where_a_link_leads(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert target.read_text().startswith("<")
     dispatch(line)  # its own figure again
-    target.write_text("my notes")
-    with pytest.raises(
-        ValueError, match=f"^figure={link}: exists, and this command writes no such"
-    ):
-        dispatch(line)
-    assert target.read_text() == "my notes"
+    for text in ("my notes", '<svg xmlns="http://www.w3.org/2000/svg"><text>mine</text></svg>'):
+        target.write_text(text)
+        with pytest.raises(ValueError, match=f"^figure={link}: exists, .* name another file$"):
+            dispatch(line)
+        assert target.read_text() == text

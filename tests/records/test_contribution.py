@@ -357,7 +357,7 @@ def test_a_new_norm_on_other_data_is_refused(tmp_path: Path) -> None:
 
 def test_contribute_does_not_overwrite_a_file_that_is_no_contribution(tmp_path: Path) -> None:
     (notes := tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"^output=.*notes\.txt: exists and is not a contribution"):
+    with pytest.raises(ValueError, match=r"^output=.*notes\.txt: exists, .* name another file$"):
         dispatch(["contribute", "rt/adanorm", f"output={notes}"])
     assert notes.read_text() == "mine"
 

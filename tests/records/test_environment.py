@@ -27,8 +27,8 @@ def git(folder: Path, *arguments: str) -> None:
     )  # fmt: skip
 
 
-def commit_of(folder: Path) -> None:
-    git(folder, "init", "-q")
+def commit_of(folder: Path, *options: str) -> None:
+    git(folder, "init", "-q", *options)
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "code")
 
@@ -75,6 +75,24 @@ def test_code_that_differs_from_its_commit_is_dirty_and_a_patch_has_the_differen
     assert (project / "src" / "naïve new.py").read_text() == "new = True\n"
     assert b"notes" not in patch
     assert environment.origin(described()) == more
+
+
+def test_a_commit_of_a_repository_with_long_names_is_clean_until_its_code_changes(
+    project: Path,
+) -> None:
+    commit_of(project, "--object-format=sha256")
+    assert facts() == (True, False)
+    assert len(environment.commit() or "") == 64
+    (project / "src" / "norm.py").write_text("eps = 1e-6\n")
+    assert facts() == (True, True)
+
+
+def test_what_replaces_a_commit_in_one_repository_does_not_count(project: Path) -> None:
+    commit_of(project)
+    (project / "src" / "norm.py").write_text("eps = 1e-6\n")
+    git(project, "commit", "-q", "-a", "-m", "another")
+    git(project, "replace", "HEAD", "HEAD~1")
+    assert facts() == (True, False)
 
 
 @pytest.mark.parametrize("is_ignored", [False, True])

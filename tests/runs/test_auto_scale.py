@@ -76,7 +76,18 @@ def test_the_best_record_of_smaller_scales_is_shown_with_how_to_repeat_each(
         command = f"adanorm run task=en-de norm=adanorm {shlex.join(NOWHERE)}"
         assert f"{command} device=cpu scale={scale} runs=runs (about {span} min" in line
     swept = [*settings, "seed=1,2", "scale=auto", "device=cpu", "-m"]
-    assert "scale=mini" in resolve_auto(swept), "seed 2 would train for an hour at small"
+    resolved = resolve_auto(swept)
+    assert "scale=mini" in resolved, "seed 2 would train for an hour at small"
+    assert resolved.index("scale=mini") == swept.index("scale=auto"), "in front of the flag"
+    (_, repeat) = capsys.readouterr().out.splitlines()
+    assert "to repeat it: adanorm run -m task=en-de norm=adanorm" in repeat
+    assert "seed=1,2 device=cpu scale=mini runs=runs (about" in repeat
+
+
+@pytest.mark.parametrize("others", [("--cfg", "job"), ("~norm.params.k",)])
+def test_a_flags_value_and_a_deleted_setting_stay_as_they_are(others: tuple[str, ...]) -> None:
+    chosen = ["task=mnist", "norm=adanorm", "seed=999", "device=cpu"]
+    assert resolve_auto([*chosen, "scale=auto", *others])[-len(others) :] == [*others]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +121,4 @@ def test_a_range_of_seeds_is_a_sweep() -> None:
         resolve_auto([*sweep, seeds, "scale=auto"]) for seeds in ("seed=range(1,3)", "seed=1,2")
     )
     assert of_range[-1] == of_list[-1]
+    assert of_range[-1].startswith("scale=")

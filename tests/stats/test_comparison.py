@@ -309,11 +309,20 @@ def test_lists_pair_only_if_asked_and_dictionaries_by_seed() -> None:
     assert compare([1.0, 1.0], [2.0, 2.0], 1.0) is None, "no noise"
 
 
-@pytest.mark.parametrize("unit", [1e-90, 1e148])
-def test_an_answer_does_not_depend_on_the_unit(unit: float) -> None:
+@pytest.mark.parametrize("unit", [1e-129, 1e-90, 1e148])
+@pytest.mark.parametrize("shared", [0, 2, 3])
+def test_an_answer_does_not_depend_on_the_unit(unit: float, shared: int) -> None:
     first, second = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.5, 2.0])
-    plain = not_none(compare([*first], [*second], 0.5))
-    scaled = not_none(compare([*unit * first], [*unit * second], 0.5 * unit))
+    seeds = [7 - shared + seed for seed in range(3)]
+
+    def comparison(factor: float) -> Comparison:
+        ours = dict(enumerate((factor * first).tolist(), 4))
+        theirs = dict(zip(seeds, (factor * second).tolist(), strict=True))
+        return not_none(compare(ours, theirs, 0.5 * factor))
+
+    plain, scaled = comparison(1.0), comparison(unit)
+    needed = [pair.seeds_to_show(pair.margin, "difference") for pair in (plain, scaled)]
+    assert needed[0] == needed[1]
     assert (scaled.df, scaled.p) == pytest.approx((plain.df, plain.p))
     assert scaled.answer == plain.answer
 
@@ -331,7 +340,7 @@ def test_scores_margins_and_levels_out_of_range_are_refused() -> None:
     for level in (0.0, 1.0, -1.0, math.nan):
         with pytest.raises(ValueError, match=f"level={level:g}: must be above 0 and below 1"):
             compare(SECOND, FIRST, 1.0, level=level)
-    for score in (math.nan, math.inf, 1e308):
+    for score in (math.nan, math.inf, 1e308, 1e-310):
         with pytest.raises(ValueError, match=r"seed 7: scores .* must be finite"):
             compare({6: 1.0, 7: score, 8: 2.0}, {6: 1.0, 7: -1e308, 8: 3.0}, 1.0)
         with pytest.raises(ValueError, match=r"a list: scores .* must be finite"):

@@ -15,20 +15,23 @@ USAGE = Usage(
     },
     examples=("", "output=docs/arena.md"),
 )
-PART = re.compile(r"(<!-- arena: .*? -->\n).*?(<!-- /arena -->)", re.DOTALL)
+PART = re.compile(rb"(<!-- arena: .*? -->\r?\n).*?(<!-- /arena -->)", re.DOTALL)
 
 
 def main(arguments: Arguments) -> None:
     """Print the table of norms."""
     keys = arguments.keys
-    path = output_path(keys["output"]) if keys["output"] else None
-    content = path.read_text("utf-8") if path and path.is_file() else ""
-    if content and not PART.search(content):
-        raise ValueError(f"output={keys['output']}: exists, and has no marks of the table")
+    path = None
+    if keys["output"]:
+        path = output_path(keys["output"], is_replaced=lambda page: PART.search(page.read_bytes()))
     text = arena_page(load_rules(keys["beds"]), folder_of(keys["runs"]))
     print(text)
     if path is not None:
-        page = PART.sub(lambda match: f"{match[1]}{text}{match[2]}", content) or text
+        table = text.encode()
+        page, count = PART.subn(
+            lambda match: match[1] + table + match[2],
+            path.read_bytes() if path.is_file() else b"",
+        )
         with writing_to(path) as file:
-            file.write(page.encode())
+            file.write(page if count else table)
         print(path)

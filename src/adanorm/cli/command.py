@@ -175,26 +175,34 @@ def folder_of(text: str) -> str | None:
     return path
 
 
-def output_path(
-    output: str, key: str = "output", *, is_kind: Callable[[bytes], bool] = lambda start: True
-) -> Path:
+def output_path(output: str, key: str = "output", *, is_replaced: Callable[[Path], object]) -> Path:
     """Return the path in `output=`, ~ being the home folder.
 
-    Raises ValueError if it can hold no file, or holds one whose start is not of the command's kind.
+    Raises ValueError if nothing can be written there, or if it is a file, not empty, that the
+    command does not replace.
     """
+    from adanorm.files import descriptor_of
+
     path = Path(os.path.expanduser(output))
     target = Path(os.path.realpath(path))  # still a link in a loop of links
-    if path.is_dir() or target.is_symlink() or not (path.exists() or target.parent.is_dir()):
+    descriptor = descriptor_of(path)
+    is_closed = descriptor is not None and not _is_writable(descriptor)
+    is_nowhere = is_closed or not (path.exists() or target.parent.is_dir())
+    if path.is_dir() or target.is_symlink() or is_nowhere:
         raise ValueError(f"{key}={output}: no file can be written there")
-    if path.is_file():
-        with path.open("rb") as file:
-            start = file.read(4096)
-        if start and not is_kind(start):
-            hint = "remove it or name another file"
-            raise ValueError(
-                f"{key}={output}: exists, and this command writes no such file; {hint}"
-            )
+    is_file = descriptor is None and path.is_file() and path.stat().st_size > 0
+    if is_file and not is_replaced(path):
+        hint = "remove it or name another file"
+        raise ValueError(f"{key}={output}: exists, and this command does not replace it; {hint}")
     return path
+
+
+def _is_writable(descriptor: int) -> bool:
+    try:
+        os.write(descriptor, b"")
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def true_or_false(key: str, text: str) -> bool:

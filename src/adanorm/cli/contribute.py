@@ -36,15 +36,7 @@ def main(arguments: Arguments) -> None:
         longest = contribution.LONGEST_NAME
         form = f"at most {longest} characters, in one line, without |"
         raise ValueError(f"by={author}: write a name of {form}; {contribution.HERE!r} is taken")
-    path = output_path(output)
-    if path.is_file():
-        try:
-            contribution.read_contribution(path)
-        except ValueError:
-            advice = "remove it or name another file"
-            raise ValueError(
-                f"output={output}: exists and is not a contribution; {advice}"
-            ) from None
+    path = output_path(output, is_replaced=contribution.is_contribution)
     records, refusals = [], []
     for stored, _ in named_runs(arguments.names):
         # What ran here counts: the line that is kept may be of another run of it.

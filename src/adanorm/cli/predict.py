@@ -38,7 +38,7 @@ Entry = TypeVar("Entry")
 USAGE = Usage(
     keys={
         "input": Key("a file; default: the standard input"),
-        "output": Key("a file; default: the standard output"),
+        "output": Key("a new file; default: the standard output"),
         "prompt": Key("the text that a language model continues", "The "),
         "length": Key("bytes that a language model draws", "500"),
         "temperature": Key("below 1: likelier bytes; above 1: more varied ones", "1.0"),
@@ -59,7 +59,8 @@ def main(arguments: Arguments) -> None:
     drawing = drawing_of(keys)
     output = None
     if keys["output"]:
-        output = output_path(keys["output"], is_kind=lambda start: b"\0" not in start)
+        # A text has no mark that would tell ours from a user's.
+        output = output_path(keys["output"], is_replaced=lambda path: False)
     with (
         input_of(os.path.expanduser(keys["input"])) as file,
         output_of(output) as target,

@@ -15,7 +15,7 @@ from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.cli.study_arguments import workers_of
 from adanorm.config.errors import check_known, suggestion
 from adanorm.config.titles import title
-from adanorm.files import write_files
+from adanorm.files import create_folder, write_files
 from adanorm.norms.check import IN_TRIALS, check_norm
 from adanorm.studies.launch import choose_launch
 from adanorm.trials.conduct import Trial, beds_left_out, budget_seconds
@@ -110,7 +110,7 @@ def pages_in(runs: str) -> Path:
     """Return the folder of the trials' pages; ValueError if it cannot be written."""
     folder = Path(runs) / "trials"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         with TemporaryFile(dir=folder):
             return folder
     except OSError as error:

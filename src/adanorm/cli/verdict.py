@@ -25,14 +25,33 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.files import writing_to
 from adanorm.metrics.table import mean_text
-from adanorm.reporting.league_formats import FileLeague, as_json, as_svg, seeds_to_show
+from adanorm.reporting.league_formats import (
+    FileLeague,
+    as_json,
+    as_svg,
+    is_league,
+    seeds_to_show,
+)
 from adanorm.reporting.text import outlook, p_text
-from adanorm.stats.comparison import NO_SEED, Comparison, Score, digits_for, groups_of
+from adanorm.stats.comparison import (
+    NO_SEED,
+    SMALLEST,
+    Comparison,
+    Score,
+    digits_for,
+    groups_of,
+)
 from adanorm.stats.conjunction import League, league
 from adanorm.stats.sequential import Looks
-from adanorm.verdicts.score_file import NUMBER, TaskScores, column_names, read_scores
+from adanorm.verdicts.score_file import (
+    LARGEST_SCORE,
+    NUMBER,
+    TaskScores,
+    column_names,
+    read_scores,
+)
 
-MOST_NAMES, MOST_SEEDS, LARGEST = 50, 1000, 1e12  # the last: a margin
+MOST_NAMES, MOST_SEEDS = 50, 1000
 STATUS = {"better": 0, "worse": 3, "equivalent": 4, "open": 5}
 PAIRED = {"": None, "true": True, "false": False}
 LEAGUE = PROJECT / "results" / "tables" / "league.csv"
@@ -86,7 +105,7 @@ def main(arguments: Arguments) -> int:
         return 0
     figure = None
     if keys["figure"]:
-        figure = output_path(keys["figure"], "figure", is_kind=lambda start: b"<svg" in start)
+        figure = output_path(keys["figure"], "figure", is_replaced=is_league)
     (file,) = arguments.names
     leagues = _leagues(file, keys, looks)
     status = None
@@ -113,8 +132,11 @@ def main(arguments: Arguments) -> int:
 def _check(keys: Mapping[str, str], *, has_file: bool) -> None:
     """Raise ValueError for a key without its value, or with one that it cannot have."""
     for name in ("margin", "detect", "deviation", "spending"):
-        if keys[name] and not (NUMBER.fullmatch(keys[name]) and 0 < float(keys[name]) < LARGEST):
-            raise ValueError(f"{name}={keys[name]}: must be a number above 0")
+        text = keys[name]
+        is_number = NUMBER.fullmatch(text) and SMALLEST <= float(text) <= LARGEST_SCORE
+        if text and not is_number:
+            bounds = f"{SMALLEST:g} to {LARGEST_SCORE:g}"
+            raise ValueError(f"{name}={text}: must be a number above 0, from {bounds}")
     for name, choices in (("better", ("higher", "lower")), ("format", ("text", "json"))):
         check_known(name, [keys[name]], choices)
     if keys["paired"]:

@@ -15,7 +15,7 @@ from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
-from adanorm.files import naming, write_whole
+from adanorm.files import create_folder, naming, write_whole
 from adanorm.process import is_first_process
 
 SHIPPED = Path(__file__).with_name("shipped")  # files that come with the package
@@ -232,7 +232,7 @@ def _verify(path: Path, file: File, folder: Path) -> None:
         with suppress(
             OSError
         ):  # without a writable cache, the file is checked to its end every time
-            folder.mkdir(parents=True, exist_ok=True)
+            create_folder(folder)
             write_whole(record, f"sha256:{checksum}\n".encode())
     elif checksum != expected:
         hint = "" if file.checksum else f" as when it was first used ({record} says so)"
@@ -262,7 +262,7 @@ def _answers(address: str) -> bool:
 
 def _downloaded(address: str, folder: Path, file: File) -> Path:
     """Return the path of a file downloaded into `folder`, where it appears verified and whole."""
-    folder.mkdir(parents=True, exist_ok=True)
+    create_folder(folder)
     path, part = (
         folder / file.name,
         folder / f"part.{file.name}",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from adanorm.files import naming, sha256, write_whole
+from adanorm.files import create_folder, naming, sha256, write_whole
 
 CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared folder, by name
 WEEK = 7 * 24 * 3600  # seconds
@@ -28,7 +28,7 @@ def prepared(folder: Path, make: Callable[[Path], None]) -> Path:
         # Left if one was killed at the end.
         shutil.rmtree(folder.with_suffix(".part"), ignore_errors=True)
         return folder  # without a lock: the folder may be read-only
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    create_folder(folder.parent)
     with _locked(folder):
         broken = _broken_file(folder) if folder.exists() else None
         if broken is not None:
@@ -59,7 +59,7 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
     part = folder.with_suffix(".part")
     if part.exists():
         print(f"{part}: goes on from what an interrupted preparation had finished")
-    (part / "out").mkdir(parents=True, exist_ok=True)
+    create_folder(part / "out")
     try:
         with naming(part):
             make(part)

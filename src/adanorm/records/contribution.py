@@ -21,7 +21,13 @@ from filelock import FileLock
 
 from adanorm.config.errors import one_line
 from adanorm.config.paths import choices, contributed_folder, runs_folder
-from adanorm.files import as_json, with_checksum, without_checksum, write_files
+from adanorm.files import (
+    as_json,
+    create_folder,
+    with_checksum,
+    without_checksum,
+    write_files,
+)
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import integrity, lines, reader
 from adanorm.records.keep import evidence_of
@@ -77,6 +83,15 @@ def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, An
         raise ValueError(f"{path}: {one_line(error)}") from None
     except (KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path}: {FOREIGN}") from None
+
+
+def is_contribution(path: Path) -> bool:
+    """Return whether a file is a contribution that may be added."""
+    try:
+        read_contribution(path)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_contribution(
@@ -219,7 +234,7 @@ def _check_shown(environment: Mapping[str, Any]) -> None:
 def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
     """Add the records that are not here yet as one new folder; return it, or None if all are."""
     root = contributed_folder(runs_folder(runs))
-    root.parent.mkdir(parents=True, exist_ok=True)
+    create_folder(root.parent)
     with FileLock(root.with_name(f"{root.name}.lock")):
         files: dict[str, bytes] = defaultdict(bytes)
         for run in records:

@@ -191,12 +191,15 @@ def _differs_from_commit(code: Mapping[str, bytes]) -> bool:
         path = name.decode()
         if path and all(map(_is_code, path.split("/"))):
             committed[path] = facts.split()[2].decode()
-    return committed != {name: _blob(content) for name, content in code.items()}
+    digits = {*map(len, committed.values())}
+    algorithm = "sha256" if digits == {64} else "sha1"
+    return committed != {name: _blob(content, algorithm) for name, content in code.items()}
 
 
-def _blob(content: bytes) -> str:
-    """Return git's name for a file's content."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+def _blob(content: bytes, algorithm: str) -> str:
+    """Return git's name for a file's content in a repository of an algorithm."""
+    head = b"blob %d\0" % len(content)
+    return hashlib.new(algorithm, head + content, usedforsecurity=False).hexdigest()
 
 
 def changes() -> bytes:
@@ -231,7 +234,7 @@ def variables_for_git() -> dict[str, str]:
 def _git(*arguments: str) -> bytes:
     """Return what git prints about this checkout; nothing if there is no checkout or no git."""
     settings = ("-c", "core.quotePath=false", "-c", "diff.noprefix=false", "-c", "color.ui=false")
-    command = ["git", "-C", str(PROJECT), *settings, *arguments]
+    command = ["git", "--no-replace-objects", "-C", str(PROJECT), *settings, *arguments]
     if not IS_CHECKOUT:
         return b""
     try:

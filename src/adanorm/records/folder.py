@@ -11,7 +11,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
-from adanorm.files import as_json, naming, sweep, write_whole
+from adanorm.files import as_json, create_folder, naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.environment import LARGEST_PATCH, changes
 from adanorm.records.integrity import (
@@ -137,7 +137,7 @@ class RunFolder:
 
         Raises HeldError if it is locked.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        create_folder(self.path)
         try:
             # Wait a moment: `is_locked` in another process takes the lock while it looks.
             with FileLock(self.path / "run.lock", timeout=1):

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from filelock import FileLock
 
-from adanorm.files import with_checksum, without_checksum, write_whole
+from adanorm.files import create_folder, with_checksum, without_checksum, write_whole
 from adanorm.records.integrity import (
     COUNTS,
     FILES,
@@ -284,7 +284,7 @@ def append(file: Path, line: Line) -> bool:
     Return whether it is new. Raises ValueError if another record of its name is kept. Texts that an
     older version kept are packed.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
+    create_folder(file.parent)
     with FileLock(file.with_name(f"{file.name}.lock")):
         older = [_example(*example) for example in _older_examples(file)]
         _add(file.with_suffix(EXAMPLES), b"".join(older))

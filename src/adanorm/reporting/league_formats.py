@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from adanorm.metrics.table import mean_and_deviation
@@ -16,6 +17,7 @@ TESTS = {
     "independent": "Welch's t",
     "partly paired": "partially overlapping t (Derrick et al. 2017)",
 }
+HEADING = "95 and 90 % intervals; band: within the margin"
 LEFT, RIGHT, ROW = 200, 480, 22  # of the figure, in pixels
 
 
@@ -140,6 +142,11 @@ def as_svg(leagues: Sequence[FileLeague]) -> str:
     return "\n".join([f"{start} {style}>", background, *parts, "</svg>", ""])
 
 
+def is_league(path: Path) -> bool:
+    """Return whether a file is a figure that `as_svg` has drawn."""
+    return HEADING.encode() in path.read_bytes()
+
+
 def _panel(entry: FileLeague, top: float) -> tuple[list[str], float]:
     """Return the parts of a task's panel that begins at `top`, and its height in pixels."""
     names, margin = [*entry.league.scores], entry.margin
@@ -157,7 +164,7 @@ def _panel(entry: FileLeague, top: float) -> tuple[list[str], float]:
     bottom = top + 40 + ROW * len(names)
     band = float(at(margin)) - float(at(-margin))
     heading = f"{entry.task}: lead" if entry.task else "lead"
-    heading = f"{heading} over {entry.base}, 95 and 90 % intervals; band: within the margin"
+    heading = f"{heading} over {entry.base}, {HEADING}"
     drawn = [
         f'<text x="8" y="{top + 18:.0f}" font-weight="bold">{escape(heading, quote=False)}</text>',
         f'<rect x="{at(-margin)}" y="{top + 28:.0f}" width="{band:.1f}"'

@@ -26,7 +26,7 @@ def experiment_of(settings: Sequence[str]) -> Experiment:
 
 
 def resolve_auto(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides with scale=auto replaced by a scale; print which and why.
+    """Return the overrides with scale=auto replaced, where it stands, by a scale; print it and why.
 
     The scale is `paper` if this machine finishes a run within hours and can have the data; if not,
     the best of SMALLER at which the runs are on record, which needs no data; if none is, `mini`.
@@ -36,14 +36,22 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
     """
     if "scale=auto" not in overrides:
         return list(overrides)
-    kept = [override for override in overrides if override != "scale=auto"]
-    settings = [entry for entry in kept if not entry.startswith("-")]
+    place = overrides.index("scale=auto")
+    before, after = overrides[:place], overrides[place + 1 :]
+    chosen = _chosen([*before, *after])
+    return [*before, *chosen, *after]
+
+
+def _chosen(kept: Sequence[str]) -> list[str]:
+    """Return what scale=auto stands for beside other overrides: a scale and perhaps a preset."""
+    # Neither flags nor their values, such as --cfg job.
+    settings = [entry for entry in kept if entry.startswith("~") or "=" in entry]
     first = _runs_of(settings)[0]
     paper = compose_experiment([*first, "scale=paper"])
     is_affordable = on_cuda(paper) or not paper.cost.needs_gpu
     if reader.is_complete(paper.folder()):
         print("scale paper: its record is here", flush=True)
-        return [*kept, "scale=paper"]
+        return ["scale=paper"]
     recorded = [scale for scale in SMALLER if _is_on_record(settings, scale)]
     # No other edition of the data is chosen if the command line names its data, or sweeps over
     # tasks.
@@ -61,12 +69,15 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
                 f"{edition[0]}: that edition of the data lies here, the default one does not",
                 flush=True,
             )
-        return [*kept, "scale=paper", *edition]
+        return ["scale=paper", *edition]
     reason = missing or f"at the paper's size a run of {paper.task.name} takes {_span(paper)}"
     if recorded:
         print(f"scale {recorded[0]}: {reason}; its record is here", flush=True)
-        _show_repeats(kept, first, recorded)
-        return [*kept, f"scale={recorded[0]}"]
+        line: Sequence[str] = first
+        if {"-m", "--multirun"} & {*kept}:
+            line = ["-m", *settings]
+        _show_repeats(line, first, recorded)
+        return [f"scale={recorded[0]}"]
     mini = compose_experiment([*first, "scale=mini"])
     lack = lacking_data(mini)
     shipped = [] if lack is None or own_data or is_sweep else _edition_at_hand(mini)
@@ -77,7 +88,7 @@ def resolve_auto(overrides: Sequence[str]) -> list[str]:
         edition_run = compose_experiment([*first, *shipped, "scale=mini"])
         remark = f"{lack}: {shipped[0]} takes what comes with the package, {_span(edition_run)}"
     print(f"scale mini: {reason}; {remark}", flush=True)
-    return [*kept, "scale=mini", *shipped]
+    return ["scale=mini", *shipped]
 
 
 def _is_place(override: str) -> bool:
@@ -118,9 +129,10 @@ def _runs_of(settings: Sequence[str]) -> list[tuple[str, ...]]:
         is_swept = key in ("task", "norm", "seed")
         if is_swept and "(" in value:  # such as range(1,3)
             choices_by_setting.append(swept(entry))
+        elif is_swept:
+            choices_by_setting.append([f"{key}={choice}" for choice in value.split(",")])
         else:
-            values = value.split(",") if is_swept else [value]
-            choices_by_setting.append([f"{key}={value}" for value in values])
+            choices_by_setting.append([entry])
     return [*itertools.product(*choices_by_setting)]
 
 
@@ -128,7 +140,7 @@ def _is_on_record(settings: Sequence[str], scale: str) -> bool:
     """Return whether the runs of a command line are on record at a scale; at mini, the first."""
     runs = _runs_of(settings)
     for run in runs[:1] if scale == "mini" else runs:
-        task = dict(entry.split("=", 1) for entry in run).get("task")
+        task = dict(entry.partition("=")[::2] for entry in run).get("task")
         if f"{task}_{scale}" not in choices("task_scale"):
             return False
         if not reader.is_complete(compose_experiment([*run, f"scale={scale}"]).folder()):
@@ -136,10 +148,12 @@ def _is_on_record(settings: Sequence[str], scale: str) -> bool:
     return True
 
 
-def _show_repeats(kept: Sequence[str], first: Sequence[str], scales: Sequence[str]) -> None:
-    """Print for each scale with a record the command that repeats it, and how long that takes."""
-    is_sweep = {"-m", "--multirun"} & {*kept}
-    settings = [entry for entry in (kept if is_sweep else first) if not entry.startswith("runs=")]
+def _show_repeats(line: Sequence[str], first: Sequence[str], scales: Sequence[str]) -> None:
+    """Print for each scale with a record the command that repeats it, and how long that takes.
+
+    `line` is the command's, `first` its first run.
+    """
+    settings = [entry for entry in line if not entry.startswith("runs=")]
     for scale in scales:
         words = "to repeat it" if scale == scales[0] else f"scale {scale} is on record too"
         command = shlex.join(["adanorm", "run", *settings, f"scale={scale}", "runs=runs"])

@@ -31,7 +31,8 @@ Hypothesis = Literal["better", "worse", "not inferior", "inferior", "not superio
 Score: TypeAlias = float | Numbers  # a number, or one number for each test example
 SeedScores: TypeAlias = Mapping[int, Any] | Numbers | Sequence[Any]  # by seed, or a list
 SMALLEST_P = 1e-300  # floor of p: a smaller one could be taken for 0
-LARGEST = 1e150  # a score's square is finite
+# Squares of scores are finite, and those of differences between scores are not rounded to 0.
+SMALLEST, LARGEST = 1e-130, 1e150
 NO_SEED = 2**62  # numbers from here on stand for scores without a seed
 ASSUMPTIONS = (
     "Seeds are blocks: runs that share a seed share all that the seed decides.",
@@ -177,7 +178,8 @@ class Comparison:
             sd = self.moments.gap_sd
             variances = self.moments.variances
             if not self.moments.shared:
-                df_per_seed = sum(variances) ** 2 / (variances[0] ** 2 + variances[1] ** 2)
+                shares = [variance / sum(variances) for variance in variances]
+                df_per_seed = 1 / (shares[0] ** 2 + shares[1] ** 2)
         noise = {"sd": sd, "example_error": self.example_error}
         if looks:
             return seeds_looked_at(looks, effect, kind=kind, **noise)
@@ -455,14 +457,17 @@ def _array(values: Sequence[Any]) -> Numbers:
 
 
 def _check_finite(group: Group) -> None:
-    """Raise ValueError, with the seed, unless all scores are finite and below LARGEST."""
-    is_wrong = ~(np.abs(group.means) < LARGEST)
+    """Raise ValueError, with the seed, unless all scores are 0 or from SMALLEST to LARGEST."""
+    sizes = np.abs(group.means)
+    is_wrong = ~((sizes == 0) | (sizes >= SMALLEST) & (sizes < LARGEST))
     if is_wrong.any():
         wrong = int(is_wrong.argmax())
         seed, score = group.seeds[wrong], group.means[wrong]
         is_named = isinstance(seed, str) or seed < NO_SEED
         name = f"seed {seed}" if is_named else "a list"
-        text = f"scores such as {score:g} must be finite and below {LARGEST:g}"
+        text = (
+            f"scores such as {score:g} must be finite, and 0 or {SMALLEST:g} to {LARGEST:g} in size"
+        )
         raise ValueError(f"{name}: {text}")
 
 

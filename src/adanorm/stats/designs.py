@@ -25,16 +25,14 @@ class Moments:
     @property
     def gap_sd(self) -> float:
         """The standard deviation of the difference of one score of each group, as they pair."""
-        covariance = self.correlation * math.sqrt(self.variances[0] * self.variances[1])
-        return math.sqrt(max(0.0, sum(self.variances) - 2 * covariance))
+        return math.sqrt(max(0.0, sum(self.variances) - 2 * self._covariance))
 
     @property
     def error(self) -> float:
         """The standard error of the difference of the two means."""
         variance = sum(self._parts)
         if self.shared:
-            covariance = self.correlation * math.sqrt(self.variances[0] * self.variances[1])
-            variance -= 2 * covariance * self.shared / (self.sizes[0] * self.sizes[1])
+            variance -= 2 * self._covariance * self.shared / (self.sizes[0] * self.sizes[1])
         return math.sqrt(max(0.0, variance))
 
     @property
@@ -58,6 +56,11 @@ class Moments:
         of_pairs = self.shared - 1.0
         alone = sum(self.sizes) - 2 * self.shared
         return of_pairs + (satterthwaite - of_pairs) * alone / sum(self.sizes)
+
+    @property
+    def _covariance(self) -> float:
+        # The product of both variances may leave the range of numbers.
+        return self.correlation * math.sqrt(self.variances[0]) * math.sqrt(self.variances[1])
 
     @property
     def _parts(self) -> tuple[float, float]:
@@ -87,6 +90,6 @@ def moments_of(first: Numbers, second: Numbers, shared: int = 0) -> Moments:
     if shared:
         ours = first[:shared] - first[:shared].mean()
         theirs = second[:shared] - second[:shared].mean()
-        squares = float(ours @ ours) * float(theirs @ theirs)
-        correlation = float(ours @ theirs) / math.sqrt(squares) if squares else 0.0
+        lengths = math.sqrt(float(ours @ ours)) * math.sqrt(float(theirs @ theirs))
+        correlation = float(ours @ theirs) / lengths if lengths else 0.0
     return Moments(variances, (len(first), len(second)), shared, correlation)

@@ -29,7 +29,7 @@ from adanorm.config.paths import CONF, PROJECT, choices, install_command
 from adanorm.config.sections import Config
 from adanorm.config.titles import counted
 from adanorm.config.yaml_file import read_yaml_file
-from adanorm.files import write_whole
+from adanorm.files import create_folder, write_whole
 from adanorm.process import end_with_parent
 from adanorm.records import reader
 from adanorm.records.folder import HELD_CODE, is_locked, path_text
@@ -208,7 +208,7 @@ def _write_plan(
 ) -> Path:
     """Return a new folder with plan.json, from which the jobs read their runs."""
     parent = (Path(runs_folder) if runs_folder else PROJECT / "outputs") / "studies"
-    parent.mkdir(parents=True, exist_ok=True)
+    create_folder(parent)
     folder = Path(mkdtemp(prefix=f"{name}-{time.strftime('%Y-%m-%d_%H-%M-%S')}-", dir=parent))
     plan = {
         "cwd": os.getcwd(),

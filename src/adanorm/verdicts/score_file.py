@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from adanorm.config.errors import check_known
-from adanorm.stats.comparison import NO_SEED, Score
+from adanorm.stats.comparison import NO_SEED, SMALLEST, Score
 from adanorm.stats.sequential import Numbers
 
 NEEDED = ("name", "score")
 COLUMNS = ("name", "seed", "score", "task", "example", "cluster")
 LARGEST_FILE = 1 << 21  # bytes
 LARGEST_BY_EXAMPLE = 1 << 24
-LONGEST, LARGEST_SCORE = 40, 1e12  # characters of a name; an absolute score
+LONGEST, LARGEST_SCORE = 40, 1e12  # characters of a name; an absolute score or a margin
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
@@ -99,12 +99,19 @@ def _is_seed(text: str) -> bool:
 
 
 def _is_score(text: str) -> bool:
-    return NUMBER.fullmatch(text) is not None and abs(float(text)) <= LARGEST_SCORE
+    number = NUMBER.fullmatch(text)
+    if not number:
+        return False
+    is_zero = not number[1].strip("0.")
+    return is_zero or SMALLEST <= abs(float(text)) <= LARGEST_SCORE
 
 
 CHECKS = {
     "seed": (_is_seed, "is not a whole number"),
-    "score": (_is_score, "is not a number such as 75.8"),
+    "score": (
+        _is_score,
+        f"is not a number such as 75.8: 0, or {SMALLEST:g} to {LARGEST_SCORE:g} in size",
+    ),
 }
 
 
