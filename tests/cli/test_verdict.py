@@ -326,20 +326,6 @@ def test_a_number_out_of_range_is_refused_with_its_bounds(key: str, number: str)
         dispatch(["verdict", *(f"{name}={value}" for name, value in line.items())])
 
 
-def test_scores_of_any_unit_have_one_answer_and_zero_is_a_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = []
-    for unit in ("", "e-129"):
-        rows = [f"a,{seed},0.{seed}{unit}\nb,{seed},{seed**2}{unit}" for seed in range(5)]
-        (tmp_path / "own.csv").write_text("\n".join(["name,seed,score", *rows, ""]))
-        line = ["verdict", str(tmp_path / "own.csv"), f"margin=1{unit}", f"detect=1{unit}"]
-        assert dispatch([*line, "format=json"]) == 0
-        (pair,) = json.loads(capsys.readouterr().out)["tasks"][0]["pairs"]
-        answers.append((pair["answer"], pytest.approx(pair["p"]), pair["seeds_needed"]))
-    assert answers[0] == answers[1]
-
-
 def test_a_figure_goes_where_a_link_leads(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(TWO)
     (tmp_path / "disk").mkdir()

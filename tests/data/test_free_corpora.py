@@ -235,7 +235,7 @@ def test_auto_takes_what_comes_with_the_package_and_says_so(
 ) -> None:
     without_network(monkeypatch)
     chosen = [f"task={task}", "seed=999", f"data.cache={tmp_path}", f"runs={tmp_path}", *NOWHERE]
-    resolved = resolve_auto([*chosen, "scale=auto", "device=cpu"])
+    resolved = resolve_auto([*chosen, "device=cpu", "scale=auto"])
     assert resolved[-2:] == ["scale=mini", f"preset={SHIPPED_EDITIONS[task]}"]
     (line,) = capsys.readouterr().out.splitlines()
     assert "cannot be had" in line
