@@ -10,6 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from adanorm.config.compose import preset_scale
 from adanorm.config.data_sections import DataConfig
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
@@ -146,8 +147,11 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
             from adanorm.data.download import reason  # its imports take half a second
 
             problems.append(f"{address}: {reason(error)}")
-    presets = [f"preset={edition.preset}" for edition in editions_of(entry)]
-    editions = f"; other editions: {', '.join(presets)}" if presets else ""
+    choices = []
+    for preset in filter(None, (edition.preset for edition in editions_of(entry))):
+        scale = preset_scale(preset)  # the only one that it is for
+        choices.append(f"scale={scale} preset={preset}" if scale else f"preset={preset}")
+    editions = f"; other editions: {', '.join(choices)}" if choices else ""
     raise ValueError(
         f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
         f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"

@@ -3,6 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from itertools import chain
 from pathlib import Path
 
@@ -110,8 +111,11 @@ def _tokenized(pairs: Sequence[Pair]) -> Iterator[Pair]:
 
 
 def sides_of(pair: Pair) -> list[str]:
-    """Return the two sentences, each with its side, so that a side is compared with its like."""
-    return [f"{side}{sentence}" for side, sentence in enumerate(pair)]
+    """Return the two sentences, each with its side, so that a side is compared with its like.
+
+    Entities such as `&apos;`, which Moses leaves in texts, are read: else their letters would count.
+    """
+    return [f"{side}{unescape(sentence)}" for side, sentence in enumerate(pair)]
 
 
 def pairs_of(paths: Iterable[Path]) -> list[Pair]:
