@@ -243,6 +243,9 @@ REFUSED = [
     ("analyze gradients steps=many", "steps='many'"),
     ("analyze gradients tolerance=-1", "tolerance=-1: must be above 0"),
     ("analyze gradients tolerance=x", "tolerance=x: must be a number"),
+    ("analyze gradients tolerance=1_0e-3", "tolerance=1_0e-3: must be a number"),
+    ("analyze landscape probes=1_0", "probes=1_0: must be a whole number"),
+    ("run task=rt --cfg job training.lr=1_0", "training.lr=1_0: write numbers without _"),
     (
         "analyze gradients task=ptb norms=none,instancenorm",
         "norm instancenorm is not defined in ptb",

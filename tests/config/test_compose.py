@@ -1,5 +1,6 @@
 """Composing from parts in memory gives what Hydra composes from the whole command line."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,10 +237,14 @@ def test_every_norm_takes_the_released_wiring_and_its_numerics_where_it_has_them
 
 
 @pytest.mark.parametrize(
-    "text", ["010", "1:30", "1_0", "0x10", "0b11", "-010", "1_0.5", "2:0.5", "0_9", "9_", "-8_.1"]
+    "text",
+    [
+        *("010", "1:30", "0x10", "0b11", "-010", "2:0.5"),
+        *("1_0", "1_0.5", "0_9", "9_", "-8_.1", "1_0e-3", "1e-1_0", "0_1E3", "1.5e+1_0"),
+    ],
 )
 def test_numbers_that_two_versions_of_yaml_read_differently_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"'{text}' in line 1: write decimal digits"):
+    with pytest.raises(ValueError, match=f"'{re.escape(text)}' in line 1: write decimal digits"):
         read_yaml(f"seeds: [{text}]")
     assert read_yaml(f"seeds: ['{text}']") == {"seeds": [text]}
     assert read_yaml("a: [0, -1, 10, 0.5, 1.0e-05]") == {"a": [0, -1, 10, 0.5, 1e-5]}

@@ -12,6 +12,7 @@ from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn
 from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import ResidualConfig
+from adanorm.config.overrides import parse_override, swept
 from adanorm.config.paths import DRY_RUNS, RUNS
 from adanorm.files import sha256
 from tests.data.sections import write_splits
@@ -259,11 +260,46 @@ def test_a_number_that_vanishes_or_overflows_in_single_precision_is_refused(sett
 
 
 @pytest.mark.parametrize(
-    "setting", ["training.lr=1_0", "seed=1_0", "training.betas=[0.9,0_1.5]", "training.lr=0_1"]
+    "setting",
+    [
+        "training.lr=1_0",
+        "seed=1_0",
+        "training.betas=[0.9,0_1.5]",
+        "training.lr=0_1",
+        "training.lr=1e1_0",
+        "training.lr=1_0e-5",
+        "training.lr='1_0e-5'",
+        "norm.params.k=1e-0_1",
+        "training.max_epochs='1_0'",
+        "training.average={of:best,count:1_0}",
+        "++training.average={of: best, count: '1_0'}",
+    ],
 )
 def test_a_number_that_yaml_1_2_does_not_read_is_refused(setting: str) -> None:
     with pytest.raises(ValueError, match="write numbers without _"):
         compose_experiment(["task=rt", "norm=adanorm", "scale=smoke", setting])
+
+
+@pytest.mark.parametrize("text", [" 10", "10 ", "１0", "0x10", "10,0", "10 epochs"])
+def test_a_text_that_is_no_decimal_number_is_refused_for_a_number(text: str) -> None:
+    line = ["task=rt", "norm=adanorm", "scale=smoke"]
+    assert compose_experiment([*line, "training.max_epochs='+10'"]).training.max_epochs == 10
+    with pytest.raises(ValueError, match=f"^training: max_epochs='{text}': must be a number$"):
+        compose_experiment([*line, f"training.max_epochs='{text}'"])
+    assert parse_override(f"logger.group='{text}'").value() == text
+
+
+@pytest.mark.parametrize(
+    "sweep", ["training.lr=1_0e-4,1e-3", "training.lr=choice(1_0,2)", "seed=range(1,1_0)"]
+)
+def test_a_sweep_over_grouped_digits_is_refused(sweep: str) -> None:
+    with pytest.raises(ValueError, match="write numbers without _"):
+        swept(sweep)
+    assert swept("logger.group=a1_0,'1_0',2024_b") == [
+        "logger.group=a1_0",
+        "logger.group='1_0'",
+        "logger.group=2024_b",
+    ]
 
 
 def test_a_number_with_a_zero_in_front_is_decimal() -> None:

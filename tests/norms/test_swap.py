@@ -126,6 +126,20 @@ def test_a_name_goes_before_a_glob() -> None:
 
 
 @pytest.mark.parametrize(
+    ("where", "name"), [("a[0]", "a.0"), ("a[12].b", "a.12.b"), ("*.a[1]", "*.a.1")]
+)
+def test_an_index_into_a_list_of_modules_is_no_glob(where: str, name: str) -> None:
+    model, inner = nn.Module(), nn.Module()
+    for parent in (model, inner):
+        parent.add_module("a", nn.ModuleList(nn.LayerNorm(4) for _ in range(2)))
+        parent.add_module("a0", nn.LayerNorm(4))
+    model.add_module("c", inner)
+    with pytest.raises(ValueError, match=f"this is {re.escape(repr(name))}$"):
+        adanorm.swap(model, "rmsnorm", where=where)
+    assert adanorm.swap(model, "rmsnorm", where="*[02]").sites == ("a.0", "a0", "c.a.0", "c.a0")
+
+
+@pytest.mark.parametrize(
     ("norm", "words"),
     [
         ("adanorm", []),

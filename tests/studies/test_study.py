@@ -219,6 +219,8 @@ def test_a_file_that_is_no_study_is_named(tmp_path: Path, content: str, message:
         ("seeds: [-1]", r"seeds\.0=-1: input should be greater than or equal to 0"),
         ("seeds: [99999999999]", r"seeds\.0=99999999999: input should be less than"),
         ("seeds: [true]", "seeds=true: must be a number"),
+        ("seeds: ['1_0']", "seeds='1_0': write numbers without _"),
+        ("rows: {a: {norm: adanorm, at: '1_0'}}", "at='1_0': write numbers without _"),
         ("columns: [mnist, mnist]", "columns: 'mnist' is named twice"),
         ("rows: [adanorm, adanorm]", "rows: 'adanorm' is named twice"),
         ("overrides: [updates=2]", "overrides: updates=2: may not change the updates of a run"),

@@ -19,7 +19,7 @@ from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
 from adanorm.config.sections import Config, EachOnce, Param, Positive, Scale, Seeds
-from adanorm.config.yaml_file import read_yaml, read_yaml_file
+from adanorm.config.yaml_file import NUMBER, read_yaml, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.result import AnalysisResult
 
@@ -147,7 +147,11 @@ def _typed(key: str, text: str, default: Param | None) -> Any:
     if not text:
         raise ValueError(f"{key}=: needs a value")
     try:
-        return read_yaml(text) if default is None else type(default)(text)
+        if default is None:
+            return read_yaml(text)
+        if isinstance(default, int | float) and not NUMBER.fullmatch(text):
+            raise ValueError(text)
+        return type(default)(text)
     except ValueError:
         kinds = {int: "must be a whole number", float: "must be a number"}
         raise ValueError(f"{key}={text}: {kinds.get(type(default), 'cannot be read')}") from None

@@ -20,7 +20,7 @@ from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
 from adanorm.config.errors import check_each_once, whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import differences, prepare_overrides, swept
+from adanorm.config.overrides import differences, parse_override, prepare_overrides, swept
 from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
@@ -111,6 +111,9 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     import hydra
     from omegaconf import DictConfig, OmegaConf
 
+    for argument in arguments:
+        if "=" in argument and not argument.startswith("-"):
+            parse_override(argument)
     apart = {experiment.folder(): words for words, experiment in sweep.items()}
 
     @hydra.main(

@@ -11,7 +11,7 @@ from adanorm.config.data_sections import SPLITS
 from adanorm.config.errors import Overrides, check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import choices
-from adanorm.config.yaml_file import read_conf
+from adanorm.config.yaml_file import GROUPED, UNGROUPED, read_conf
 
 # Groups with one file per combination.
 COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale", "preset_norm")
@@ -36,10 +36,7 @@ FIXED = (
 FIXED_WITHIN = ("task", "hydra")  # sections in which a grid allows no override
 PLAIN_KEY = re.compile(r"(\+\+)?[a-z_]\w*(\.\w+)*", re.ASCII)
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?(e-?\d+)?", re.ASCII)
-GROUPED_DIGITS = re.compile(r"\b\d[\d.]*_\d")  # 1_000: Hydra reads it as 1000
-GROUPED_NUMBER = re.compile(
-    r"[-+]?\d[\d_.]*_[\d_.]*(e[-+]?\d+)?"
-)  # 0_1: a text for Hydra, 1 for Pydantic
+BETWEEN_VALUES = re.compile(r"""'[^']*'|"[^"]*"|[\s=,:()\[\]{}]+""")  # with texts in quotes
 VANISHING = re.compile(r"(?<![\w.])[-+]?[\d.]*[1-9][\d.]*[eE]-\d+(?![\w.])")
 PLAIN_WORD = re.compile(r"[a-z][a-z\d_-]*")
 PLAIN_QUOTED = re.compile(r"'[\w.*-]+'", re.ASCII)
@@ -186,12 +183,15 @@ def _with_quotes(override: str, *, is_sweep: bool) -> str:
 
 
 def parse_override(override: str) -> Any:
-    """Return an override as Hydra parses it; raises ValueError, in one line, if Hydra cannot."""
+    """Return an override as Hydra parses it.
+
+    Raises ValueError, in one line, if Hydra cannot, or reads 1_000 as a number.
+    """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        return OverridesParser.create().parse_override(override)
+        parsed = OverridesParser.create().parse_override(override)
     except HydraException as error:
         key, equals, value = override.partition("=")
         if not equals:
@@ -203,6 +203,10 @@ def parse_override(override: str) -> Any:
         else:
             hint = f"{key!r} is not a key"
         raise ValueError(f"{override}: cannot be read; {hint}") from error
+    is_text = isinstance(parsed.value(), str)
+    if not is_text and any(map(GROUPED.match, BETWEEN_VALUES.split(override))):
+        raise ValueError(f"{override}: {UNGROUPED}")
+    return parsed
 
 
 @cache
@@ -222,12 +226,7 @@ def plain_value(override: str) -> Any:
     parsed = parse_override(override)  # slow: importing Hydra's grammar takes half a second
     if parsed.is_sweep_override():
         raise LookupError(key)
-    value = parsed.value()
-    entries = value if isinstance(value, list) else [value]
-    has_number = any(isinstance(entry, int | float) for entry in entries)
-    if GROUPED_NUMBER.fullmatch(text) or (has_number and GROUPED_DIGITS.search(text)):
-        raise ValueError(f"{override}: write numbers without _, which YAML 1.2 does not read")
-    return value
+    return parsed.value()
 
 
 def _read_plain(text: str) -> Any:

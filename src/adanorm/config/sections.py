@@ -1,6 +1,8 @@
 """Types and ranges of the settings; the YAML under conf/ holds the values and their sources."""
 
+import re
 from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
@@ -10,6 +12,7 @@ from pydantic_core import ValidationError
 from adanorm.config.errors import first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.config.paths import choices
+from adanorm.config.yaml_file import NUMBER, UNGROUPED
 
 if TYPE_CHECKING:
     from adanorm.norms import NormChoice
@@ -95,14 +98,19 @@ class Config(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _true_is_no_number(cls, settings: Any) -> Any:
+    def _numbers_are_those_of_yaml(cls, settings: Any) -> Any:
+        """Refuse what Pydantic takes for a number, and YAML 1.2 does not: true, '1_0', ' 10'."""
         if not isinstance(settings, dict):
             return settings
         for name in _numbers(cls) & settings.keys():
-            value = settings[name]
-            for entry in value if isinstance(value, list | tuple) else [value]:
+            for entry in _entries(settings[name]):
                 if isinstance(entry, bool):
                     raise ValueError(f"{name}={str(entry).lower()}: must be a number")
+                if not isinstance(entry, str) or NUMBER.fullmatch(entry):
+                    continue
+                if re.search(r"\d", entry):  # Pydantic has a message for words
+                    hint = UNGROUPED if "_" in entry else "must be a number"
+                    raise ValueError(f"{name}={entry!r}: {hint}")
         return settings
 
 
@@ -115,6 +123,17 @@ def _numbers(section: type[BaseModel]) -> frozenset[str]:
         if bool not in types and (int in types or float in types):
             names.add(name)
     return frozenset(names)
+
+
+def _entries(value: Any) -> Iterator[Any]:
+    """Yield the values in a list or mapping at any depth; else the value itself."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for entry in value:
+        yield from _entries(entry)
 
 
 def _types(annotation: Any) -> frozenset[Any]:

@@ -21,6 +21,11 @@ except ImportError:
 DEEPEST = 50  # levels of sections and lists
 LARGEST = 250_000  # characters of a text that others wrote
 MERGE = "tag:yaml.org,2002:merge"  # the key <<, which has no value of its own
+DECIMAL = r"[-+]?(\.\d+|\d+(\.\d*)?)"
+NUMBER = re.compile(rf"{DECIMAL}([eE][-+]?\d+)?", re.ASCII)  # as YAML 1.2 reads decimal digits
+# Digits grouped by _, which YAML 1.2 reads as text.
+GROUPED = re.compile(r"(?=\S*_)[-+]?\d[\d_.]*([eE][-+]?\d[\d_]*)?$", re.ASCII)
+UNGROUPED = "write numbers without _, which YAML 1.2 does not read"
 ALIAS = re.compile(r"(^|[\s\[{,:-])[&*]\w")  # &name and *name
 
 
@@ -57,10 +62,10 @@ def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
 
 
 # YAML 1.2 reads 1e5 as a number, YAML 1.1 as text.
-EXPONENT = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$", re.ASCII)
+EXPONENT = re.compile(rf"{DECIMAL}[eE][-+]?\d+$", re.ASCII)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, [*"-+.0123456789"])
-# 0_9 is text in both, and a number for those who take the text for one: _number refuses it.
-GROUPED = re.compile(r"[-+]?\d[\d.]*_[\d_.]*$", re.ASCII)
+# 0_9 and 1_0e-3 are text in both, but Hydra, which reads the same files, takes them for numbers:
+# _number refuses them.
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", GROUPED, [*"-+0123456789"])
 _Loader.add_constructor("tag:yaml.org,2002:int", _number)
 _Loader.add_constructor("tag:yaml.org,2002:float", _number)

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ from adanorm.norms.registry import NormChoice, NormFactory, norm_factory
 KINDS = ("layernorm", "rmsnorm")  # parts of the names that libraries give to classes of norms
 NAMES = ("weight", "bias")
 Tied = dict[int, nn.Parameter]  # new parameters, by the id of the old parameter that each replaces
+INDEX = re.compile(r"(?<=\w)\[(\d+)\]", re.ASCII)
 CLOSE = 1e-3  # relative tolerance between a module and its formula, since an eps may differ
 WIDEST_IMAGES = 2048  # channels of a norm that is also tried on images: (1, H, 1, H) grows with H^2
 # The attributes of hooks. A norm and the one that it replaced share them: a hook stays on either.
@@ -134,6 +136,8 @@ def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
     for pattern in patterns or [""]:
         # A name goes before a glob, because a[0] is both.
         matching = [name for name in norms if name == pattern]
+        if not matching:
+            _check_no_index(model, pattern)
         matching = matching or [name for name in norms if fnmatchcase(name, pattern)]
         if not matching:
             is_done = any(ORIGINAL in module.__dict__ for module in model.modules())
@@ -143,6 +147,16 @@ def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
             raise ValueError(f"where={pattern!r}: no LayerNorm or RMSNorm there; {there}")
         names.update(matching)
     return {name: module for name, module in norms.items() if name in names}
+
+
+def _check_no_index(model: nn.Module, pattern: str) -> None:
+    """Raise ValueError for an index such as layers[0]: as a glob that is layers0."""
+    for index in INDEX.finditer(pattern):
+        before = pattern[: index.start()]
+        for name, module in model.named_modules(remove_duplicate=False):
+            if hasattr(module, "__getitem__") and fnmatchcase(name, before):
+                names = INDEX.sub(r".\1", pattern)
+                raise ValueError(f"where={pattern!r}: as names of modules, this is {names!r}")
 
 
 def _notes(norm: Norm) -> Iterator[str]:
