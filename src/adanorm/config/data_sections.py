@@ -280,8 +280,8 @@ class ParallelConfig(ThreeFilesConfig):
     longest: Positive
     ratio: Annotated[float, Field(ge=1)]
     bpe_merges: Positive | None
-    # What cut the user's text into subwords; null: nothing, or what a data-bin shows.
-    subwords: Literal["bpe", "sentencepiece"] | None = None
+    # What cut the user's text; words: nothing; null: nothing, or what a data-bin shows.
+    subwords: Literal["bpe", "sentencepiece", "words"] | None = None
     joined_dictionary: bool
     dictionary_size: Positive | None
     batch_tokens: Size

@@ -1,6 +1,7 @@
 """Parallel corpora: reading, cleaning, subwords, binary files, batches."""
 
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -145,6 +146,30 @@ def test_subwords_join_to_the_words_they_were_split_from(words: list[str]) -> No
     subwords = Bpe(learn_bpe({"abc": 2, "abd": 1, "ead": 1, "ßab": 1, "cab": 1, "dab": 1}, 10))
     line = " ".join(words)
     assert Bpe.join(subwords.split(line)) == line
+
+
+@given(st.lists(st.text(alphabet="ab@\ue001", min_size=1, max_size=8), min_size=1, max_size=8))
+@settings(max_examples=200)
+def test_words_that_hold_the_separator_are_cut_and_joined_to_themselves(words: list[str]) -> None:
+    from subword_nmt.apply_bpe import BPE
+
+    codes = learn_bpe({"a@@": 3, "ab": 2, "b@": 2, "@a": 2, "\ue001a": 2}, 10)
+    line = " ".join(words)
+    assert Bpe.join(Bpe(codes).split(line)) == line
+    plain = line.replace("@", "")
+    assert Bpe(codes).split(plain) == BPE(io.StringIO(codes)).process_line(plain)
+
+
+def test_references_of_own_text_keep_words_that_end_as_subwords_do(tmp_path: Path) -> None:
+    lines = "write a@@ dog tree write\nemail x@@y @@ here\nthe end@@\n"
+    texts = {f"{split}_en": lines for split in SPLITS}
+    german = {f"{split}_de": "ein Hund am Baum\nPost an x\ndas Ende\n" for split in SPLITS}
+    settings = write_pairs(tmp_path, **texts, **german)
+    corpus = load_pairs(data_of(*settings, "data.tokenize=false", "data.bpe_merges=20"))
+    assert corpus.references("test", "words") == lines.splitlines()
+    assert corpus.sentences("test", side=1) == lines.splitlines()
+    again = load_pairs(data_of(f"data.path={corpus.folder}"))
+    assert again.sentences("test", side=1) == lines.splitlines()
 
 
 def test_words_are_those_of_moses() -> None:
@@ -451,13 +476,12 @@ def test_subwords_of_another_kind_are_refused_not_scored(
         load_pairs(data_of(*settings, *PLAIN, "data.lowercase=false"))
 
 
-def test_pieces_of_sentencepiece_are_joined_to_words_and_reported(tmp_path: Path) -> None:
+def test_pieces_of_sentencepiece_are_joined_where_the_setting_states_them(tmp_path: Path) -> None:
     texts = {"train_en": "\u2581a b\n\u2581c d\n", "test_en": "\u2581a b \u2581c d\n\u2581c\n"}
     settings = [*write_pairs(tmp_path, **texts), *PLAIN]
     corpus = load_pairs(data_of(*settings, "++data.subwords=sentencepiece"))
     assert corpus.references("test", "words") == ["ab cd", "c"]
-    line = "target: pieces of sentencepiece (\u2581) are joined to words to be scored"
-    assert line in corpus.inspection.warnings
+    assert not any("joined" in line for line in corpus.inspection.warnings)
     whole = load_pairs(data_of(*settings))
     assert whole.references("test", "words") == ["\u2581a b \u2581c d", "\u2581c"]
     assert any("set data.subwords=sentencepiece" in line for line in whole.inspection.warnings)
@@ -476,7 +500,11 @@ def test_words_that_were_never_cut_are_not_joined(tmp_path: Path, data_bin: bool
     assert corpus.references("test", "words") == MARKED.splitlines()
     outputs = corpus.sentences("test", side=1)
     assert outputs == MARKED.splitlines(), "a translation of the same subwords has the same words"
-    assert not any("joined" in line for line in corpus.inspection.warnings)
+    assert any("are not joined" in line for line in corpus.inspection.warnings)
+    files = [f"data.path={corpus.folder}"] if data_bin else settings
+    stated = load_pairs(data_of(*files, "++data.subwords=words"))
+    assert stated.references("test", "words") == MARKED.splitlines()
+    assert not any("joined" in line for line in stated.inspection.warnings)
 
 
 def test_a_data_bin_is_joined_by_what_its_lines_show_and_a_text_by_what_is_said(
@@ -492,6 +520,67 @@ def test_a_data_bin_is_joined_by_what_its_lines_show_and_a_text_by_what_is_said(
     told = load_pairs(data_of(*settings, "++data.subwords=bpe"))
     for corpus in (shown, told):
         assert corpus.references("test", "words") == ["ab c", "d ca"]
+
+
+WORDS = [f"{first}{last}" for first in "abcdefgh" for last in ("lpha", "eta", "amma", "elta")]
+LINES = [" ".join(WORDS[(7 * line + word) % 32] for word in range(6)) for line in range(200)]
+MARKS = [" ".join(f"{word[0]}@@ {word[1:]}" for word in line.split()) for line in LINES]
+PIECES = [" ".join(f"\u2581{word[0]} {word[1:]}" for word in line.split()) for line in LINES]
+CHINESE = [" ".join(["\u2581" + line[0], *line[1:].replace(" ", "")]) for line in LINES]
+LETTERS = [" ".join(f"\u2581{line}".replace(" ", "\u2581")) for line in LINES]
+BULLETS = [f"\u2581 {line}" for line in LINES]
+ENDED = ["d elta@@", *MARKS[1:]]  # one of 200 lines ends in a mark
+SHOWN = {
+    "bpe": ("bpe", MARKS, LINES),
+    "a line ends in a mark": ("bpe", ENDED, ["d elta", *LINES[1:]]),
+    "sentencepiece": ("sentencepiece", PIECES, LINES),
+    "no mark begins a line": ("sentencepiece", [line[1:] for line in PIECES], LINES),
+    "a tag begins each line": (
+        "sentencepiece",
+        [f"<2en> {line}" for line in PIECES],
+        [f"<2en> {line}" for line in LINES],
+    ),
+    "no spaces but between sentences": (
+        "sentencepiece",
+        CHINESE,
+        [line.replace(" ", "") for line in LINES],
+    ),
+    "letters": ("sentencepiece", LETTERS, LINES),
+    "bullets": (None, BULLETS, BULLETS),
+    "many lines end in a mark": (None, MARKS[:-9] + ["d elta@@"] * 9, None),
+}
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_shares_of_a_data_bins_words_show_what_cut_them_and_a_line_names_the_setting(
+    tmp_path: Path, case: str
+) -> None:
+    cut, lines, words = SHOWN[case]
+    text = "\n".join(lines) + "\n"
+    texts = {f"{split}_{language}": text for split in SPLITS for language in LANGUAGES}
+    folder = load_pairs(data_of(*write_pairs(tmp_path, **texts), *PLAIN)).folder
+    corpus = load_pairs(data_of(f"data.path={folder}"))
+    assert corpus.cuts == (cut, cut)
+    assert corpus.references("test", "words") == (words or lines)
+    joined = [line for line in corpus.inspection.warnings if "joined" in line]
+    assert len(joined) == 1
+    assert f"data.subwords={cut or ''}" in joined[0]
+    assert ("are not joined" in joined[0]) == (cut is None)
+
+
+def test_what_the_user_states_goes_before_the_merges_beside_a_data_bin(tmp_path: Path) -> None:
+    folder = load_pairs(data_of(*write_pairs(tmp_path))).folder
+    assert load_pairs(data_of(f"data.path={folder}")).cuts == ("bpe", "bpe")
+    stated = load_pairs(data_of(f"data.path={folder}", "++data.subwords=words"))
+    assert stated.cuts == ("words", "words")
+
+
+def test_own_text_that_is_cut_twice_is_told_which_settings_join_it(tmp_path: Path) -> None:
+    text = "\n".join(MARKS) + "\n"
+    texts = {f"{split}_{language}": text for split in SPLITS for language in LANGUAGES}
+    settings = [*write_pairs(tmp_path, **texts), "data.tokenize=false", "data.bpe_merges=30"]
+    warnings = load_pairs(data_of(*settings)).inspection.warnings
+    assert any("set data.bpe_merges=null data.subwords=bpe" in line for line in warnings)
 
 
 @pytest.mark.parametrize("kind", ["cached or lazy", "raw"])

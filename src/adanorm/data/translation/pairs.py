@@ -27,7 +27,14 @@ from adanorm.data.inspection import (
 )
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.preparation import prepared_corpus
-from adanorm.data.translation.tokenization import PIECE, SEPARATOR, Bpe, Tokenizer, what_cut
+from adanorm.data.translation.tokenization import (
+    SHARE_OF_MARKS,
+    Bpe,
+    Tokenizer,
+    apparent_cut,
+    apparent_marks,
+    what_cut,
+)
 from adanorm.files import sha256
 from adanorm.metrics.bleu import own_tokenizer, tokenizer_of
 
@@ -36,7 +43,7 @@ ROWS_MULTIPLE = 256  # targets: to so many a batch for a CUDA graph is filled up
 # In references the second, a private-use character, replaces the first: no <unk> matches.
 UNKNOWN_WORD, NO_WORD = "<unk>", "\ue000"
 OTHER_SUBWORDS = {"\u0120": "byte-level BPE", "##": "WordPiece"}  # by how they begin
-SHARE_OF_MARKS = 0.02  # of a dictionary; so many of its words may look like subwords by chance
+MOST_COUNTED = 1 << 24  # ids at once: bounds the memory of NumPy, which counts 64-bit numbers
 FEW_WORDS = 4  # per line: BLEU counts the matches of four words
 
 
@@ -156,19 +163,12 @@ class Pairs:
         return _FlatSide(data.src, data.src_sizes), _FlatSide(data.tgt, data.tgt_sizes)
 
     def apparent_cut(self, *, side: int) -> str | None:
-        """Return what seems to have cut the words of a side, judged by all its lines.
-
-        Sentencepiece begins most lines with a word's start. Of byte pair encoding, many subwords
-        end within a word, and none of them ends a line.
-        """
-        symbols = (self.dataset.src_dict, self.dataset.tgt_dict)[side].symbols
-        first, last = self._sides[side].ends()
-        is_start = np.array([symbol.startswith(PIECE) for symbol in symbols])
-        if is_start[first].sum() > len(first) / 2:
-            return "sentencepiece"
-        is_within = np.array([symbol.endswith(SEPARATOR) for symbol in symbols])
-        is_cut = is_within.mean() >= SHARE_OF_MARKS and not is_within[last].any()
-        return "bpe" if is_cut else None
+        """Return what seems to have cut the words of a side, judged by all its lines."""
+        dictionary = (self.dataset.src_dict, self.dataset.tgt_dict)[side]
+        text = self._sides[side]
+        counts = text.counts(len(dictionary))
+        counts[dictionary.eos()] = 0
+        return apparent_cut(dictionary.symbols, counts, text.last())
 
     def as_bytes(self) -> Iterator[bytes]:
         """Yield each pair's token ids as bytes."""
@@ -193,11 +193,17 @@ class _FlatSide:
         else:
             self._ids = np.frombuffer(mapped, sentences._index.dtype)
 
-    def ends(self) -> tuple[Any, Any]:
-        """Return the first and the last word's id of each sentence that has a word."""
+    def counts(self, size: int) -> Any:
+        """Return how often each id below `size` occurs, (size,)."""
+        counts = np.zeros(size, dtype=np.int64)
+        for start in range(0, len(self._ids), MOST_COUNTED):
+            counts += np.bincount(self._ids[start : start + MOST_COUNTED], minlength=size)
+        return counts
+
+    def last(self) -> Any:
+        """Return the last word's id of each sentence that has a word."""
         has_words = self.sizes > 1  # the last id is the end of the sentence
-        starts, sizes = self._starts[has_words], self.sizes[has_words]
-        return self._ids[starts], self._ids[starts + sizes - 2]
+        return self._ids[self._starts[has_words] + self.sizes[has_words] - 2]
 
     def padded(self, indices: Indices, padding: int, *, at: str, width: int) -> tuple[Any, Any]:
         """Return the ids (B, width) of sentences, padded at the left or right, and where ids are."""
@@ -269,19 +275,9 @@ class Corpus:
 
     def _remarks_on_words(self) -> list[str]:
         """Return warnings on what is joined before it is scored, and on what scores count."""
-        lines = []
-        if self.cuts[1] == "sentencepiece":
-            lines.append(
-                f"target: pieces of sentencepiece ({PIECE}) are joined to words to be scored"
-            )
-        apparent = self.splits["train"].apparent_cut(side=1)
-        if self.cuts[1] is None and apparent is not None:
-            lines.append(
-                f"target: the words look like subwords, which are not joined to be scored; if they"
-                f" are, set data.subwords={apparent}"
-            )
-        language = self.words[1].language
         references = self.references("test", "words")
+        lines = self._remarks_on_subwords(references)
+        language = self.words[1].language
         tokenizer = own_tokenizer(language, references)
         if tokenizer != tokenizer_of(language, references):
             lines.append(
@@ -294,6 +290,29 @@ class Corpus:
                 f"target: spaces separate {words / len(references):.1f} words per line of"
                 f" {language}: BLEU on words shows little; task.metric=sacrebleu counts characters"
                 " or words of its own"
+            )
+        return lines
+
+    def _remarks_on_subwords(self, references: list[str]) -> list[str]:
+        """Return warnings on a guess that subwords are joined, and on subwords that are not."""
+        lines = []
+        cut = self.cuts[1]
+        if cut is not None and _known_cut(self.data, self.subwords) is None:
+            lines.append(
+                f"target: the words look like subwords of {cut} and are joined to be scored;"
+                f" data.subwords={cut} states that they are, data.subwords=words that they are not"
+            )
+        words = self.dictionaries[1].symbols
+        if cut is not None:
+            words = set(" ".join(references).split())
+        marks = apparent_marks(words)
+        if marks is not None and cut != "words":
+            settings = f"data.subwords={marks}"
+            if self.data.path is None and self.data.bpe_merges is not None:
+                settings = f"data.bpe_merges=null {settings}"
+            lines.append(
+                "target: the words look like subwords, which are not joined to be scored; if they"
+                f" are, set {settings}"
             )
         return lines
 
@@ -383,10 +402,18 @@ def load_pairs(data: ParallelConfig) -> Corpus:
 
 def _cuts(data: ParallelConfig, train: Pairs, subwords: Bpe) -> tuple[str | None, str | None]:
     """Return what cut the words of source and target."""
+    known = _known_cut(data, subwords)
+    if known is not None or data.path is None:
+        return known, known
+    return train.apparent_cut(side=0), train.apparent_cut(side=1)
+
+
+def _known_cut(data: ParallelConfig, subwords: Bpe) -> str | None:
+    """Return what cut the words, as the user or the files of the corpus state."""
     if data.path is None:
-        return what_cut(data), what_cut(data)
-    known = "bpe" if subwords.codes else data.subwords
-    return known or train.apparent_cut(side=0), known or train.apparent_cut(side=1)
+        return what_cut(data)
+    merged = "bpe" if subwords.codes else None
+    return data.subwords or merged
 
 
 def _dictionary(text: bytes, name: str) -> Any:

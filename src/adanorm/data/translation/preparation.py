@@ -79,8 +79,9 @@ def prepared_folder(data: ParallelConfig, checksums: Mapping[str, str]) -> Path:
     settings = data.model_dump(mode="json", exclude=UNHASHED)
     if data.subwords is None:
         settings.pop("subwords")  # it came later: older folders keep their names
-    if data.train and what_cut(data) is None:
-        settings["subwords"] = "none"  # once every line that looked like subwords was joined
+    cut = what_cut(data)
+    if data.train and (cut is None or not data.tokenize):
+        settings["subwords"] = cut or "none"  # once marks within words were those of subwords
     if data.draws_parts:
         settings["parts"] = "drawn"  # once the first ones
     identity = json.dumps([VERSION, settings, list(checksums.values())], sort_keys=True)

@@ -3,16 +3,26 @@
 import io
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext, redirect_stderr, suppress
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from adanorm.config.data_sections import ParallelConfig
 
 SEPARATOR, PIECE = "@@", "\u2581"  # a subword's end within a word; a word's start in sentencepiece
 MOST_CACHED = 1 << 19  # words in the cache of subwords
+SHARE_OF_MARKS = 0.02  # of a dictionary; so many of its words may look like subwords by chance
+SHARE_OF_ENDS = 0.01  # of lines; so many may end in a word that looks like a part of a word
+SHARE_OF_STARTS = 0.1  # of words after a line's first; of letters, about 0.15 start a word
 _JOINT = re.compile(r"(@@ )|(@@ ?$)")
+# Within words of the text a private-use character parts the separator: `join` knows it from ours.
+# If the text has this character there, it gets another one, which `join` takes out.
+_PARTING = "\ue001"
+_UNPARTED = re.compile(f"@(?={_PARTING}*@)")
+_PARTED = re.compile(f"@{_PARTING}(?={_PARTING}*@)")
 
 
 class Tokenizer:
@@ -64,7 +74,7 @@ class Bpe:
             return words
         if len(self._encoding.cache) > MOST_CACHED:  # every new word is added to it
             self._encoding.cache.clear()
-        return str(self._encoding.process_line(words))
+        return str(self._encoding.process_line(_parted(words)))
 
     @staticmethod
     def join(subwords: str, cut: str | None = "bpe") -> str:
@@ -72,8 +82,13 @@ class Bpe:
         if cut == "sentencepiece":
             return "".join(subwords.split()).replace(PIECE, " ").strip()
         if cut == "bpe":
-            return _JOINT.sub("", subwords).strip()
+            return _PARTED.sub("@", _JOINT.sub("", subwords)).strip()
         return subwords.strip()
+
+
+def _parted(words: str) -> str:
+    """Return words without the separator of subwords."""
+    return _UNPARTED.sub(f"@{_PARTING}", words)
 
 
 def what_cut(data: ParallelConfig) -> str | None:
@@ -81,9 +96,42 @@ def what_cut(data: ParallelConfig) -> str | None:
 
     No line tells: a word may contain the marks of subwords.
     """
-    if data.bpe_merges is not None or data.source == "wmt16-en-de":
+    is_cut_archive = data.source == "wmt16-en-de" and not data.train
+    if data.bpe_merges is not None or is_cut_archive:
         return "bpe"
     return data.subwords
+
+
+def apparent_marks(words: Collection[str]) -> str | None:
+    """Return the kind of subwords whose marks a noticeable share of distinct words have."""
+    marked = {
+        "sentencepiece": sum(word.startswith(PIECE) for word in words),
+        "bpe": sum(word.endswith(SEPARATOR) for word in words),
+    }
+    for kind, count in marked.items():
+        if count and count >= SHARE_OF_MARKS * len(words):
+            return kind
+    return None
+
+
+def apparent_cut(symbols: Sequence[str], counts: Any, last: Any) -> str | None:
+    """Return what seems to have cut a text into the symbols (V) of its dictionary.
+
+    `counts` (V,) says how often each occurs, `last` (lines,) which one ends each line. All is
+    judged by shares: a few lines may hold anything.
+    """
+    lines = len(last)
+    is_start = np.array([symbol.rfind(PIECE) == 0 for symbol in symbols])
+    is_piece = is_start & np.array([symbol != PIECE for symbol in symbols])
+    starts = counts[is_start].sum()
+    has_pieces = is_piece.mean() >= SHARE_OF_MARKS and starts > lines / 2
+    # Marks that stand alone, as letters have them; a line's first may be a bullet.
+    has_starts = starts - lines > SHARE_OF_STARTS * (counts.sum() - lines)
+    if has_pieces or has_starts:
+        return "sentencepiece"
+    is_within = np.array([symbol.endswith(SEPARATOR) for symbol in symbols])
+    is_whole = is_within[last].sum() <= SHARE_OF_ENDS * lines
+    return "bpe" if is_whole and is_within.mean() >= SHARE_OF_MARKS else None
 
 
 def learn_bpe(counts: Mapping[str, int], merges: int) -> str:
@@ -101,7 +149,10 @@ def learn_bpe(counts: Mapping[str, int], merges: int) -> str:
         suppress(ValueError),  # raised where no word has two characters
     ):
         learn_bpe(
-            (f"{word} {count}" for word, count in counts.items()), codes, merges, is_dict=True
+            (f"{_parted(word)} {count}" for word, count in counts.items()),
+            codes,
+            merges,
+            is_dict=True,
         )
     if codes.getvalue().count("\n") < 2:  # only the line with its version
         raise ValueError(
