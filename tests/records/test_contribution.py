@@ -23,7 +23,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import Study, study_grid
 from tests.faults import command as faults
 from tests.faults.mistakes import BOMB
-from tests.reporting.records import contents_of, files_in, put, record
+from tests.reporting.records import contents_of, edit, files_in, put, record, run_in
 
 MACHINE = {"commit": "0" * 40, "device": "Another (TM) CPU", "packages": {}, "precision": "fp32"}
 OF_32 = {1: 24, 2: 25, 3: 26}  # right answers, by seed
@@ -177,10 +177,10 @@ def resealed(contents: Contents, **result: Any) -> Contents:
     return {**contents, "result.json": json.dumps(with_checksum(values)).encode()}
 
 
-def replaced(name: str, old: bytes, new: bytes) -> Callable[[Contents], Contents]:
+def replaced(name: str, old: bytes, new: bytes, count: int = -1) -> Callable[[Contents], Contents]:
     def edit(contents: Contents) -> Contents:
         assert old in contents[name]
-        return resealed({**contents, name: contents[name].replace(old, new)})
+        return resealed({**contents, name: contents[name].replace(old, new, count)})
 
     return edit
 
@@ -200,6 +200,124 @@ def with_row(column: str, value: str) -> Callable[[Contents], Contents]:
 
     return edit
 
+
+def with_rows(name: str, *rows: Mapping[str, Any]) -> Callable[[Contents], Contents]:
+    """Return an edit of a run: rows before those of a file, if it has any."""
+
+    def edit(contents: Contents) -> Contents:
+        text = "".join(f"{json.dumps(row)}\n" for row in rows).encode() + contents.get(name, b"")
+        result = json.loads(contents["result.json"])
+        result["files"][name] = "the checksum of these rows"
+        return resealed({**contents, name: text, "result.json": json.dumps(result).encode()})
+
+    return edit
+
+
+def computed(**facts: Any) -> Callable[[Contents], Contents]:
+    """Return an edit of a run's environment."""
+
+    def edit(contents: Contents) -> Contents:
+        values = {**json.loads(contents["environment.json"]), **facts}
+        return resealed({**contents, "environment.json": json.dumps(values).encode()})
+
+    return edit
+
+
+def diverged(
+    at: int, *, reason: str = "loss not finite at update 15", **result: Any
+) -> Callable[[Contents], Contents]:
+    """Return an edit that lets a run, whose evaluation was at update 10, diverge at another."""
+
+    def edit(contents: Contents) -> Contents:
+        kept = {name: of for name, of in contents.items() if name not in TESTED}
+        values = {"valid": None, "test": None, "steps": at, "diverged": reason, **result}
+        return with_files(kept, status="diverged", **values)
+
+    return edit
+
+
+def with_files(contents: Contents, **result: Any) -> Contents:
+    """Return resealed contents whose result names their files and no others."""
+    values = json.loads(contents["result.json"])
+    values["files"] = {name: of for name, of in values["files"].items() if name in contents}
+    return resealed({**contents, "result.json": json.dumps(values).encode()}, **result)
+
+
+TESTED = ("predictions.txt.gz", "test_counts.json")  # files of a run that was tested
+EVALUATED = {"update": 5, "valid_accuracy": 1.0}
+NO_FACTS: dict[str, Any] = {
+    "code": 12, "commit": 7, "dirty": "perhaps", "python": {"a": [1]}, "packages": {"torch": ["2"]},
+    "device": ["a", "b"], "system": 1, "machine": True, "cudnn": "9", "tf32": {"products": 1},
+    "arithmetic": {"BLAS": 3}, "precision": "bf16", "threads": -3, "processes": 1.5,
+    "norm_backend": {}, "numerics_version": "seven", "driver": "x" * 100_000, "changes": [],
+}  # fmt: skip
+# What training does not write, beside rows that are no curve.
+NO_RUNS: Mapping[str, Callable[[Contents], Contents]] = {
+    **{
+        f"an environment with {key}={value!r:.9}": computed(**{key: value})
+        for key, value in NO_FACTS.items()
+    },
+    "a better evaluation": with_rows("metrics.jsonl", {**EVALUATED, "valid_accuracy": 99.0}),
+    "an equal and earlier evaluation": with_rows(
+        "metrics.jsonl", {**EVALUATED, "valid_accuracy": 75.0}
+    ),
+    "an evaluation without the score": with_rows("metrics.jsonl", {"update": 5}),
+    "a test score among those of validation": with_rows(
+        "metrics.jsonl", {**EVALUATED, "test_accuracy": 1.0}
+    ),
+    "averaged weights": lambda of: resealed(of, averaged=[10], valid={"accuracy": 99.0}),
+    "averaged weights of no update": lambda of: resealed(of, averaged=[]),
+    "no starts": lambda of: with_rows("test_metrics.jsonl", {"update": 10, "test_accuracy": 1.0})(
+        resealed(of, computed_by=[])
+    ),
+    "starts on other machines": lambda of: resealed(
+        of, computed_by=[{"device": "A"}, {"device": "B"}]
+    ),
+    "starts of no machine": lambda of: resealed(of, computed_by=[{"code": 1}, {"code": 2}]),
+    "a test between evaluations": with_rows(
+        "test_metrics.jsonl",
+        {"update": 5, "test_accuracy": 99.0},
+        {"update": 10, "test_accuracy": 75.0},
+    ),
+    "a test after the end": with_rows(
+        "test_metrics.jsonl",
+        {"update": 10, "test_accuracy": 75.0},
+        {"update": 11, "test_accuracy": 99.0},
+    ),
+    "a validation score among tests": with_rows(
+        "test_metrics.jsonl", {"update": 10, "test_accuracy": 75.0, "valid_accuracy": 99.0}
+    ),
+    "a done run that diverged": lambda of: resealed(of, diverged="loss"),
+    "a done run that failed": lambda of: resealed(of, error="boom"),
+    "a diverged run that was tested": lambda of: resealed(
+        of,
+        status="diverged",
+        diverged="loss not finite at update 10",
+        valid=None,
+        test=None,
+    ),
+    "a diverged run without a reason": diverged(15, reason=""),
+    "a run that diverged before its evaluation": diverged(5, reason="loss not finite at update 5"),
+    "a run that diverged at two updates": diverged(16),
+    "a diverged run with another best step": diverged(15, best_step=5),
+    "a diverged run with a test after the end": lambda of: with_rows(
+        "test_metrics.jsonl", {"update": 15, "test_accuracy": 99.0}
+    )(diverged(15)(of)),
+    "more parameters in norms than in all": lambda of: resealed(of, norm_parameters=10**9),
+    "parameters without a bound": lambda of: resealed(of, parameters=10**400),
+    "seconds without a bound": lambda of: resealed(of, seconds=1e308),
+    "prepared data below zero": lambda of: resealed(of, prepared={"overlap": {"test": -5}}),
+    "an empty dry run": lambda of: resealed(of, dry_run={}),
+    "a column twice": replaced("metrics.jsonl", b'{"', b'{"epoch": 9, "'),
+    "a fact twice": replaced("environment.json", b"{", b'{"commit": null, ', 1),
+    "a key of the result twice": lambda of: {
+        **of,
+        "result.json": of["result.json"].replace(b"{", b'{"seed": 2, ', 1),
+    },
+    "an example with two right answers": lambda of: resealed(
+        {**of, "test_counts.json": of["test_counts.json"].replace(b'["1 1', b'["2 0', 1)}
+    ),
+}
 
 IMPOSSIBLE = ("NaN", "Infinity", "1e400", '"low"', "[1.0]", "{}", "null", "-5", "true", "9" * 400)
 NO_CURVES: Mapping[str, Callable[[Contents], Contents]] = {
@@ -223,15 +341,14 @@ NO_CURVES: Mapping[str, Callable[[Contents], Contents]] = {
     "parameters below zero": lambda of: resealed(of, parameters=-1),
     "a diverged run with test scores": lambda of: resealed(of, status="diverged", diverged="so"),
     "what moves a cursor in a list": lambda of: resealed(of, norm_sites=["norm\x1b[2J"]),
-    "what moves a cursor in a list of objects": lambda of: resealed(
-        of, computed_by=[{"device": ["\x1b[2J"]}]
-    ),
+    "what moves a cursor in a list of objects": computed(later=[{"device": ["\x1b[2J"]}]),
     "a setting that moves a cursor": replaced("config.yaml", b"seed: 1", b'x: ["\\e[2J"]\nseed: 1'),
 }
 
 # Edits of the files of a run, under checksums that are true.
 RUNS: Mapping[str, Callable[[Contents], Contents]] = {
     **NO_CURVES,
+    **NO_RUNS,
     "an edited score": lambda of: resealed(of, test={"accuracy": 90.0}),
     "a score that is no number": lambda of: resealed(of, test={"accuracy": float("nan")}),
     "an edited score, not counted": lambda of: resealed(
@@ -323,10 +440,10 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("how", NO_CURVES)
-def test_what_is_no_curve_is_not_kept_either(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", [*NO_CURVES, *NO_RUNS])
+def test_what_training_does_not_write_is_not_kept_either(tmp_path: Path, how: str) -> None:
     (run,) = records_of(make_run(tmp_path / "there"))
-    contents = NO_CURVES[how](run.contents())
+    contents = RUNS[how](run.contents())
     edited = reader.Record(
         run.folder,
         lines.line_of(
@@ -399,3 +516,18 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(
         merge(tmp_path / "file", f"runs={tmp_path / 'here'}")
     assert re.fullmatch(".{,400}", str(refused.value))
     assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize(("kind", "updates"), [("best", [10, 30]), ("last", [20, 30])])
+def test_the_averaged_weights_are_those_that_the_settings_choose(
+    tmp_path: Path, kind: str, updates: list[int]
+) -> None:
+    average = f"training.average={{of: {kind}, count: 2}}"
+    run = run_in(tmp_path / "runs", "task=rt", "scale=mini", average)
+    rows = [{"valid_accuracy": score} for score in (70.0, 60.0, 80.0)]
+    record(run, rows=rows, averaged=updates)
+    assert keep(reader.Record(run.folder()), into=tmp_path / "kept")
+    for averaged in ([10, 20], [10, 20, 30], [30, 40], None):
+        edit(run.folder(), averaged=averaged)
+        with pytest.raises(ValueError, match="averaged is not"):
+            keep(reader.Record(run.folder()), into=tmp_path / "other")

@@ -312,8 +312,16 @@ def test_an_unfinished_or_damaged_record_is_not_kept(
 def test_of_a_folder_of_runs_all_that_is_evidence_is_kept(
     run: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for seed, status in ((2, "failed"), (3, "diverged"), (4, "done")):
+    for seed, status in ((2, "failed"), (4, "done")):
         record(run.model_copy(update={"seed": seed}), status=status)
+    record(
+        run.model_copy(update={"seed": 3}),
+        status="diverged",
+        rows=[{"valid_accuracy": 50.0}],
+        diverged="loss not finite at update 20",
+        best_step=10,
+        steps=20,
+    )
     as_older_version(run.model_copy(update={"seed": 4}).folder())
     order = ["keep", str(tmp_path / "live"), f"into={tmp_path / 'kept'}"]
     dispatch(order)

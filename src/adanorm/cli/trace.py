@@ -90,8 +90,9 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
         lines += hanging("  made     ", text)
     if environment := record.environment:
         lines += hanging("  commit   ", code_text(environment))
-        facts = [environment["device"], environment["precision"]]
-        facts += [f"{name} {version}" for name, version in environment["packages"].items()]
+        facts = [str(environment.get(key)) for key in ("device", "precision")]
+        packages = environment.get("packages", {})
+        facts += [f"{name} {version}" for name, version in packages.items()]
         lines += hanging("  computed ", ", ".join(facts))
     lines += [f"  data     {name} {checksum[:16]}" for name, checksum in result.data.items()]
     return [*lines, f"  repeat   {command} runs=repeated norm.backend={record.norm_backend}"]

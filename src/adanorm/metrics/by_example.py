@@ -104,4 +104,19 @@ def from_text(metric: str, columns: Sequence[str]) -> Counts:
     counts = np.array(rows if is_table else [])
     if not is_table or not (np.isfinite(counts) & (counts >= 0)).all():
         raise ValueError(f"columns of {metric} differ in length, or a number is not a count")
-    return counts.T
+    counts = counts.T
+    if not _are_possible(metric, counts):
+        raise ValueError(f"an example has more of {metric} than there is")
+    return counts
+
+
+def _are_possible(metric: str, counts: Counts) -> bool:
+    """Return whether no example has more right labels, heads or n-grams than labels and so on."""
+    if metric == "loss":
+        return True
+    right, most = counts[:, :1], np.ones_like(counts[:, :1])
+    if metric == "uas":
+        most = counts[:, 1:]
+    elif metric != "accuracy":
+        right, most = counts[:, :4], _with_ngrams(counts)[:, 6:]
+    return bool((right <= most).all() and (counts == counts.round()).all())

@@ -1,6 +1,6 @@
 """A contribution: runs made elsewhere, in one file.
 
-All of it is checked before anything is written. The first line is the head: schema, environment and
+Its head and every run are checked before anything is written. The first line is the head: schema, environment and
 golden losses of the machine that wrote it, and the SHA-256 of the other lines. Those are the lines
 of the runs, as each has them in its folder. Nothing is executed: code in the file is only text.
 """
@@ -30,7 +30,8 @@ from adanorm.files import (
 )
 from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import integrity, lines, reader
-from adanorm.records.keep import evidence_of
+from adanorm.records.environment import check_environment
+from adanorm.records.evidence import evidence_of
 from adanorm.records.reader import Record, contributed, contributions, record
 from adanorm.records.result import Result
 from adanorm.records.unchanging import once, unchanging
@@ -176,7 +177,6 @@ def check_contributable(run: Record) -> Record:
     if task not in choices("task"):
         raise ValueError(f"no task {task!r} here: its code comes first")
     result = evidence_of(run)
-    integrity.check_record(run.folder, run.content, result)
     if norm not in choices("norm") and not run.identity["norm"].keys() & {"path", "code"}:
         raise ValueError(f"no norm {norm!r} here: its code comes first")
     if not isinstance(result, Result):
@@ -226,9 +226,8 @@ def _check_shown(environment: Mapping[str, Any]) -> None:
     """Raise ValueError if an environment lacks one of SHOWN_KEYS, or has a text of no use."""
     if not environment.keys() >= SHOWN_KEYS:
         raise ValueError(f"its environment lacks {', '.join(sorted(SHOWN_KEYS))}")
+    check_environment(environment)
     integrity.check_printable(environment=environment)
-    if len(str(environment["device"])) > 200:
-        raise ValueError("the name of its device is too long")
 
 
 def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:

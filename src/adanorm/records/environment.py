@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from adanorm.config.paths import CONF, IS_CHECKOUT, PACKAGE, PROJECT
 from adanorm.files import sha256
 from adanorm.process import HELD, VARIABLE, processor_fact, products
+from adanorm.records.result import Count, validated
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +52,44 @@ def describe(
         "threads": threads,
         **norm_facts,
     }
+
+
+Text = Annotated[str, Field(max_length=1000)]
+DeviceName = Annotated[str, Field(max_length=200)]
+
+
+class _Environment(BaseModel):
+    """What `describe` returns; older records lack some of it, and newer ones may have more."""
+
+    model_config = ConfigDict(strict=True)
+
+    code: Text | None = None
+    commit: Text | None = None
+    dirty: bool | None = None
+    python: Text | None = None
+    packages: dict[Text, Text | None] = {}
+    constraints: Text | None = None
+    system: Text | None = None
+    machine: Text | None = None
+    device: DeviceName | None = None
+    cuda: Text | None = None
+    cudnn: Count | None = None
+    nccl: Text | None = None
+    driver: Text | None = None
+    tf32: dict[Text, bool] = {}
+    bf16_sums_rounded: bool | None = None
+    arithmetic: dict[Text, Text | None] = {}
+    precision: Text | None = None
+    processes: Count | None = None
+    threads: Count | None = None
+    norm_backend: Text | None = None
+    numerics_version: Count | None = None
+    changes: dict[Text, Text | Count] = {}  # size and checksum of a patch that is too large to keep
+
+
+def check_environment(values: Mapping[str, Any], name: str = "environment.json: ") -> None:
+    """Raise ValueError if these are no facts of `describe`; `name` stands before the key."""
+    validated(_Environment, values, name)
 
 
 def driver_version() -> str | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from adanorm.config.digests import digest_of
 from adanorm.config.yaml_file import read_foreign_yaml
 from adanorm.metrics.table import METRICS
+from adanorm.records.environment import check_environment
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
         _check_scores(identity, result)
         _check_rows(rows, result)
         # Another machine may have tested the weights of an evaluation on the first.
-        if test_rows and result.computed_by is None:
+        if test_rows and not result.computed_by:
             _check_best("test", result.test or {}, TEST_ROWS, test_rows, result)
     check_rows(rows_name, rows)
     check_rows(TEST_ROWS, test_rows)
@@ -189,11 +190,9 @@ def check_printable(**parts: object) -> None:
 
 
 def environment_of(content: bytes) -> dict[str, Any]:
-    """Return the values of environment.json; ValueError if it or a part is not a JSON object."""
+    """Return the values of environment.json; raises ValueError if they are no environment."""
     values = json_object("environment.json", content)
-    for key in ("packages", "arithmetic"):
-        if not isinstance(values.get(key, {}), dict):
-            raise ValueError("environment.json: packages or arithmetic is not a JSON object")
+    check_environment(values)
     return values
 
 
@@ -289,16 +288,23 @@ def _check_agreement(result: Ended, settings: Mapping[str, Any], source: str) ->
 
 def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
     """Raise ValueError if a score is missing or impossible."""
-    task = identity.get("task") or {}
-    test_metric = task.get("metric")
-    selection_metric = task.get("selected_by") or test_metric
+    test_metric, selection_metric = metrics_of(identity)
     _check_split("valid", result.valid or {}, selection_metric)
     _check_split("test", result.test or {}, test_metric)
 
 
-def _check_split(split: str, scores: Mapping[str, float], metric: object) -> None:
-    if not isinstance(metric, str):
-        raise ValueError("config.yaml names no metric")
+def metrics_of(identity: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the metrics of test and selection; raises ValueError if config.yaml names none."""
+    task = identity.get("task") or {}
+    test_metric = task.get("metric")
+    selection_metric = task.get("selected_by") or test_metric
+    for metric in (test_metric, selection_metric):
+        if not isinstance(metric, str) or metric not in METRICS:
+            raise ValueError("config.yaml names no metric")
+    return test_metric, selection_metric
+
+
+def _check_split(split: str, scores: Mapping[str, float], metric: str) -> None:
     if metric not in scores:
         raise ValueError(f"{split} lacks {metric}")
     for name, score in scores.items():

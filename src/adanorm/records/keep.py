@@ -4,7 +4,8 @@ from pathlib import Path
 
 from adanorm.config.errors import one_line
 from adanorm.config.paths import analyses_folder, runs_folder
-from adanorm.records import integrity, lines
+from adanorm.records import lines
+from adanorm.records.evidence import evidence_of
 from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.records.result import AnalysisResult, Ended, Result
@@ -22,25 +23,6 @@ def keep(record: Record, *, into: Path | None = None) -> bool:
         return lines.append(lines.file_of(_parent(result, into)), record.line)
     except ValueError as error:
         raise ValueError(f"{path_text(record.folder)}: {one_line(error)}") from None
-
-
-def evidence_of(record: Record) -> Ended:
-    """Return a record's result.
-
-    Raises ValueError if it is not whole, failed, a dry run or of scale smoke, or if it has control
-    characters, which could change what a terminal shows.
-    """
-    result = record.checked()
-    integrity.check_printable(
-        settings=record.identity, environment=record.environment, result=record.values
-    )
-    if not result.is_complete:
-        raise ValueError(f"it {result.status}, and is tried again at the next start")
-    if getattr(result, "scale", None) == "smoke":
-        raise ValueError("it is of scale smoke, which is no evidence")
-    if getattr(result, "dry_run", None):
-        raise ValueError("it is a dry run")
-    return result
 
 
 def _parent(result: Ended, runs: Path | None) -> Path:

@@ -12,8 +12,6 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import ValidationError
-
 from adanorm.config.digests import digests_of
 from adanorm.config.errors import one_line
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
@@ -21,7 +19,7 @@ from adanorm.config.sections import seed_series
 from adanorm.files import without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
-from adanorm.records.result import AnalysisResult, Ended, Result
+from adanorm.records.result import AnalysisResult, Ended, Result, validated
 from adanorm.records.unchanging import once
 
 if TYPE_CHECKING:
@@ -130,12 +128,7 @@ class Record:
         if not self.is_kept:
             values = without_checksum(values)
         kind: type[Ended] = AnalysisResult if "analysis" in values else Result
-        try:
-            ended = kind.model_validate(values)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            key = ".".join(map(str, problem["loc"])) or "it"
-            raise ValueError(f"{key}: {problem['msg'].lower()}") from None
+        ended = validated(kind, values)
         if not self.is_kept:
             integrity.check_record(self.folder, self.content, ended)
         return ended

@@ -3,17 +3,31 @@
 It is written last: a record that has it has ended.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from adanorm.config.sections import TaskConfig
 from adanorm.files import as_json, with_checksum
 from adanorm.metrics.table import METRICS
 
 Status = Literal["done", "diverged", "failed"]
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(kind: type[Model], values: Any, name: str = "") -> Model:
+    """Return values of JSON as a model; raises ValueError, in one line, if they are no such thing.
+
+    `name` stands in front of the key at fault.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+    key = ".".join(map(str, problem["loc"])) or "it"
+    raise ValueError(f"{name}{ascii(key)[1:-1]:.80}: {problem['msg'].lower()}")
 
 
 class Ended(BaseModel):
@@ -70,7 +84,7 @@ class Result(Ended):
     parameters: Count
     norm_parameters: Count
     data: dict[str, str]  # SHA-256 by file
-    prepared: dict[str, dict[str, int]] | None = None  # counts of the data, such as overlaps
+    prepared: dict[str, dict[str, Count]] | None = None  # counts of the data, such as overlaps
     warnings: list[str] | None = None  # of the data, printed before training
     valid: dict[str, float] | None = None  # at the best step; null where it diverged or failed
     test: dict[str, float] | None = None
@@ -78,14 +92,13 @@ class Result(Ended):
     steps: Count | None = None
     seconds: Seconds | None = None
     cpu_seconds: Seconds | None = None  # processor time; older records lack it
-    computed_by: list[dict[str, Any]] | None = (
-        None  # what computed each start, if the starts differ
-    )
-    averaged: list[int] | None = None  # the updates whose weights were averaged
+    # What computed each start, if the starts differ.
+    computed_by: Annotated[list[dict[str, Any]], Field(min_length=2)] | None = None
+    averaged: list[Count] | None = None  # the updates whose weights were averaged
     signatures: dict[str, str] | None = None  # by metric: how it was computed
     diverged: str | None = None  # the reason
     error: str | None = None  # why it failed
-    dry_run: dict[str, int] | None = (
+    dry_run: dict[str, Count] | None = (
         None  # of a dry run, which is no result: `peak_memory` in bytes
     )
 

@@ -101,7 +101,7 @@ def scores_alike(record: Record) -> tuple[float, ...]:
 def elsewhere(here: Record, there: Record) -> str:
     """Return in words how a contributed run agrees with the one that counts."""
     agreement, recorded, repeated, seeds, _ = repetition(here, there)
-    where = f"on {there.environment['device']}"
+    where = f"on {there.environment.get('device')}"
     if recorded is None or repeated is None:
         return f"{where} it ended otherwise: {agreement}"
     digits = METRICS[here.identity["task"]["metric"]].decimals(recorded)

@@ -376,7 +376,7 @@ def origins(record: reader.Record) -> list[str]:
     """Return the other places where a run was made, in words; most runs have none."""
     texts = []
     if record.contribution:
-        texts.append(f"contributed, {record.environment['device']}, {record.contribution}")
+        texts.append(f"contributed, {record.environment.get('device')}, {record.contribution}")
     for repeated in reader.contributed(record.folder):
         if repeated is not record:
             texts.append(f"repeated elsewhere, {elsewhere(record, repeated)}")
