@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from adanorm.stats.comparison import Comparison, PaperGap, compare
+from adanorm.stats.conjunction import league
 from adanorm.stats.sequential import Kind, Levels, Looks, seeds_looked_at, seeds_needed
 from adanorm.verdicts.preregistration import preregistration
 from tests.verdicts import not_none
@@ -353,6 +354,15 @@ def test_scores_margins_and_levels_out_of_range_are_refused() -> None:
         compare(np.ones((3, 4)), np.ones((3, 5)), 1.0)
     with pytest.raises(ValueError, match="numbers, or equally many for each seed"):
         compare({1: [1.0, 2.0], 2: [1.0]}, {1: [1.0, 2.0], 2: [2.0, 1.0]}, 1.0)
+    with pytest.raises(ValueError, match="numbers, or equally many for each seed"):
+        compare(np.ones((3, 4, 2)), np.ones((3, 4, 2)), 1.0)
+    with pytest.raises(ValueError, match=r"seeds \[1, 'b'\]: must be all numbers or all names"):
+        compare({1: 1.0, "b": 2.0}, {1: 1.0, 2: 2.0}, 1.0)  # type: ignore[dict-item]
+
+
+def test_a_league_refuses_a_name_without_scores() -> None:
+    with pytest.raises(ValueError, match="b: has no scores"):
+        league({"a": {1: 1.0, 2: 2.0}, "b": {}}, 1.0)
 
 
 def test_a_corrected_p_and_a_lead_beyond_the_margin_decide_the_sign_where_a_rule_says_so() -> None:

@@ -1,7 +1,7 @@
 """One comparison of two norms: effect, intervals, and the answer that every page prints."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -333,7 +333,8 @@ def compare(
     adds its noise. Larger scores are better, so negate a loss. A difference below `margin` does
     not matter. None with fewer than two scores of a norm, or if they show no noise. Raises
     ValueError for a margin or level out of range, the levels of another look, lists of different
-    lengths that pair, and scores that are not finite. ASSUMPTIONS has what is taken for granted.
+    lengths that pair, seeds that have no order, and scores that are not finite or tiny but
+    not 0. ASSUMPTIONS has what is taken for granted.
     """
     ours, theirs = groups_of([first, second], paired)
     only_shared = paired is True
@@ -420,7 +421,7 @@ def groups_of(scores: Sequence[SeedScores], paired: bool | None) -> list[Group]:
     """Return the group of each norm; scores that do not pair get seeds from NO_SEED on.
 
     `paired` is that of `compare`. Raises ValueError if groups that pair have different lengths or
-    only some have seeds, and for scores that are no finite numbers.
+    only some have seeds, for seeds that have no order, and for scores that are no finite numbers.
     """
     lists = [entry for entry in scores if not isinstance(entry, Mapping)]
     if paired and lists:
@@ -438,7 +439,7 @@ def groups_of(scores: Sequence[SeedScores], paired: bool | None) -> list[Group]:
             values = entry.values() if isinstance(entry, Mapping) else entry
             numbers = count() if paired else unused
             by_seed = {next(numbers): value for value in values}
-        order = sorted(by_seed)
+        order = _in_order(by_seed)
         seeds = np.array(order)
         if seeds.dtype.kind not in "iU":
             seeds = np.array(order, dtype=object)  # as floats, large numbers would be equal
@@ -448,12 +449,23 @@ def groups_of(scores: Sequence[SeedScores], paired: bool | None) -> list[Group]:
     return groups
 
 
+def _in_order(seeds: Collection[Any]) -> list[Any]:
+    """Return the seeds in order; raises ValueError if they are numbers and names."""
+    try:
+        return sorted(seeds)
+    except TypeError:
+        raise ValueError(f"seeds {[*seeds]}: must be all numbers or all names") from None
+
+
 def _array(values: Sequence[Any]) -> Numbers:
     """Return scores as numbers, (seeds,) or (seeds, examples)."""
     try:
-        return np.array(values, dtype=float)
-    except ValueError:
-        raise ValueError("scores: must be numbers, or equally many for each seed") from None
+        scores = np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        scores = None
+    if scores is None or scores.ndim > 2:
+        raise ValueError("scores: must be numbers, or equally many for each seed")
+    return scores
 
 
 def _check_finite(group: Group) -> None:

@@ -282,8 +282,11 @@ def league(
 
     `compare` compares every two names; with `looks`, the scores of the last look that both have
     reached, at its levels. Larger scores are better. `margin`, `paired` and the errors are those
-    of `compare`; ASSUMPTIONS has what is taken for granted.
+    of `compare`, and ValueError for a name without scores; ASSUMPTIONS has what is taken for granted.
     """
+    for name, entry in scores.items():
+        if not len(entry):
+            raise ValueError(f"{name}: has no scores")
     groups = dict(zip(scores, groups_of([*scores.values()], paired), strict=True))
     means = {name: group.by_seed for name, group in groups.items()}
 
