@@ -296,8 +296,8 @@ def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
 def metrics_of(identity: Mapping[str, Any]) -> tuple[str, str]:
     """Return the metrics of test and selection; raises ValueError if config.yaml names none."""
     task = identity.get("task") or {}
-    test_metric = task.get("metric")
-    selection_metric = task.get("selected_by") or test_metric
+    test_metric: Any = task.get("metric")
+    selection_metric: Any = task.get("selected_by") or test_metric
     for metric in (test_metric, selection_metric):
         if not isinstance(metric, str) or metric not in METRICS:
             raise ValueError("config.yaml names no metric")
