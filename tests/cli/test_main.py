@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import re
 import subprocess
@@ -14,8 +15,10 @@ import torch
 
 from adanorm.__main__ import print_whatever_comes
 from adanorm.cli.command import dispatch, seed_list
+from adanorm.config import paths
 from adanorm.config.errors import mistake, whole_number
 from adanorm.config.paths import install_command
+from adanorm.files import write_files
 
 INTERRUPTED_IMPORT = """
 import os, runpy, signal, sys
@@ -162,6 +165,32 @@ def test_the_install_command_names_this_python_and_an_existing_folder() -> None:
         folder, _, name = requirement.strip("'").partition("[")
         assert (Path(folder) / "pyproject.toml").is_file()
         assert f"\n{name.removesuffix(']')} = [" in (Path(folder) / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://someone:secret@host/a@b.git", "https://host/a@b.git"),
+        ("https://secret@host:80/a.git", "https://host:80/a.git"),
+        ("ssh://git@host/a.git", "ssh://git@host/a.git"),
+        ("file:///a@b", "file:///a@b"),
+    ],
+)
+def test_the_install_command_has_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, shown: str
+) -> None:
+    origin = {"url": url, "vcs_info": {"vcs": "git", "commit_id": "a"}}
+    info = {
+        "METADATA": b"Name: adanorm\nVersion: 1\n",
+        "direct_url.json": json.dumps(origin).encode(),
+    }
+    write_files(tmp_path / "adanorm-1.dist-info", info)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(paths, "IS_CHECKOUT", False)
+    assert (
+        install_command("suite", "python")
+        == f"python -m pip install 'adanorm[suite] @ git+{shown}'"
+    )
 
 
 def test_numbers_of_keys_have_bounds() -> None:

@@ -127,6 +127,20 @@ def test_the_mirror_that_was_used_is_printed_and_the_cache_is_not(
     assert server.ranges == [None], "the second time nothing is downloaded"
 
 
+@pytest.mark.usefixtures("listed")
+def test_a_mirrors_password_is_not_printed(
+    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = server.url.replace("://", "://someone:secret%40word@")
+    assert fetched(data_in(tmp_path, mirror)) == CONTENT
+    assert f"from the mirror {server.url}, 1" in capsys.readouterr().out
+    (tmp_path / "cache" / "numbers" / "numbers.bin").unlink()
+    server.script = lambda number, ranged: Reply(403)
+    with pytest.raises(ValueError, match=f"cannot get numbers.bin: {server.url}/") as caught:
+        fetched(data_in(tmp_path, mirror))
+    assert "secret" not in str(caught.value)
+
+
 def test_mirrors_are_the_users_then_the_environments_then_the_configured_that_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

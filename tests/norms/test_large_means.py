@@ -70,12 +70,23 @@ def test_a_row_whose_square_overflows_is_zero_as_in_torchs_rmsnorm(name: str) ->
     assert not norm_factory(NormChoice(name))(H, site="a").eval()(x).any()
 
 
-@pytest.mark.parametrize(("size", "least", "most"), [(1e12, 0, 1e-6), (1e16, 0.1, 1)])
+@pytest.mark.parametrize("size", [2e19, 1e25, 1e37])
+@pytest.mark.parametrize("name", ["batchnorm", "powernorm"])
+def test_a_batch_whose_squares_overflow_is_zero_as_in_torchs_batchnorm(
+    name: str, size: float
+) -> None:
+    x = size * torch.randn(8, 4, H, generator=torch.Generator().manual_seed(0))
+    assert not torch.nn.BatchNorm1d(H)(x.flatten(0, 1)).any()
+    assert not norm_factory(NormChoice(name))(H, site="a")(x).any()
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "seednorm", "gatednorm", "powernorm"])
+@pytest.mark.parametrize(("size", "least", "most"), [(1e12, 0, 1e-6), (1e16, 0.04, 1)])
 def test_gradients_of_rms_norms_lose_digits_where_torchs_do(
-    size: float, least: float, most: float
+    size: float, least: float, most: float, name: str
 ) -> None:
     x, direction = torch.randn(2, 20, H, generator=torch.Generator().manual_seed(0))
-    for norm in (norm_factory(NormChoice("rmsnorm"))(H, site="a"), torch.nn.RMSNorm(H)):
+    for norm in (norm_factory(NormChoice(name))(H, site="a"), torch.nn.RMSNorm(H)):
         _, gradient = value_and_gradient(norm, size * x, direction)
         _, exact = value_and_gradient(norm.double(), size * x.double(), direction.double())
         error = (gradient - exact).abs().max() / exact.abs().max()

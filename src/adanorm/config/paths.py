@@ -1,6 +1,7 @@
 """Folders of the project and its configuration, in a checkout or installed."""
 
 import json
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,12 @@ def install_command(extra: str, python: str = sys.executable) -> str:
 
     origin = json.loads(distribution("adanorm").read_text("direct_url.json") or '{"url": "FOLDER"}')
     scheme = "git+" if "vcs_info" in origin else ""
-    return f"{python} -m pip install 'adanorm[{extra}] @ {scheme}{origin['url']}'"
+    return f"{python} -m pip install 'adanorm[{extra}] @ {scheme}{without_password(origin['url'])}'"
+
+
+def without_password(address: str) -> str:
+    """Return an address without the name and password in front of its host; git@ stays."""
+    return re.sub(r"(?<=://)(?!git@)[^/?#\s]*@", "", address)
 
 
 def runs_folder(runs: str | Path | None) -> Path:

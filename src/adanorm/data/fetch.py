@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from adanorm.config.compose import preset_scale
 from adanorm.config.data_sections import DataConfig
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import PROJECT, without_password
 from adanorm.config.titles import counted
 from adanorm.data import packed
 from adanorm.data.catalogue import SOURCES, File, Source
@@ -74,10 +74,11 @@ def _fetch_files(source: str, data: DataConfig) -> dict[str, Path]:
         if mirror is not None:
             files_by_mirror.setdefault(mirror, []).append(file)
     for mirror, files in files_by_mirror.items():
+        shown = without_password(mirror)
         checked = sum(file.checksum is not None for file in files)
         if is_first_process():
             print(
-                f"{source}: {counted(len(files), 'file')} from the mirror {mirror},"
+                f"{source}: {counted(len(files), 'file')} from the mirror {shown},"
                 f" {checked} with a published checksum",
                 flush=True,
             )
@@ -146,7 +147,7 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
                 raise  # a full or read-only disk here is not the address's fault
             from adanorm.data.download import reason  # its imports take half a second
 
-            problems.append(f"{address}: {reason(error)}")
+            problems.append(without_password(f"{address}: {reason(error)}"))
     choices = []
     for preset in filter(None, (edition.preset for edition in editions_of(entry))):
         scale = preset_scale(preset)  # the only one that it is for
