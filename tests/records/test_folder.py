@@ -39,7 +39,7 @@ FAILED = Result(status="failed", **FACTS)
 def test_a_run_has_its_rows_and_checkpoint_and_ends_as_its_line_once(folder: RunFolder) -> None:
     with folder.recording(IDENTITY, ENVIRONMENT, CODE) as recording:
         assert not recording.is_complete
-        assert names(folder) == set()
+        assert names(folder) == {"run.host"}
         assert is_locked(folder.path)
         folder.checkpoint.touch()
         (folder.path / "kept-3.pt").touch()

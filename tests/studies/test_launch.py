@@ -19,6 +19,7 @@ from hydra import compose, initialize_config_dir
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.records import reader
+from adanorm.records.folder import RunFolder
 from adanorm.studies.job import reserved_devices
 from adanorm.studies.launch import Launch, LauncherFacts, choose_launch, load_facts
 from adanorm.training import checkpoint
@@ -212,13 +213,19 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
         "adanorm": "running",
     }
     arguments = own_study(tmp_path, ", ".join(f"{norm}: {{norm: {norm}}}" for norm in statuses))
+    line = ["task=mnist", "scale=smoke", arguments[1]]
     for norm, status in statuses.items():
-        run = compose_experiment(["task=mnist", f"norm={norm}", "scale=smoke", arguments[1]])
+        run = compose_experiment([*line, f"norm={norm}"])
         if status != "running":
             record(run, status=status, seconds=100)
     folder = run.folder()
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text('{"seconds": 40}\n')
+    killed = RunFolder(compose_experiment([*line, f"norm={norm}", "seed=2"]).folder())
+    with killed.locked():
+        host = killed.host.read_bytes()
+    for path, content in ((killed.host, host), (killed.checkpoint, b"")):
+        path.write_bytes(content)  # which a process that is killed leaves
     with FileLock(folder / "run.lock"):
         done = command("status", *arguments, "seeds=1,2", "workers=2")
     assert done.returncode == 0, done.stderr
@@ -233,8 +240,11 @@ def test_the_status_counts_every_cell(tmp_path: Path, command: Command) -> None:
         "time left: about 5 min with 2 workers",
     ]
     assert max(map(len, done.stdout.splitlines())) <= 80
-    (folder / "checkpoint.pt").touch()  # another machine's lock is not seen, its checkpoint is
-    assert "1 running" in command("status", *arguments).stdout
+    killed.host.write_text("another machine")
+    # Another machine's lock is not seen, its checkpoint is.
+    assert ", 1 running," in command("status", *arguments, "seeds=1,2").stdout
+    killed.host.unlink()  # it was stopped, not killed
+    assert " running," not in command("status", *arguments, "seeds=1,2").stdout
 
 
 @pytest.mark.parametrize(

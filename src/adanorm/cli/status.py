@@ -17,7 +17,7 @@ from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
-from adanorm.records.folder import RunFolder, is_locked
+from adanorm.records.folder import RunFolder, is_held_elsewhere, is_locked
 from adanorm.records.unchanging import unchanging
 from adanorm.runs.duration import SecondsPerUnit, seconds_left, seconds_per_unit
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
@@ -136,8 +136,9 @@ def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:
 def state(run: Experiment) -> str:
     """Return the state of a run: done, running, diverged, failed or missing.
 
-    A run is running if its folder is locked. Another machine may not see the lock: for it, a run is
-    running if its checkpoint is younger than two intervals between checkpoints.
+    A run is running if its folder is locked. Another machine may not see the lock: for it, a run
+    that was not stopped is running if its checkpoint is younger than two intervals between
+    checkpoints.
     """
     folder = run.folder()
     # Read before the result, which is written while the folder is locked.
@@ -145,11 +146,14 @@ def state(run: Experiment) -> str:
     result = reader.result(folder)
     if result is not None and (result.is_complete or not locked):
         return result.status
+    if locked:
+        return "running"
     try:
         age = time.time() - RunFolder(folder).checkpoint.stat().st_mtime
     except FileNotFoundError:
-        return "running" if locked else "missing"
-    return "running" if locked or age < 2 * 60 * run.checkpoint_minutes else "missing"
+        return "missing"
+    is_young = age < 2 * 60 * run.checkpoint_minutes
+    return "running" if is_young and is_held_elsewhere(folder) else "missing"
 
 
 def _fields(runs: Collection[RunProgress]) -> str:

@@ -1,6 +1,7 @@
 """The folder of a run or an analysis: what it has while it runs, and its line once it has ended."""
 
 import json
+import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ class RunFolder:
         self.test_rows = path / TEST_ROWS
         self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
         self.weights = path / "weights.safetensors"  # the best weights of a finished run
+        self.host = path / "run.host"  # the name of the machine that writes, or was killed
         self.is_complete = False  # set by `recording`: there is nothing to do
         self.result: Ended | None = None  # set by the block of `recording`: its outcome
         self._contents: dict[str, bytes] = {}  # of the record's files, by name
@@ -142,7 +144,11 @@ class RunFolder:
             # Wait a moment: `is_locked` in another process takes the lock while it looks.
             with FileLock(self.path / "run.lock", timeout=1):
                 sweep(self.path)
-                yield
+                write_whole(self.host, platform.node().encode())
+                try:
+                    yield
+                finally:
+                    self.host.unlink(missing_ok=True)
         except Timeout:
             message = f"{path_text(self.path)} is being written by another process"
             raise HeldError(message) from None
@@ -193,6 +199,12 @@ def is_locked(path: Path) -> bool:
             return False
     except Timeout:
         return True
+
+
+def is_held_elsewhere(path: Path) -> bool:
+    """Return whether the machine that writes the record in a folder, or was killed, is another."""
+    host = RunFolder(path).host
+    return host.is_file() and host.read_text("utf-8", "replace") != platform.node()
 
 
 def location(folder: Path) -> str:
