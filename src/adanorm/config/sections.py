@@ -103,6 +103,8 @@ class Config(BaseModel):
         if not isinstance(settings, dict):
             return settings
         for name in _numbers(cls) & settings.keys():
+            if type(settings[name]) in (int, float):
+                continue  # soon, because a table composes a thousand runs
             for entry in _entries(settings[name]):
                 if isinstance(entry, bool):
                     raise ValueError(f"{name}={str(entry).lower()}: must be a number")
