@@ -77,3 +77,10 @@ def test_few_seeds_are_shrunk_towards_other_pairs_and_never_below_their_own_floo
 def test_one_seed_or_one_example_has_no_noise_to_tell(shape: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="two of each"):
         example_noise(np.zeros(shape))
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    gaps = np.zeros((3, 4))
+    gaps[1, 2] = np.nan
+    with pytest.raises(ValueError, match="must be finite"):
+        example_noise(gaps)

@@ -1,11 +1,13 @@
 """Summaries over data sets, against published analyses and closed forms."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
+from adanorm.stats import summary as summaries
 from adanorm.stats.summary import multiple_of, posterior, random_effects
 
 # Thirteen trials of a vaccine (Colditz et al. 1994): cases and others, vaccinated and not.
@@ -79,14 +81,60 @@ def test_the_mean_finds_no_difference_where_there_is_none() -> None:
     assert wrong / 600 <= 0.08
 
 
+PLAIN = {"effects": [1.0, 2.0], "errors": [0.5, 1.0], "dfs": [5.0, 9.0]}
+
+
 @pytest.mark.parametrize(
-    ("effects", "errors"), [([1.0], [1.0]), ([1.0, 2.0], [1.0, 0.0]), ([1.0, 2.0], [1.0])]
+    ("column", "values", "message"),
+    [
+        ("effects", [1.0], "data sets or more, a number for each"),
+        ("errors", [[1.0, 1.0]], "data sets or more, a number for each"),
+        ("effects", [1.0, math.nan], "data set 2: effects nan: must be finite"),
+        ("effects", [math.inf, 1.0], "data set 1: effects inf: must be finite"),
+        ("errors", [1.0, 0.0], "data set 2: errors 0: must be positive and at most"),
+        ("errors", [-1.0, 1.0], "data set 1: errors -1: must be positive"),
+        ("errors", [math.inf, 1.0], "data set 1: errors inf: must be positive"),
+        ("errors", [1e-200, 1.0], "data set 1: errors 1e-200: must be positive"),
+        ("dfs", [5.0, 0.0], "data set 2: dfs 0: must be positive"),
+        ("dfs", [math.nan, 5.0], "data set 1: dfs nan: must be positive"),
+        ("reference", [1.0], "data sets or more, a number for each"),
+        ("reference", [1.0, math.nan], "data set 2: reference nan: must be finite"),
+    ],
 )
-def test_a_summary_needs_two_data_sets_with_errors(
-    effects: list[float], errors: list[float]
+def test_numbers_out_of_range_are_refused_with_the_data_set(
+    column: str, values: list[float], message: str
 ) -> None:
-    with pytest.raises(ValueError, match="two data sets or more"):
-        random_effects(np.array(effects), np.array(errors))
+    columns = {**PLAIN, "reference": [1.0, 1.0], column: values}
+    effects, errors, dfs, reference = map(np.array, columns.values())
+    with pytest.raises(ValueError, match=message):
+        multiple_of(effects, errors, dfs, reference)
+    if column != "reference":
+        with pytest.raises(ValueError, match=message):
+            posterior(effects, errors, dfs)
+    if column in ("effects", "errors"):
+        with pytest.raises(ValueError, match=message):
+            random_effects(effects, errors)
+
+
+def test_a_mean_needs_two_data_sets() -> None:
+    number = np.array([1.0])
+    with pytest.raises(ValueError, match="2 data sets or more"):
+        random_effects(number, number)
+    with pytest.raises(ValueError, match="2 data sets or more"):
+        posterior(number, number, number)
+
+
+def test_lists_are_as_good_as_arrays_and_errors_may_be_known_exactly() -> None:
+    lists: list[Any] = [*PLAIN.values(), [1.0, 3.0]]
+    arrays = [np.array(values) for values in lists]
+    assert random_effects(*lists[:2]) == random_effects(*arrays[:2])
+    assert posterior(*lists[:3]) == posterior(*arrays[:3])
+    assert multiple_of(*lists) == multiple_of(*arrays)
+    known = np.full(2, math.inf)
+    normal = multiple_of(arrays[0], arrays[1], known, arrays[0])
+    assert normal.p_of(0.5) == pytest.approx(
+        2 * stats.norm.sf(abs(normal.value - 0.5) / normal.error)
+    )
 
 
 def test_a_multiple_is_the_slope_through_zero() -> None:
@@ -157,6 +205,8 @@ def test_much_data_leave_no_doubt_and_none_leave_the_prior() -> None:
     assert vague.mean.positive == pytest.approx(0.5, abs=0.01)
     with pytest.raises(ValueError, match="too far apart"):
         posterior(np.array([0.0, 0.0]), np.array([1e-6, 1.0]), np.full(2, 50.0))
+    with pytest.raises(ValueError, match="effects 0 to 1e"):
+        posterior(np.array([0.0, 1e8]), np.ones(2), np.full(2, 50.0))
 
 
 def test_an_effect_is_drawn_towards_those_of_other_data_sets() -> None:
@@ -165,3 +215,74 @@ def test_an_effect_is_drawn_towards_those_of_other_data_sets() -> None:
     assert agreeing.each[0].positive < alone
     low, high = agreeing.mean_interval
     assert low < agreeing.mean_effect < high
+
+
+def exact_shares(
+    effects: np.ndarray, errors: np.ndarray, border: float
+) -> tuple[float, float, float]:
+    """P(above the border) of the first true effect, a new one and the mean, for known errors.
+
+    Given the deviation all three are normal; the deviation is integrated out.
+    """
+
+    def parts(deviation: float) -> np.ndarray:
+        variances = errors**2 + deviation**2
+        information = (1 / variances).sum()
+        center = (effects / variances).sum() / information
+        squares = ((effects - center) ** 2 / variances).sum()
+        logs = np.log(variances).sum() + np.log(information) + squares + deviation**2
+        drawn = errors[0] ** 2 / variances[0]  # towards the mean
+        sd = math.sqrt(drawn * deviation**2 + drawn**2 / information)
+        first = stats.norm.sf(border, effects[0] + drawn * (center - effects[0]), sd)
+        new = stats.norm.sf(border, center, math.hypot(deviation, information**-0.5))
+        mean = stats.norm.sf(border, center, information**-0.5)
+        return np.exp(-logs / 2) * np.array([1.0, first, new, mean])
+
+    total, *above = integrate.quad_vec(parts, 1e-9, 30.0, epsrel=1e-8, limit=2000)[0]
+    return tuple(float(share / total) for share in above)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("effects", "errors"),
+    [
+        ([-0.8, -0.6, -0.5, 0.1, -0.7, 0.0, -0.2], [0.6, 0.4, 0.3, 1.5, 0.3, 0.4, 0.2]),
+        ([0.0, 0.1, -0.1, 10.0], [0.2, 0.2, 0.2, 0.2]),
+        ([0.02, 0.021, 0.019], [0.002, 0.002, 0.002]),
+    ],
+)
+def test_with_known_errors_the_posterior_is_that_of_quadrature(
+    effects: list[float], errors: list[float]
+) -> None:
+    columns = np.array(effects), np.array(errors)
+    result = posterior(*columns, np.full(len(effects), math.inf))
+    for border, name in ((0.0, "positive"), (1.0, "better")):
+        shares = [getattr(part, name) for part in (result.each[0], result.new, result.mean)]
+        assert shares == pytest.approx(exact_shares(*columns, border), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("effects", "errors", "df"),
+    [
+        ([-0.8, -0.6, 0.1, -0.2], [0.6, 0.4, 1.5, 0.2], 5.0),
+        ([0.0, 0.1, -0.1, 50.0], [0.2, 0.2, 0.2, 0.2], 19.0),
+        ([0.0, 20.0], [0.2, 0.2], 5.0),
+        ([0.0, 30.0], [1.0, 1.0], 5.0),
+        ([0.0, 0.5, -1.0], [0.002, 2.0, 9.0], 2.0),
+        ([0.0, 3.0], [1.0, 0.1], 1.0),
+    ],
+)
+def test_a_grid_twice_as_fine_moves_no_share(
+    effects: list[float], errors: list[float], df: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = np.array(effects), np.array(errors), np.full(len(effects), df)
+    plain = posterior(*columns)
+    monkeypatch.setattr(summaries, "DEVIATIONS", 2 * summaries.DEVIATIONS)
+    monkeypatch.setattr(summaries, "MEANS", 2 * summaries.MEANS)
+    monkeypatch.setattr(summaries, "STEP", summaries.STEP / 2)
+    finer = posterior(*columns)
+    both = [(*result.each, result.new, result.mean) for result in (plain, finer)]
+    for shares, same in zip(*both, strict=True):
+        assert np.isfinite(shares).all()
+        assert shares == pytest.approx(same, abs=1e-3)
+    width = np.diff(plain.mean_interval)[0]
+    assert plain.mean_interval == pytest.approx(finer.mean_interval, abs=0.01 * width)

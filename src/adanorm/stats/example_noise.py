@@ -35,7 +35,8 @@ def example_noise(gaps: Numbers) -> ExampleNoise:
     The component `example` of the two-way analysis of variance, over the number of examples
     (Searle, Casella & McCulloch 1992, section 4.7). It is the mean over examples of (mean gap of
     the example - mean gap)² - (variance over seeds) / seeds, so its standard error is that of a
-    mean, whatever the distribution of gaps. Raises ValueError for fewer than two seeds or examples.
+    mean, whatever the distribution of gaps. Raises ValueError for fewer than two seeds or examples,
+    and for a number that is not finite.
     """
     return _noise(gaps.mean(axis=0), _of_seeds(gaps), len(gaps))
 
@@ -54,6 +55,8 @@ def _of_seeds(values: Numbers) -> Numbers:
     seeds, examples = values.shape
     if seeds < 2 or examples < 2:
         raise ValueError(f"{seeds} seeds, {examples} examples: noise needs two of each")
+    if not np.isfinite(values).all():
+        raise ValueError("scores of examples must be finite")
     over_seeds = values.mean(axis=0)
     rest = values - values.mean(axis=1, keepdims=True) - over_seeds + values.mean()
     return np.asarray(np.square(rest).sum(axis=0) / (seeds - 1) / seeds)

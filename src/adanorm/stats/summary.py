@@ -13,8 +13,41 @@ import numpy as np
 from adanorm.stats.comparison import Interval, student_interval
 from adanorm.stats.sequential import Numbers
 
-WIDEST = 10.0  # of the grid of effects, in deviations of the prior
-MEANS, DEVIATIONS, EFFECTS = 121, 40, 1201  # points of the grid
+LARGEST = 1e50  # of an effect or error: squares and their ratios stay finite
+NORMAL_DF = 1e9  # Student's t with more degrees of freedom is normal
+LEAST_ERROR, MOST_ERROR = 1e-3, 10.0  # of the posterior, in deviations of the prior
+FARTHEST = 1e6  # of effects from each other, in errors
+MOST_DF = 1e3  # of the posterior: with more, its shares change by less than 0.001
+DEVIATIONS, MEANS = 48, 81  # points of the posterior's grid: the means for each data set
+STEP = 0.7  # of the grid of precisions, in their deviation
+BORDERS = np.array([1.0, -1.0, 0.0])  # of the shares
+
+
+def _checked(fewest: int, **columns: Numbers) -> list[Numbers]:
+    """Return columns as numbers, (data sets,): `effects`, `errors`, and `dfs` or `reference`.
+
+    Raises ValueError for fewer than `fewest` data sets, columns of different lengths, and numbers
+    out of range, with the data set: errors and dfs must be positive, and all but dfs finite.
+    """
+    checked = {name: np.asarray(column, dtype=float) for name, column in columns.items()}
+    shapes = {values.shape for values in checked.values()}
+    sizes = {values.size for values in checked.values()}
+    if len(shapes) > 1 or max(map(len, shapes)) > 1 or min(sizes) < fewest:
+        names = ", ".join(columns)
+        raise ValueError(f"{names}: must have {fewest} data sets or more, a number for each")
+    for name, values in checked.items():
+        is_positive = name in ("errors", "dfs")
+        sizes_of_numbers = values if is_positive else np.abs(values)
+        is_right = sizes_of_numbers <= (math.inf if name == "dfs" else LARGEST)
+        if is_positive:
+            is_right &= values >= 1 / LARGEST
+        if not is_right.all():
+            wrong = int(is_right.argmin())
+            rule = "positive" if is_positive else "finite"
+            if name != "dfs":
+                rule += f" and at most {LARGEST:g} in size"
+            raise ValueError(f"data set {wrong + 1}: {name} {values[wrong]:g}: must be {rule}")
+    return [*checked.values()]
 
 
 @dataclass(frozen=True)
@@ -54,13 +87,12 @@ def random_effects(effects: Numbers, errors: Numbers) -> RandomEffects:
     The variance between data sets is that of restricted maximum likelihood (Viechtbauer 2005). The
     mean's error is that of Hartung and Knapp (2001); its factor is at least 1, so that data sets
     which agree by chance do not narrow the interval (Röver et al. 2015). Raises ValueError for
-    fewer than two data sets or an error that is not positive.
+    fewer than two data sets and for effects or errors out of range.
     """
     from scipy.special import chdtrc
 
+    effects, errors = _checked(2, effects=effects, errors=errors)
     count = len(effects)
-    if count < 2 or len(errors) != count or not np.all(errors > 0):
-        raise ValueError("a summary needs two data sets or more, each with a positive error")
     variances = errors**2
     between = _restricted_likelihood_variance(effects, variances)
     weights = 1 / (variances + between)
@@ -130,14 +162,19 @@ def multiple_of(effects: Numbers, errors: Numbers, dfs: Numbers, reference: Numb
     """Return the factor m of effects = m * reference; all arguments are (data sets,).
 
     Weighted least squares through zero, with the weights 1 / errors². The degrees of freedom are
-    Satterthwaite's. Raises ValueError if every reference effect is zero.
+    Satterthwaite's. Raises ValueError if every reference effect is zero, and for numbers out of
+    range.
     """
-    if not np.any(reference):
-        raise ValueError("every reference effect is zero: there is no multiple of it")
+    effects, errors, dfs, reference = _checked(
+        1, effects=effects, errors=errors, dfs=dfs, reference=reference
+    )
     information = reference**2 / errors**2
     total = float(information.sum())
+    if not total:
+        raise ValueError("every reference effect is zero: there is no multiple of it")
     value = float((reference * effects / errors**2).sum()) / total
-    df = total**2 / float((information**2 / dfs).sum())
+    shares = information / total
+    df = 1 / float((shares**2 / np.minimum(dfs, NORMAL_DF)).sum())
     return Multiple(value, total**-0.5, df)
 
 
@@ -173,89 +210,151 @@ def posterior(
     An estimate is Student's t around the true effect. True effects are normal around a mean with a
     flat prior; their deviation has a half-normal prior of scale `prior_deviation` (Gelman 2006;
     Röver 2020). Computed on a grid, so the same numbers give the same digits. Raises ValueError for
-    an error that lies below the grid's step or above ten prior deviations.
+    fewer than two data sets, numbers out of range, effects more than a million errors apart, and
+    an error below a thousandth of the prior deviation or above ten of them.
     """
-    from scipy.special import gammaln
+    from scipy.special import ndtr
 
-    reach = float(np.max(np.abs(effects) + 4 * errors)) + 3 * prior_deviation
-    reach = max(reach, WIDEST * prior_deviation)
-    true = np.linspace(-reach, reach, EFFECTS)
-    if errors.min() < true[1] - true[0] or errors.max() > 10 * prior_deviation:
-        raise ValueError(f"errors {errors.min():g} to {errors.max():g}: too far apart for a grid")
-    center = random_effects(effects, errors)
-    half_width = 6 * math.hypot(center.error, prior_deviation / math.sqrt(len(effects)))
-    means = np.linspace(
-        center.mean - half_width,
-        center.mean + half_width,
-        MEANS,
-    )
-    deviations = np.linspace(
-        0,
-        4 * prior_deviation,
-        DEVIATIONS + 1,
-    )[1:]
-    constants = gammaln((dfs + 1) / 2) - gammaln(dfs / 2) - np.log(np.pi * dfs) / 2
-    scaled = (effects[:, None] - true) / errors[:, None]
-    powers = -(dfs[:, None] + 1) / 2 * np.log1p(scaled**2 / dfs[:, None])
-    likelihoods = np.exp(constants[:, None] + powers) / errors[:, None]
-
-    # The prior of a true effect given mean and deviation, (deviations, means, effects).
-    distances = (true - means[:, None]) / deviations[:, None, None]
-    priors = np.exp(-(distances**2) / 2)
-    priors /= priors.sum(axis=2, keepdims=True)
-    marginal = np.einsum("dme,te->tdm", priors, likelihoods)
-    log_joint = np.log(marginal).sum(axis=0) - (deviations[:, None] / prior_deviation) ** 2 / 2
-    joint = np.exp(log_joint - log_joint.max())
+    effects, errors, dfs = _checked(2, effects=effects, errors=errors, dfs=dfs)
+    if not 0 < prior_deviation < LARGEST:
+        raise ValueError(f"prior_deviation={prior_deviation:g}: must be positive and finite")
+    scaled, spread = errors / prior_deviation, float(np.ptp(effects))
+    is_far = spread > FARTHEST * errors.min()
+    if is_far or scaled.min() < LEAST_ERROR or scaled.max() > MOST_ERROR:
+        ends = f"effects {effects.min():g} to {effects.max():g}, errors {errors.min():g} to"
+        raise ValueError(f"{ends} {errors.max():g}: too far apart for a grid")
+    deviations, log_prior = _deviations(effects, errors, prior_deviation)
+    means = _means(effects, errors, deviations)
+    log_density = np.tile(log_prior[:, None], means.shape[1])
+    mixtures = []
+    for effect, error, df in zip(effects, errors, dfs, strict=True):
+        mixture = _mixture(error, min(df, MOST_DF), spread)
+        mixtures.append(mixture)
+        for row, deviation in enumerate(deviations):
+            logs = mixture.log_densities(effect - means[row], deviation)
+            log_density[row] += _log_sum(logs)
+    density = np.exp(log_density - log_density.max())
+    joint = density * np.gradient(means, axis=1)
     joint /= joint.sum()
 
+    # Points of no weight are left out: those of the rest are (points,).
+    is_kept = joint > 1e-9 * joint.max()
+    weights, centers = joint[is_kept], means[is_kept]
+    weights /= weights.sum()
+    widths = np.broadcast_to(deviations[:, None], means.shape)[is_kept]
     each = []
-    for likelihood, evidence in zip(
-        likelihoods,
-        marginal,
-        strict=True,
-    ):
-        density = likelihood * np.einsum(
-            "dm,dme->e",
-            joint / evidence,
-            priors,
-        )
-        each.append(_shares(true, density))
-    new = _shares(
-        true,
-        np.einsum(
-            "dm,dme->e",
-            joint,
-            priors,
-        ),
-    )
-    of_mean = joint.sum(axis=0)
-    below = of_mean.cumsum() - of_mean / 2
+    for effect, mixture in zip(effects, mixtures, strict=True):
+        above = mixture.above(effect, centers, widths)
+        each.append(_shares(weights @ above))
+    new = weights @ ndtr((centers[:, None] - BORDERS) / widths[:, None])
+
+    values = np.sort(means, axis=None)
+    below = np.zeros(values.shape)
+    for row, heights in zip(means, density, strict=True):
+        masses = np.diff(row) * (heights[1:] + heights[:-1]) / 2
+        below += np.interp(values, row, np.append(0, masses.cumsum()))
+    below /= below[-1]
     low, high = np.interp(
         [0.025, 0.975],
         below,
-        means,
+        values,
     )
-    interval = Interval(float(low), float(high))
     return Posterior(
         tuple(each),
-        new,
-        _shares(means, of_mean),
-        float(of_mean @ means),
-        interval,
+        _shares(new),
+        _shares(1 - np.interp(BORDERS, values, below)),
+        float(weights @ centers),
+        Interval(float(low), float(high)),
     )
 
 
-def _shares(values: Numbers, density: Numbers) -> Shares:
-    """Return the shares of a density over equally spaced values; a value on a border counts half."""
-    mass = density / density.sum()
+def _deviations(
+    effects: Numbers, errors: Numbers, prior_deviation: float
+) -> tuple[Numbers, Numbers]:
+    """Return deviations between data sets, (deviations,), and the logs of their prior mass.
 
-    def above(border: float) -> float:
-        return float(mass[values > border].sum() + mass[np.isclose(values, border)].sum() / 2)
+    They are midpoints of equal steps in asinh: close to each other where they are small.
+    """
+    smallest = min(float(errors.min()), prior_deviation)
+    largest = 4 * prior_deviation + 2 * math.sqrt(float(np.ptp(effects)) * prior_deviation)
+    steps = (np.arange(DEVIATIONS) + 0.5) / DEVIATIONS * math.asinh(largest / smallest)
+    deviations = smallest * np.sinh(steps)
+    return deviations, np.log(np.cosh(steps)) - (deviations / prior_deviation) ** 2 / 2
 
-    better, not_worse = above(1.0), above(-1.0)
+
+def _means(effects: Numbers, errors: Numbers, deviations: Numbers) -> Numbers:
+    """Return means in order, (deviations, means), where given the deviation they may have weight.
+
+    They lie close to each other around each effect and around the weighted mean of all effects.
+    """
+    variances = deviations[:, None] ** 2 + errors**2
+    information = (1 / variances).sum(axis=1)
+    weighted = (effects / variances).sum(axis=1) / information
+    centers = np.column_stack([np.tile(effects, (len(deviations), 1)), weighted])
+    scales = np.column_stack([np.sqrt(variances / len(effects)), information**-0.5])
+    steps, step = np.linspace(-5, 5, MEANS, retstep=True)
+    # Shifted by parts of a step, so that effects which agree do not have the same points.
+    shifts = step * np.arange(centers.shape[1]) / centers.shape[1]
+    reach = np.sinh(steps + shifts[:, None])
+    means = centers[:, :, None] + scales[:, :, None] * reach
+    return np.sort(means.reshape(len(deviations), -1), axis=1)
+
+
+class _Mixture(NamedTuple):
+    """Student's t as a mixture of normal densities: their variances, and the logs of their shares.
+
+    A variance is error² / x where df x is chi-squared with df degrees of freedom.
+    """
+
+    variances: Numbers
+    log_shares: Numbers
+
+    def log_densities(self, distances: Numbers, widths: Numbers | float) -> Numbers:
+        """Return log densities of an estimate, (points, mixture), up to a constant.
+
+        `distances` are those from the mean; true effects deviate from it by `widths`.
+        """
+        variances = np.square(widths)[..., None] + self.variances
+        return self.log_shares - np.log(variances) / 2 - distances[:, None] ** 2 / (2 * variances)
+
+    def above(self, effect: float, means: Numbers, widths: Numbers) -> Numbers:
+        """Return the probability that the true effect is above each border, (points, borders)."""
+        from scipy.special import ndtr
+
+        logs = self.log_densities(effect - means, widths)
+        shares = np.exp(logs - _log_sum(logs)[:, None])
+        between = widths[:, None] ** 2
+        total = between + self.variances
+        centers = (effect * between + means[:, None] * self.variances) / total
+        sd = np.sqrt(between * self.variances / total)
+        columns = [(shares * ndtr((centers - border) / sd)).sum(axis=1) for border in BORDERS]
+        return np.column_stack(columns)
+
+
+def _mixture(error: float, df: float, spread: float) -> _Mixture:
+    """Return the mixture of a standard error, for effects up to `spread` from each other."""
+    width = math.sqrt(2 / (df + 1))
+    low = math.log((df + 1) / (df + (spread / error) ** 2)) - 8 * width - 30 / (df + 1)
+    points = math.ceil((6 * width - low) / (STEP * width))
+    logs = np.linspace(low, 6 * width, points)
+    return _Mixture(error**2 * np.exp(-logs), df / 2 * (logs - np.exp(logs)))
+
+
+def _log_sum(logs: Numbers) -> Numbers:
+    """Return the logs of the sums of exp(logs) over the last axis."""
+    largest = logs.max(axis=-1, keepdims=True)
+    sums = np.exp(logs - largest).sum(axis=-1)
+    return np.asarray(largest[..., 0] + np.log(sums))
+
+
+def _shares(above: Numbers) -> Shares:
+    """Return the shares of a belief by the probabilities above BORDERS."""
+    if not np.isfinite(above).all():
+        raise ValueError("the effects are too far apart for a grid")
+    better, not_worse, positive = (float(share) for share in above)
     return Shares(
         better,
         not_worse - better,
         1 - not_worse,
-        above(0.0),
+        positive,
     )
