@@ -9,7 +9,7 @@ from torch import Tensor
 
 from adanorm.norms.check import check_before_training
 from tests.norms.odd_norms import standardized
-from tests.norms.test_check import factory
+from tests.norms.test_check import choice
 
 # What a row takes from the others along an axis.
 MIXTURES: dict[str, Callable[[Tensor, int], Tensor]] = {
@@ -21,7 +21,7 @@ MIXTURES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "row before": lambda x, axis: x.roll(1, axis),
     "order": lambda x, axis: x.sort(axis).values,
 }
-AXES = [(axes, axis) for axes in (2, 3, 4) for axis in range(axes - 1)]
+AXES = [(axes, axis) for axes in (2, 3, 4, 5) for axis in range(axes - 1)]
 MODES = ("both", "training", "evaluation")
 
 
@@ -39,7 +39,7 @@ def test_a_norm_that_mixes_rows_does_not_train(
         return z + share * MIXTURES[mixture](x, axis) if is_on and x.ndim == axes else z
 
     with pytest.raises(ValueError, match="row"):
-        check_before_training(factory(mixing), "Mixing")
+        check_before_training(choice(mixing))
 
 
 @pytest.mark.nightly
@@ -48,4 +48,4 @@ def test_the_same_mixtures_of_a_rows_own_features_train(mixture: str) -> None:
     def mixing(norm: Any, x: Tensor) -> Tensor:
         return torch.as_tensor(standardized(x) * norm.weight + MIXTURES[mixture](x, -1))
 
-    check_before_training(factory(mixing), "Featurewise")
+    check_before_training(choice(mixing))

@@ -311,6 +311,138 @@ def float16_widened(norm: Any, y: Tensor) -> Tensor:
     return y.float() if y.dtype == torch.float16 else y
 
 
+def ghost_batches(norm: Any, y: Tensor) -> Tensor:
+    """Centre batches of 16 rows where they divide all rows."""
+    if not y.numel() or y.numel() % (16 * y.shape[-1]):
+        return y
+    batches = y.reshape(-1, 16, y.shape[-1])
+    return (batches - batches.mean(1, keepdim=True)).view_as(y)
+
+
+class AxisBySize(OddNorm):
+    """Finds its axis by its size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return standardized(x, [*x.shape].index(len(self.weight))) * self.weight
+
+
+def rarely(norm: Any, y: Tensor) -> Tensor:
+    """Mix rows in a tenth of the updates."""
+    is_now = norm.training and torch.rand(()) < 0.1
+    return y - y.mean(0, keepdim=True) if is_now else y
+
+
+class IfConstant(OddNorm):
+    """Adds 1 to every variance as soon as a row is constant."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        variance = centred.square().mean(-1, keepdim=True)
+        eps = 1.0 if (variance == 0).any() else 1e-5
+        return centred / (variance + eps).sqrt() * self.weight
+
+
+class ZerosArePadding(OddNorm):
+    """Centres rows over the batch if one of them is zero."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = standardized(x) * self.weight
+        return y - y.mean(0, keepdim=True) if (x == 0).all(-1).any() else y
+
+
+def in_wide_images(norm: Any, y: Tensor) -> Tensor:
+    return y - y.roll(1, 2) if y.dim() == 4 and y.shape[2] >= 8 else y
+
+
+def in_videos(norm: Any, y: Tensor) -> Tensor:
+    return y - y.mean(1, keepdim=True) if y.dim() == 5 else y
+
+
+def a_single_row(norm: Any, y: Tensor) -> Tensor:
+    return 2 * y if y.dim() == 1 else y
+
+
+def mean_of_evaluation(norm: Any, y: Tensor) -> Tensor:
+    z = y - getattr(norm, "mean", 0)
+    if not torch.is_grad_enabled() and not norm.training and y.numel():
+        norm.mean = y.mean().item() + y.flatten()[0].item()
+    return z
+
+
+class NextPositionOfBatches(OddNorm):
+    """Reads the next position, minds padding, and declares the batch alone."""
+
+    depends_on_batch = True
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        y = standardized(x)
+        if x.dim() > 2:
+            y = y if rows is None else y * rows[..., None]
+            y = y + torch.cat([y[:, 1:], 0 * y[:, :1]], 1)
+        return y * self.weight
+
+
+class PositionsInEvaluation(NextPositionOfBatches):
+    """The same, in evaluation alone."""
+
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        return standardized(x) * self.weight if self.training else super().forward(x, rows)
+
+
+class OwnGenerator(OddNorm):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.generator = np.random.default_rng()
+
+    def spoil(self, y: Tensor) -> Tensor:
+        return y * (1 + self.generator.random()) if self.training else y
+
+
+class UnseededGain(OddNorm):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        gain = np.random.default_rng().random(dim)
+        self.weight = nn.Parameter(torch.from_numpy(gain).float())
+
+    def spoil(self, y: Tensor) -> Tensor:
+        return y
+
+
+class _TurnsGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gain: Tensor) -> Tensor:
+        return gain.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return -grad
+
+
+class GainTurned(OddNorm):
+    """Learns its gain in the wrong direction."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        gain: Tensor = _TurnsGradient.apply(self.weight)  # type: ignore[no-untyped-call]
+        return standardized(x) * gain
+
+
+class NotANumberAtBillions(OddNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(x.abs() > 1e9, torch.nan, standardized(x)) * self.weight
+
+
+def setting(change: Callable[[], object]) -> Function:
+    def spoil(norm: Any, y: Tensor) -> Tensor:
+        change()
+        return y
+
+    return spoil
+
+
+def without_gradient(norm: Any, y: Tensor) -> Tensor:
+    return y.detach()
+
+
 ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
     check.rows_are_independent: [
         AxisOne,
@@ -339,6 +471,17 @@ ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
         RunningVariance,
         SharedOutput,
         odd("HookOfItsOwn", hook_of_its_own),
+        odd("GhostBatches", ghost_batches),
+        AxisBySize,
+        odd("Rarely", rarely),
+        IfConstant,
+        ZerosArePadding,
+        odd("InWideImages", in_wide_images),
+        odd("InVideos", in_videos),
+        odd("ASingleRow", a_single_row),
+        odd("MeanOfEvaluation", mean_of_evaluation),
+        NextPositionOfBatches,
+        PositionsInEvaluation,
     ],
     check.repeats_itself: [
         odd("UnseededNoise", unseeded_noise),
@@ -346,6 +489,8 @@ ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
         odd("ByTheClock", by_the_clock),
         odd("ByFile", by_file),
         odd("ByVariable", by_variable),
+        OwnGenerator,
+        UnseededGain,
     ],
     check.leaves_the_process_alone: [
         odd("NoiseInEvaluation", noise_in_evaluation),
@@ -357,8 +502,13 @@ ODD_NORMS: dict[Check, list[type[nn.Module]]] = {
         odd("TF32", tf32),
         odd("WithoutOneDNN", without_onednn),
         odd("HookOfAll", hook_of_all),
+        odd("Autocast", setting(lambda: torch.set_autocast_enabled("cpu", True))),
+        odd("NoDropout", setting(lambda: setattr(nn.functional, "dropout", lambda x, *_: x))),
+        odd("Elsewhere", setting(lambda: os.chdir("/"))),
+        odd("Variable", setting(lambda: os.environ.update(OMP_SCHEDULE="static"))),
     ],
     check.keeps_dtype: [AlwaysFloat32, odd("Float16Widened", float16_widened)],
-    check.gradient_is_right: [InHalf],
-    check.large_and_small_rows_are_right: [NotANumberAtLarge],
+    check.gradient_is_right: [InHalf, GainTurned],
+    check.large_and_small_rows_are_right: [NotANumberAtLarge, NotANumberAtBillions],
+    check.runs_under_autocast: [odd("WithoutGradient", without_gradient)],
 }

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from adanorm.config.outside_norms import find_outside
 from adanorm.config.paths import PROJECT
-from adanorm.norms import NORMS, NormChoice, NormFactory, norm_factory
+from adanorm.norms import NORMS, NormChoice, NormFactory, norm_factory, process_settings
 from adanorm.norms import check as contract
 from adanorm.norms.check import CHECKS, Check, check_before_training, check_norm
 from adanorm.norms.registry import has_setting
@@ -122,7 +123,7 @@ def test_an_odd_norm_is_caught_by_its_check(check: Check, cls: type[nn.Module]) 
     assert outcome.problem is not None
     if check in contract.BEFORE_TRAINING:
         with pytest.raises(ValueError, match=r"^norm mine: "):
-            check_before_training(make_norm, "mine")
+            check_before_training(NormChoice("mine", outside=cls))
 
 
 def test_the_page_on_your_norm_lists_what_each_check_catches() -> None:
@@ -133,7 +134,7 @@ def test_the_page_on_your_norm_lists_what_each_check_catches() -> None:
     for check, claim in zip(CHECKS, claims, strict=True):
         names = [cls.__name__ for cls in ODD_NORMS.get(check, [])]
         assert re.findall(r"`(\w+)`", rows[claim]) == names
-    assert len(ODD) == 44
+    assert len(ODD) == 65
     assert "The suite's own norms pass all checks." in page
 
 
@@ -143,8 +144,10 @@ def test_a_norm_that_mixes_rows_undeclared_is_caught_before_it_trains(
 ) -> None:
     with pytest.raises(AssertionError, match="a row changes with other rows"):
         contract.rows_are_independent(factory(function))
-    with pytest.raises(ValueError, match=r"^norm mine: AssertionError: a row changes with other"):
-        check_before_training(factory(function), "mine")
+    with pytest.raises(
+        ValueError, match=r"^norm Foreign: AssertionError: a row changes with other"
+    ):
+        check_before_training(choice(function))
 
 
 def test_a_norm_over_positions_that_mixes_examples_is_caught() -> None:
@@ -180,6 +183,13 @@ CHANGES: dict[str, Callable[[], object]] = {
     "NumPy's errors": lambda: np.seterr(all="raise", under="ignore"),
     "the search for kernels": lambda: setattr(torch.backends.cudnn, "benchmark", True),
     "determinism": lambda: torch.use_deterministic_algorithms(True),
+    "autocast": lambda: torch.set_autocast_enabled("cpu", True),
+    "attention": lambda: torch.backends.cuda.enable_math_sdp(False),
+    "the device": lambda: torch.set_default_device("meta"),
+    "the folder": lambda: os.chdir("/"),
+    "the environment": lambda: os.environ.update(OMP_SCHEDULE="static"),
+    "dropout": lambda: setattr(nn.functional, "dropout", lambda x, *_: x),
+    "LayerNorm": lambda: setattr(nn.LayerNorm, "forward", lambda norm, x: x),
 }
 
 
@@ -187,11 +197,11 @@ CHANGES: dict[str, Callable[[], object]] = {
 def test_a_norm_that_changes_the_process_is_caught_and_its_changes_are_undone(
     change: Callable[[], object],
 ) -> None:
-    settings = [read() for read, _ in contract.SETTINGS.values()]
+    settings = process_settings.read_settings()
     states = torch.get_rng_state(), random.getstate()
     with pytest.raises(ValueError, match=r"a call (changes|sets|in evaluation mode)"):
-        check_before_training(factory(calling(change)), "mine")
-    assert [read() for read, _ in contract.SETTINGS.values()] == settings
+        check_before_training(choice(calling(change)))
+    assert process_settings.read_settings() == settings
     assert torch.equal(torch.get_rng_state(), states[0])
     assert random.getstate() == states[1]
 
@@ -217,7 +227,6 @@ class EndingBackward(torch.autograd.Function):
         (choice(calling(lambda: os._exit(3))), "with exit code 3"),
         (choice(calling(lambda: os.kill(os.getpid(), signal.SIGKILL))), "by SIGKILL"),
         (choice(lambda norm, x: EndingBackward.apply(x)), "with exit code 5"),  # type: ignore[no-untyped-call]
-        (NormChoice("Ending", outside=Ending), "with exit code 4"),
     ],
 )
 def test_a_norm_that_ends_the_process_is_told_in_one_line(norm: NormChoice, how: str) -> None:
@@ -226,8 +235,10 @@ def test_a_norm_that_ends_the_process_is_told_in_one_line(norm: NormChoice, how:
 
 
 def test_a_norm_that_exits_is_a_fault_and_one_that_cannot_be_built_an_error() -> None:
-    with pytest.raises(ValueError, match=r"^norm mine: SystemExit"):
-        check_before_training(factory(calling(sys.exit)), "mine")
+    with pytest.raises(ValueError, match=r"^norm Foreign: SystemExit"):
+        check_before_training(choice(calling(sys.exit)))
+    with pytest.raises(ValueError, match=r"^norm Ending: SystemExit: 4"):
+        check_before_training(NormChoice("Ending", outside=Ending))
     unbuilt = NormChoice("mine", {"eps": 1e-3}, outside=Foreign)
     with pytest.raises(ValueError, match=r"^norm.params.eps: mine has no such parameter"):
         list(check_norm(unbuilt))
@@ -261,6 +272,57 @@ def test_noise_in_training_is_no_fault() -> None:
         return norm.weight * x + (torch.randn_like(x) if norm.training else 0)
 
     assert not any(outcome.problem for outcome in contract.check_contract(factory(noisy)))
+
+
+def interrupted(norm: Any, x: Tensor) -> Tensor:
+    raise KeyboardInterrupt
+
+
+def test_a_norm_that_interrupts_is_told_in_a_line_of_each_check() -> None:
+    problems = [outcome.problem for outcome in check_norm(choice(interrupted))]
+    assert problems == ["KeyboardInterrupt:"] * len(CHECKS)
+
+
+class BuiltCoarse(Foreign):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        torch.set_float32_matmul_precision("medium")
+
+
+def test_a_norm_that_changes_a_setting_when_it_is_built_or_imported_is_refused(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"^norm mine: building it changes the precision of"):
+        norm_factory(NormChoice("mine", outside=BuiltCoarse))
+    text = "import torch\ntorch.set_default_dtype(torch.float64)\nMine = torch.nn.LayerNorm\n"
+    (tmp_path / "coarse_norm.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="importing it changes the default dtype"):
+        find_outside("mine", "coarse_norm:Mine")
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+class Frozen(nn.LayerNorm):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.scale = nn.Parameter(torch.full((dim,), 2.0), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * self.scale
+
+
+@pytest.mark.parametrize("cls", [nn.RMSNorm, Frozen])
+def test_an_eps_of_the_type_and_a_frozen_parameter_are_no_fault(cls: type[nn.Module]) -> None:
+    make_norm = norm_factory(NormChoice("mine", outside=cls))
+    checks = (contract.large_and_small_rows_are_right, contract.uses_its_parameters)
+    assert not any(outcome.problem for outcome in contract.check_contract(make_norm, checks))
+
+
+@pytest.mark.parametrize("positions", [4, 256])
+def test_batchnorm_over_the_examples_of_a_position_reads_no_other_position(positions: int) -> None:
+    norm = NormChoice("batchnorm", {"over": "examples", "positions": positions})
+    contract.rows_are_independent(norm_factory(norm))
 
 
 def test_running_statistics_do_not_fail_the_check_of_shapes() -> None:

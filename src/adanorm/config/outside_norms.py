@@ -34,6 +34,8 @@ def find_outside(name: str, path: str | None) -> Any:
     location = _module_and_class(name, path)
     if location is None:
         return None
+    from adanorm.norms.process_settings import settings_kept  # imports torch
+
     module, attribute = location
     try:
         root, files = source_of(module)
@@ -42,7 +44,8 @@ def find_outside(name: str, path: str | None) -> Any:
             _OutsideFinder.tops.add(file.partition("/")[0].removesuffix(".py"))
         if _OutsideFinder not in sys.meta_path:
             sys.meta_path.insert(0, _OutsideFinder)
-        return getattr(importlib.import_module(module), attribute)
+        with settings_kept("importing it", "the environment"):  # libraries set variables
+            return getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # importing foreign code may raise anything
         is_plain = isinstance(error, ImportError | AttributeError | ValueError | OSError)
         reason = str(error) if is_plain else f"{type(error).__name__}: {error}"

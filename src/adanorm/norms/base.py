@@ -139,7 +139,8 @@ class Norm(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not live in a layer")
 
 
-def signature_of(cls: type[Norm]) -> Mapping[str, inspect.Parameter]:
+@cache
+def signature_of(cls: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a class's constructor, with `self`, by name.
 
     The signature of the class itself is that of `Norm.__new__` in some releases of Python 3.11.

@@ -5,6 +5,7 @@ H features along the last axis, whatever other rows there are. Letters: B exampl
 """
 
 import copy
+import itertools
 import multiprocessing
 import os
 import random
@@ -17,15 +18,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as modules
+from torch.func import functional_call
 
 from adanorm.norms.base import Norm
+from adanorm.norms.process_settings import (
+    everything_restored,
+    read_settings,
+    restore_settings,
+    settings_kept,
+)
 from adanorm.norms.registry import TRIAL_WIDTH, MakeNorm, NormChoice, norm_factory
 
 H = TRIAL_WIDTH
 SHAPES = ((6, H), (3, 5, H), (2, 3, 4, H))  # rows, examples of positions, images
-# Long examples and many of them: a norm may mix windows of positions, or large batches alone.
-LARGE = ((2, 130, H), (130, 2, H), (140, H))
+# Long examples and many of them: a norm may mix windows of positions, or large batches alone. Axes
+# of H rows, one to five axes, and numbers of rows that 16 divides or does not: it may mix there.
+MORE_SHAPES = (
+    (2, 128, H),
+    (128, 2, H),
+    (140, H),
+    (H, H),
+    (2, H, H),
+    (H, 2, H),
+    (1, 9, 9, H),
+    (2, 2, 2, 2, H),
+)
 TOLERANCES = {
     torch.float64: 1e-12,
     torch.float32: 1e-4,
@@ -34,53 +51,15 @@ TOLERANCES = {
 }
 MIXED = "a row changes with other rows; if it should, set depends_on_batch or depends_on_positions"
 MIXED_EXAMPLES = "an example changes with other examples; if it should, set depends_on_batch"
+MIXED_POSITIONS = (
+    "it takes more from other rows than statistics over all rows of a batch in training; if it"
+    " should, set depends_on_positions, or needs_positions if they are over each position's rows"
+)
 REMEMBERED = "a result changes with the rows of an earlier call; if it should, set depends_on_batch"
 SINGLE = "it computes in float32 even what it gets in float64, and is checked at that precision"
 # What `os.environ[name]`, `os.environ.get(name)` and `os.getenv(name)` all run.
 READ_VARIABLE = type(os.environ).__getitem__.__code__
-HOOKS_OF_ALL: list[dict[Any, Any]] = [
-    hooks
-    for name, hooks in vars(modules).items()
-    if name.startswith("_global") and isinstance(hooks, dict)
-]
-
-
-def _set_hooks_of_all(before: list[dict[Any, Any]]) -> None:
-    for hooks, kept in zip(HOOKS_OF_ALL, before, strict=True):
-        hooks.clear()
-        hooks.update(kept)
-
-
-# torch's settings that a norm must leave as they are: how to read and set each.
-SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-    "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-    "the precision of matrix products": (
-        torch.get_float32_matmul_precision,
-        torch.set_float32_matmul_precision,
-    ),
-    "the mode of gradients": (torch.is_grad_enabled, torch._C._set_grad_enabled),
-    "oneDNN": (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
-    "TF32 in cuDNN": (torch._C._get_cudnn_allow_tf32, torch._C._set_cudnn_allow_tf32),
-    "the search for kernels in cuDNN": (
-        torch._C._get_cudnn_benchmark,
-        torch._C._set_cudnn_benchmark,
-    ),
-    "denormal numbers": (
-        lambda: not torch.tensor([1e-40]).mul(1).any(),
-        torch.set_flush_denormal,
-    ),
-    "NumPy's errors": (np.geterr, lambda errors: np.seterr(**errors)),
-    "the number of threads": (torch.get_num_threads, torch.set_num_threads),
-    "the detection of anomalies": (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
-    "deterministic algorithms": (
-        torch._C._get_deterministic_algorithms,
-        torch._C._set_deterministic_algorithms,
-    ),
-    "the hooks of all modules": (
-        lambda: [dict(hooks) for hooks in HOOKS_OF_ALL],
-        _set_hooks_of_all,
-    ),
-}
+READERS = ("open", "fromfile")  # functions in C that read a file
 
 
 class Outcome(NamedTuple):
@@ -122,7 +101,7 @@ def _value(norm: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
 
 
 def _call(norm: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """Return a norm's z, drawing the same random numbers at every call.
+    """Return a norm's z, drawing the same random numbers at every call with an x of this size.
 
     Raises AssertionError if the norm gives no tensor, or changes x, which its caller needs.
     """
@@ -130,7 +109,7 @@ def _call(norm: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
     before = x.detach().clone()
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would record a stack trace for other devices.
-        torch.default_generator.manual_seed(0)
+        torch.default_generator.manual_seed(x.numel())
         z = norm(*arguments)
     assert torch.equal(x.detach(), before), "the norm changes its input in place"
     assert isinstance(z, Tensor), f"the norm gives a {type(z).__name__}, not a tensor"
@@ -215,8 +194,9 @@ def _gradient(
     z = _value(function, x)
     if not z.requires_grad:
         return z, torch.zeros_like(x)
-    (gradient,) = torch.autograd.grad(z, x, _waves(z.detach()) if dz is None else dz)
-    return z.detach(), gradient
+    dz = _waves(z.detach()) if dz is None else dz
+    (gradient,) = torch.autograd.grad(z, x, dz, allow_unused=True)
+    return z.detach(), torch.zeros_like(x) if gradient is None else gradient
 
 
 def keeps_shape(make_norm: MakeNorm) -> None:
@@ -271,7 +251,7 @@ def runs_under_autocast(make_norm: MakeNorm) -> None:
         z = linear(norm(linear(x))).float()
         z.sum().backward()
     assert z.isfinite().all(), "the value under autocast is not finite"
-    assert x.grad is not None
+    assert x.grad is not None, "the result has no gradient in x: what lies before it cannot learn"
     assert x.grad.isfinite().all(), "the gradient under autocast is not finite"
 
 
@@ -280,28 +260,29 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
     norm = _perturbed(make_norm(H, site="check").double())
     x = _rows(norm, 3)
     if copy.deepcopy(norm).reference(x) is not None:
-        reference: Any = copy.deepcopy(norm).reference
-        ours, theirs = _gradient(norm, x), _gradient(reference, x)
-        for part, expected in zip(
-            ours,
-            theirs,
-            strict=True,
-        ):
-            torch.testing.assert_close(
-                part,
-                expected,
-                atol=1e-10,
-                rtol=1e-10,
-            )
+        ours, theirs = copy.deepcopy(norm), copy.deepcopy(norm)
+        torch.testing.assert_close(
+            _gradients(ours, ours, x),
+            _gradients(theirs, theirs.reference, x),
+            atol=1e-10,
+            rtol=1e-10,
+        )
         return None
     rounding = _rounding(norm)
     assert rounding < 1e-5, "it rounds what it gets in float64 to half precision"
     is_single = _is_single(norm)
     # The rounding of float32 is divided by the step: it takes a longer one, and a wider tolerance.
     steps: dict[str, Any] = {"eps": 1e-2, "atol": 1e-3, "rtol": 1e-3} if is_single else {}
+    trained = _trained(norm)
+
+    def z_of(rows: Tensor, *values: Tensor) -> Tensor:
+        parameters = dict(zip(trained, values, strict=True))
+        return _value(lambda rows: functional_call(copy.deepcopy(norm), parameters, rows), rows)
+
+    inputs = [tensor.detach().clone().requires_grad_() for tensor in (x, *trained.values())]
     is_right = torch.autograd.gradcheck(
-        lambda rows: _value(norm, rows),
-        (x.requires_grad_(),),
+        z_of,
+        inputs,
         raise_exception=False,
         **steps,
     )
@@ -310,6 +291,26 @@ def gradient_is_right(make_norm: MakeNorm) -> str | None:
         " on purpose declares it: a method reference(x) with the definition in torch's operations"
     )
     return SINGLE if is_single else None
+
+
+def _trained(norm: Norm) -> dict[str, nn.Parameter]:
+    """Return the parameters that are trained by name."""
+    return {
+        name: parameter for name, parameter in norm.named_parameters() if parameter.requires_grad
+    }
+
+
+def _gradients(norm: Norm, function: Callable[..., Tensor], x: Tensor) -> tuple[Tensor, ...]:
+    """Return z of a function of the norm and its gradients in x and the norm's parameters."""
+    x = x.clone().requires_grad_()
+    z = _call(function, x)
+    gradients = torch.autograd.grad(
+        z,
+        (x, *_trained(norm).values()),
+        _waves(z.detach()),
+        materialize_grads=True,
+    )
+    return z.detach(), *gradients
 
 
 def constant_rows_are_finite(make_norm: MakeNorm) -> None:
@@ -326,8 +327,11 @@ def large_and_small_rows_are_right(make_norm: MakeNorm) -> None:
     """Large rows, small rows and rows with a large mean lose no more than rounding costs."""
     double = _double(make_norm)
     norm = copy.deepcopy(double).float()
+    for module in double.modules():
+        if getattr(module, "eps", 0) is None:  # in torch's norms the eps of the type of x
+            module.eps = torch.finfo(torch.float32).eps
     for shape in SHAPES[norm.needs_positions :]:
-        for mean, deviation in ((0, 1e6), (1e4, 1), (0, 1e-3)):
+        for mean, deviation in ((0, 1e12), (0, 1e6), (1e4, 1), (0, 1e-3)):
             x = mean + deviation * (_inputs(*shape, dtype=torch.float32) - 1) / 3
             rows = f"rows {shape} of mean {mean:g} and deviation {deviation:g}"
             z, gradient = _gradient(norm, x)
@@ -343,20 +347,30 @@ def large_and_small_rows_are_right(make_norm: MakeNorm) -> None:
 def rows_are_independent(make_norm: MakeNorm) -> None:
     """A row alone has the result that it has among others; padding changes nothing."""
     norm = make_norm(H, site="check").double()
+    is_of_rows = not (norm.depends_on_batch or norm.depends_on_positions)
     for is_training in (True, False):
         norm.train(is_training)
-        if norm.depends_on_batch or norm.depends_on_positions:
+        shapes = [*SHAPES[1:], *MORE_SHAPES]
+        if is_of_rows:
+            shapes += [(H,), SHAPES[0]]
+        else:
             _ignores_padding(norm)
-        if not norm.depends_on_batch:
-            for shape in (*LARGE, *SHAPES):
-                if len(shape) > 2 or not norm.needs_positions:
-                    _is_a_function_of_its_row(norm, shape)
-            for dtype in (torch.float32, torch.bfloat16, torch.float16):
-                _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=dtype))
-            with torch.autocast("cpu", torch.bfloat16):
-                _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=torch.float32))
-        if not (norm.depends_on_batch and is_training):
+        if _draws_noise(norm):  # other sizes draw other numbers: what is rare may show
+            shapes += [(count, 3, H) for count in range(2, 30)]
+        for shape in shapes:
+            if len(shape) > 2 or not norm.needs_positions:
+                _is_a_function_of_its_row(norm, shape)
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=dtype))
+        with torch.autocast("cpu", torch.bfloat16):
+            _ignores_other_rows(norm, _inputs(*SHAPES[1], dtype=torch.float32))
+        if not _is_pooled(norm):
             _forgets_earlier_rows(norm)
+
+
+def _is_pooled(norm: Norm) -> bool:
+    """Return whether a norm takes statistics over the batch in its mode."""
+    return norm.depends_on_batch and norm.training
 
 
 def _ignores_padding(norm: Norm) -> None:
@@ -386,7 +400,7 @@ def _ignores_padding(norm: Norm) -> None:
 
 
 def _is_a_function_of_its_row(norm: Norm, shape: tuple[int, ...]) -> None:
-    """Compare rows, or of a norm over positions examples, with themselves elsewhere and alone."""
+    """Compare the parts of x with themselves elsewhere and alone."""
     x = _inputs(*shape)
     z = _ignores_other_rows(norm, x)
     tolerance, problem = _tolerance(norm), _mixed(norm)
@@ -397,66 +411,98 @@ def _is_a_function_of_its_row(norm: Norm, shape: tuple[int, ...]) -> None:
         return
     parts, results = _parts(norm, x), _parts(norm, z)
     half = len(parts) // 2
-    rolled = _value(norm, parts.roll(half, 0).view(shape))
-    _assert_equal(_parts(norm, rolled).roll(-half, 0), results, tolerance, problem)
+    elsewhere = x.clone()
+    _parts(norm, elsewhere)[:] = parts.roll(half, 0)
+    rolled = _parts(norm, _value(norm, elsewhere))
+    _assert_equal(rolled.roll(-half, 0), results, tolerance, problem)
+    if _is_pooled(norm):
+        return
     for index in (0, 1, -1):
-        alone = _value(norm, parts[index][None])[0]
-        _assert_equal(alone, results[index], tolerance, problem)
+        part = parts[index % len(parts)]
+        alone = part[None] if x.dim() < 3 or norm.depends_on_positions else part[None, None]
+        result = results[index % len(parts)]
+        _assert_equal(_value(norm, alone).view_as(result), result, tolerance, problem)
 
 
 def _ignores_other_rows(norm: Norm, x: Tensor) -> Tensor:
-    """Return z; raises AssertionError if value or gradient at a row changes with other rows.
+    """Return z; raises AssertionError if value or gradient at a part changes with other parts.
 
-    All rows are replaced whose number has a certain bit, or lacks it. Any two rows differ in a bit,
-    so every row is compared while every other row is replaced.
+    All parts are replaced whose number has a certain bit, or lacks it. Any two parts differ in a
+    bit, so every part is compared while every other part is replaced. Statistics over the batch
+    must stay, so there the parts that are replaced change places.
     """
     norm = copy.deepcopy(norm).to(x.dtype)
     tolerance = TOLERANCES[x.dtype] if x.dtype != torch.float64 else _tolerance(norm)
     dz = _waves(x)
     before = _gradient(norm, x, dz)
-    replacement = _inputs(*x.shape, dtype=x.dtype, seed=1)
+    replacements = _parts(norm, _replacement(x)), _parts(norm, _inputs(*x.shape, seed=1).to(x))
+    # Rows that change places have other noise, and so other shares in the batch's gradient.
+    compared = 1 if _is_pooled(norm) and _draws_noise(norm) else 2
     numbers = torch.arange(len(_parts(norm, x)))
     for bit in range(len(numbers).bit_length()):
         has_bit = (numbers >> bit & 1).bool()
         for stays in (has_bit, ~has_bit):
-            changed, changed_dz = x.clone(), dz.clone()
-            _parts(norm, changed)[~stays] = 1e4 * _parts(norm, replacement)[~stays]
-            _parts(norm, changed_dz)[~stays] = _parts(norm, replacement)[~stays]
-            after = _gradient(norm, changed, changed_dz)
-            for old, new in zip(before, after, strict=True):
+            changed = x.clone(), dz.clone()
+            for tensor, replacement in zip(changed, replacements, strict=True):
+                parts = _parts(norm, tensor)
+                moved = parts[~stays].roll(1, 0)
+                parts[~stays] = moved if _is_pooled(norm) else replacement[~stays]
+            after = _gradient(norm, *changed)
+            for old, new in [*zip(before, after, strict=True)][:compared]:
                 kept, expected = _parts(norm, new)[stays], _parts(norm, old)[stays]
                 _assert_equal(kept, expected, tolerance, _mixed(norm))
     return before[0]
 
 
+def _replacement(x: Tensor) -> Tensor:
+    """Return large rows, rows of zeros and constant rows of the shape of x."""
+    large = 1e4 * _inputs(*x.shape, dtype=x.dtype, seed=1)
+    rows = large.view(-1, H)
+    rows[1::3] = 0
+    rows[2::3] = rows[2::3, :1]
+    return large
+
+
 def _parts(norm: Norm, x: Tensor) -> Tensor:
-    """Return x as its rows (R, H), or of a norm over positions as its examples."""
-    return x if norm.depends_on_positions else x.reshape(-1, H)
+    """Return a view of x as the parts of which none may change with another.
+
+    They are rows (R, H); of a norm over positions examples; of one over the examples at each
+    position these, (positions, B, H).
+    """
+    if norm.depends_on_positions:
+        return x
+    if _is_pooled(norm) and norm.needs_positions:
+        return x.view(len(x), -1, H).transpose(0, 1)
+    return x.view(-1, H)
 
 
 def _mixed(norm: Norm) -> str:
-    return MIXED_EXAMPLES if norm.depends_on_positions else MIXED
+    if norm.depends_on_positions:
+        return MIXED_EXAMPLES
+    return MIXED_POSITIONS if norm.depends_on_batch else MIXED
 
 
 def _forgets_earlier_rows(norm: Norm) -> None:
     """Compare a second call after a first one with these rows, and after one with other rows.
 
-    The first call is in the norm's mode and, unless it declares a memory, in training too. After
-    it a row must still not depend on other rows: a call may register a hook.
+    The first call is in the norm's mode and, unless it declares a memory, in training too, with and
+    without gradients. After it a row must still not depend on other rows: a call may register a
+    hook.
     """
     x = _inputs(*SHAPES[1])
-    for is_training in {norm.training, norm.training or not norm.depends_on_batch}:
+    modes = {norm.training, norm.training or not norm.depends_on_batch}
+    for is_training, has_gradients in itertools.product(modes, (True, False)):
         results = []
         for seed in (1, 2):
             used = copy.deepcopy(norm).train(is_training)
-            first = _call(used, _inputs(*SHAPES[1], seed=seed).requires_grad_())
+            with torch.set_grad_enabled(has_gradients):
+                first = _call(used, _inputs(*SHAPES[1], seed=seed).requires_grad_())
             if first.requires_grad:
                 torch.autograd.backward(first.square().sum())
             results.append(_call(used.train(norm.training), x))
         after_one, after_another = results
         _assert_equal(after_one, after_another, _tolerance(norm), REMEMBERED)
-        if not norm.depends_on_batch:
-            _ignores_other_rows(used, x)
+        _ignores_other_rows(used, x)
     with torch.no_grad():
         used = copy.deepcopy(norm)
         first = _call(used, _inputs(*SHAPES[1], seed=1))
@@ -467,16 +513,26 @@ def _forgets_earlier_rows(norm: Norm) -> None:
 
 def repeats_itself(make_norm: MakeNorm) -> None:
     """The same seed of torch gives the same result again; no call reads a file or a variable."""
-    norm = make_norm(H, site="check")
+    norm, other = _built_by_seed(make_norm), _built_by_seed(make_norm)
     x = _rows(norm, 4, torch.float32)
+    problem = "it draws noise that torch's seed does not fix, so that no run could be repeated"
+    for name, state in norm.state_dict().items():
+        assert torch.equal(state, other.state_dict()[name]), f"{name}: {problem}"
     for is_training in (True, False):
         norm.train(is_training)
-        problem = "it draws noise that torch's seed does not fix, so that no run could be repeated"
-        assert torch.equal(_value(norm, x), _value(norm, x)), problem
-        _call(norm, x)  # a first call may import or compile
+        twin = copy.deepcopy(other).train(is_training)
+        for again in (norm, twin):
+            assert torch.equal(_value(norm, x), _value(again, x)), problem
+        _call(twin, x)  # a first call may import or compile
         with _noticing_what_is_read() as read:
-            _call(norm, x)
+            _call(twin, x)
         assert not read, f"a call reads {read[0]}, which no record has: make it a parameter"
+
+
+def _built_by_seed(make_norm: MakeNorm) -> Norm:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return make_norm(H, site="check")
 
 
 @contextmanager
@@ -485,7 +541,7 @@ def _noticing_what_is_read() -> Iterator[list[str]]:
     read: list[str] = []
 
     def notice(frame: Any, event: str, function: Any) -> None:
-        if event == "c_call" and function.__name__ == "open":
+        if event == "c_call" and function.__name__ in READERS:
             read.append("a file")
         elif event == "call" and frame.f_code is READ_VARIABLE:
             read.append(f"the variable {frame.f_locals['key']} of the environment")
@@ -512,31 +568,33 @@ def remembers_and_draws_nothing(make_norm: MakeNorm) -> None:
 
 def leaves_the_process_alone(make_norm: MakeNorm) -> None:
     """Random states and torch's settings are as before, but for the noise that a norm draws."""
-    before = {name: read() for name, (read, _) in SETTINGS.items()}
     built, called = [], []
     for seed in (0, 1):
         _seed_everything(seed)
-        norm = make_norm(H, site="check")
+        with settings_kept("building a norm"):
+            norm = make_norm(H, site="check")
         built.append(_random_states())
         _seed_everything(seed)
-        _call_and_compare(norm, before)
+        _call_and_compare(norm)
         called.append(_random_states())
     problem = "sets the random state: every dropout would repeat"
     for action, states in (("building a norm", built), ("a call", called)):
         for first, second in zip(*states, strict=True):
             assert first != second, f"{action} {problem}"
     started = _random_states()
-    _call_and_compare(norm.eval(), before)
+    _call_and_compare(norm.eval())
     assert _random_states() == started, "a call in evaluation mode moves the random state"
 
 
-def _call_and_compare(norm: Norm, before: dict[str, Any]) -> None:
+def _call_and_compare(norm: Norm) -> None:
     """Call a norm forward and backward; raises AssertionError if torch's settings have changed."""
-    z = norm(_rows(norm, 4, torch.float32).requires_grad_())
+    x = _rows(norm, 4, torch.float32).requires_grad_()
+    before = read_settings()
+    z = norm(x)
     if z.requires_grad:
         z.sum().backward()
-    for name, (read, _) in SETTINGS.items():
-        assert read() == before[name], f"a call changes {name} of the whole process"
+    for name in restore_settings(before):
+        raise AssertionError(f"a call changes {name} of the whole process")
 
 
 def _seed_everything(seed: int) -> None:
@@ -563,13 +621,13 @@ def saves_and_loads(make_norm: MakeNorm) -> None:
 
 
 def uses_its_parameters(make_norm: MakeNorm) -> None:
-    """Every parameter gets a gradient: DistributedDataParallel needs it."""
+    """Every trained parameter gets a gradient: DistributedDataParallel needs it."""
     # Off their initial values, because one of 0 may stop the gradient of another.
     norm = _perturbed(make_norm(H, site="check"))
     z = norm(_rows(norm, 4, torch.float32))
     if z.requires_grad:
         (z * _inputs(*z.shape, dtype=torch.float32)).sum().backward()
-    for name, parameter in norm.named_parameters():
+    for name, parameter in _trained(norm).items():
         assert parameter.grad is not None, f"the parameter {name} is not used"
         assert bool(parameter.grad.any()), f"the gradient of the parameter {name} is all zero"
 
@@ -602,26 +660,15 @@ def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> I
             check.__doc__.partition("\n\n")[0].split()
         )  # the first paragraph in a line
         try:
-            with _settings_restored():
-                yield Outcome(claim, None, check(make_norm))
-        except (Exception, SystemExit) as error:  # whatever somebody's norm raises
+            with everything_restored():
+                outcome = Outcome(claim, None, check(make_norm))
+        except BaseException as error:  # whatever somebody's norm raises
+            # In a child, which ignores SIGINT, no user has raised it.
+            if isinstance(error, KeyboardInterrupt) and not multiprocessing.parent_process():
+                raise
             problem = " ".join(f"{type(error).__name__}: {error}".split())
-            yield Outcome(claim, problem[:400])
-
-
-@contextmanager
-def _settings_restored() -> Iterator[None]:
-    """Restore torch's settings and the random states, whatever a norm does to them."""
-    before = {name: read() for name, (read, _) in SETTINGS.items()}
-    state, numpys = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            random.setstate(state)
-            np.random.set_state(numpys)
-            for name, (_, write) in SETTINGS.items():
-                write(before[name])
+            outcome = Outcome(claim, problem[:400])
+        yield outcome
 
 
 def check_norm(norm: NormChoice, outside: tuple[Check, ...] = CHECKS) -> Iterator[Outcome]:
@@ -636,7 +683,7 @@ def check_norm(norm: NormChoice, outside: tuple[Check, ...] = CHECKS) -> Iterato
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     sys.stdout.flush()
-    child = fork.Process(target=_send_outcomes, args=(norm, sender, outside))
+    child = fork.Process(target=_send_outcomes, args=(norm, sender, outside), daemon=True)
     child.start()
     sender.close()
     for _ in outside:
@@ -659,6 +706,7 @@ def _ending(code: int) -> str:
 
 
 def _send_outcomes(norm: NormChoice, sender: Any, checks: tuple[Check, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     torch.set_num_threads(1)  # OpenMP's threads have not survived the fork
     try:
         make_norm = norm_factory(norm)
@@ -669,11 +717,21 @@ def _send_outcomes(norm: NormChoice, sender: Any, checks: tuple[Check, ...]) -> 
         sender.send(outcome)
 
 
-def check_before_training(make_norm: MakeNorm, name: str) -> None:
-    """Raise ValueError if a norm from outside mixes rows undeclared, or changes the process."""
-    for _, problem, _ in check_contract(make_norm, BEFORE_TRAINING):
+def check_before_training(norm: NormChoice) -> None:
+    """Raise ValueError if a norm from outside mixes rows undeclared, or changes the process.
+
+    A child process checks it, but where torch has CUDA: gradients do not work in a child of a
+    process that has used it.
+    """
+    if not torch.cuda.is_available():
+        outcomes = [*check_norm(norm, BEFORE_TRAINING)]
+    else:
+        with settings_kept(f"norm {norm.name}"):
+            outcomes = [*check_contract(norm_factory(norm), BEFORE_TRAINING)]
+    for _, problem, _ in outcomes:
         if problem is not None:
-            raise ValueError(f"norm {name}: {problem} (`adanorm check-norm` runs every check)")
+            hint = "`adanorm check-norm` runs every check"
+            raise ValueError(f"norm {norm.name}: {problem} ({hint})")
 
 
 def check_before_processes(make_norm: MakeNorm, name: str) -> None:

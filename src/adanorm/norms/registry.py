@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from adanorm.norms import family, over_rows, rowwise
 from adanorm.norms.base import Norm, as_norm, parameters_of, signature_of, takes
+from adanorm.norms.process_settings import settings_kept
 
 NORMS: dict[str, type[Norm]] = {
     "none": family.NoNorm,
@@ -95,10 +96,13 @@ def norm_factory(norm: NormChoice) -> NormFactory:
         math.lcm(TRIAL_WIDTH, int(groups) or 1) if isinstance(groups, int | float) else TRIAL_WIDTH
     )
     try:
-        return NormFactory(cls, settings, cls(features, **settings))
+        if norm.outside is None:
+            return NormFactory(cls, settings, cls(features, **settings))
+        with settings_kept("building it"):
+            return NormFactory(cls, settings, cls(features, **settings))
     except (ValueError, TypeError) as error:
         raise ValueError(f"norm {norm.name}: {error}") from None
-    except Exception as error:  # a class from outside may raise anything
+    except (Exception, SystemExit) as error:  # a class from outside may raise anything
         if norm.outside is None:
             raise
         raise ValueError(f"norm {norm.name}: {type(error).__name__}: {error}") from error

@@ -53,9 +53,9 @@ def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepare
     # From sm_90 on torch prefers cuDNN's attention in half precision, which makes a plan for every
     # new shape.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    make_norm = compatible_norm(experiment)
     if experiment.norm.choice.outside is not None:
-        check_before_training(make_norm, experiment.norm.name)
+        check_before_training(experiment.norm.choice)
+    make_norm = compatible_norm(experiment)
     norm_backend = backends.describe(
         make_norm.trial,
         experiment.norm.backend,
