@@ -31,6 +31,7 @@ FUNCTIONS: list[tuple[Any, str]] = [
     for name, function in vars(holder).items()
     if callable(function)
 ]
+ONEDNN: Any = torch.backends.mkldnn
 # torch.compile and Triton set variables for processes of their own.
 OF_COMPILERS = ("TORCHINDUCTOR_", "TRITON_")
 
@@ -82,7 +83,7 @@ def _attention(kernel: str) -> Setting:
 SETTINGS: dict[str, Setting] = {
     "the default device": (torch.get_default_device, _set_default_device),
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-    "the precision of oneDNN's products": _flag(torch.backends.mkldnn.matmul, "fp32_precision"),
+    "the precision of oneDNN's products": _flag(ONEDNN.matmul, "fp32_precision"),
     "the precision of matrix products": (
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
