@@ -109,7 +109,9 @@ MIXES: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "the order of rows": lambda norm, x: x.sort(-2).values,
     "in training": lambda norm, x: x - x.mean(1, keepdim=True) * norm.training * (x.dim() > 2),
     "in evaluation": lambda norm, x: x if norm.training else x - x.mean(-2, keepdim=True),
-    "with noise": lambda norm, x: x - x.mean(0, keepdim=True) + torch.randn_like(x),
+    "with noise": lambda norm, x: (
+        x - x.mean(0, keepdim=True) + torch.randn_like(x) if norm.training else x
+    ),
 }
 
 

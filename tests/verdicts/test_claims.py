@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from adanorm.cli.trace import trace
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import listed
-from adanorm.records import reader
 from adanorm.records.integrity import packed
 from adanorm.records.result import Result
 from adanorm.reporting.tables.claims import claims_markdown
@@ -330,16 +328,22 @@ def test_a_norm_is_not_compared_by_the_better_of_its_seeds(
 
 def test_examples_on_record_widen_the_interval(tmp_path: Path) -> None:
     column(tmp_path, "rt", 75.0, 0.7)
+    # Of 1,000 examples each norm has 100 right that the other has wrong, with every seed.
+    scores = {"layernorm": (75.0, 75.2, 74.8), "adanorm": (75.7, 75.8, 75.6)}
+    for norm, by_seed in scores.items():
+        record_runs(tmp_path, "rt", norm, by_seed)
     before = not_none(compared(tmp_path).comparison)
-    for norm, seed in product(("layernorm", "adanorm"), (1, 2, 3)):
-        run = run_of(tmp_path, "rt", norm, seed)
-        share = not_none(reader.result(run.folder())).test_score("accuracy") / 100
-        rates = [share + (norm == "adanorm") * half for half in (0.1, -0.1)] * 20
-        record(run, counted={"accuracy": [[rate] for rate in rates]}, seconds=360.0)
+    for norm, by_seed in scores.items():
+        for seed, score in enumerate(by_seed, 1):
+            right = [[1]] * round(10 * score) + [[0]] * round(1000 - 10 * score)
+            turned = right[-100:] + right[:-100] if norm == "adanorm" else right
+            run = run_of(tmp_path, "rt", norm, seed)
+            record(run, counted={"accuracy": turned}, seconds=360.0)
     best_epoch = not_none(judged(RT, tmp_path).tasks[0].best_epoch)
     assert not_none(best_epoch.comparison).example_error == 0, "validation has no test examples"
     after = not_none(compared(tmp_path).comparison)
-    assert (after.example_error, after.examples) == pytest.approx((10 / 39**0.5, 40))
+    assert after.example_error == pytest.approx(100 * (0.2 / 1000) ** 0.5, rel=0.05)
+    assert after.examples == 1000
     assert after.interval[0] < before.interval[0] < before.interval[1] < after.interval[1]
 
 
