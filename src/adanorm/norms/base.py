@@ -139,7 +139,6 @@ class Norm(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} does not live in a layer")
 
 
-@cache
 def signature_of(cls: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a class's constructor, with `self`, by name.
 
