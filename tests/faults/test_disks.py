@@ -30,8 +30,9 @@ def sizes(folder: Path) -> dict[str, int]:
 def on_a_disk(command: str, folder: Path, **limits: int) -> Ended:
     """Run a command in a folder that has two runs and a contribution of them."""
     if not (folder / "there").exists():
-        # A norm without a record here, whose data would differ.
-        runs = [make_run(folder / "there", seed, norm="norm=topk") for seed in (1, 2)]
+        # No record here has this setting of the data, so none has other files of the same data.
+        unlike = "data.min_count=3"
+        runs = [make_run(folder / "there", seed, setting=unlike) for seed in (1, 2)]
         write(folder / "file", *runs)
     return run(COMMANDS[command], folder, **limits)
 

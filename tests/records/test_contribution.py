@@ -31,9 +31,10 @@ Contents = dict[str, bytes]
 
 
 def make_run(
-    runs: Path, seed: int = 1, right: int | None = None, norm: str = "norm=adanorm"
+    runs: Path, seed: int = 1, right: int | None = None, setting: str = "norm=adanorm"
 ) -> Experiment:
-    run = compose_experiment(["task=rt", norm, "scale=mini", f"seed={seed}", f"runs={runs}"])
+    settings = ["task=rt", "norm=adanorm", "scale=mini", setting]
+    run = compose_experiment([*settings, f"seed={seed}", f"runs={runs}"])
     right = OF_32[seed] if right is None else right
     files = {"environment.json": json.dumps(MACHINE).encode()}
     counted = {"accuracy": [[int(n < right)] for n in range(32)]}
@@ -122,7 +123,7 @@ def test_merging_a_norm_from_outside_imports_no_code(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "untold.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.chdir(tmp_path / "mine")
-    run = make_run(tmp_path / "there", norm="norm.path=untold:Norm")
+    run = make_run(tmp_path / "there", setting="norm.path=untold:Norm")
     put(run.folder(), "code/untold.py", (tmp_path / "mine" / "untold.py").read_bytes())
     file = write(tmp_path / "file", run)
     monkeypatch.chdir(tmp_path)
@@ -460,7 +461,7 @@ def test_what_training_does_not_write_is_not_kept_either(tmp_path: Path, how: st
 
 def test_a_new_norm_on_other_data_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path / "here", 1)
-    there = make_run(tmp_path / "there", 2, norm="norm=rmsnorm")
+    there = make_run(tmp_path / "there", 2, setting="norm=rmsnorm")
     assert "rmsnorm" in str(there.folder())
     merge(write(tmp_path / "file", there), f"runs={tmp_path / 'here'}", "add=false")
     (one,) = records_of(there)
