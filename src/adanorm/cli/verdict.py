@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, hanging, output_path, true_or_false
-from adanorm.config.errors import check_known
+from adanorm.config.errors import NUMBER, check_known
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import counted
 from adanorm.files import writing_to
@@ -45,7 +45,6 @@ from adanorm.stats.conjunction import League, league
 from adanorm.stats.sequential import Looks
 from adanorm.verdicts.score_file import (
     LARGEST_SCORE,
-    NUMBER,
     TaskScores,
     column_names,
     read_scores,

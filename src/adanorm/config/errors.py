@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 Overrides = TypeVar("Overrides", bound=Sequence[str])
+DECIMAL = r"[-+]?(\.\d+|\d+(\.\d*)?)"
+NUMBER = re.compile(rf"{DECIMAL}([eE][-+]?\d+)?", re.ASCII)  # as YAML 1.2 reads decimal digits
 
 
 def one_line(error: Exception, keys: Iterable[str] = ()) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import ValidationError
 
-from adanorm.config.errors import first_problem
+from adanorm.config.errors import NUMBER, first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.config.paths import choices
-from adanorm.config.yaml_file import NUMBER, UNGROUPED
+from adanorm.config.yaml_file import UNGROUPED
 
 if TYPE_CHECKING:
     from adanorm.norms import NormChoice

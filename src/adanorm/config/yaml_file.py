@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from adanorm.config.errors import DECIMAL
 from adanorm.config.paths import CONF
 
 try:  # ten times as fast, where PyYAML was built with libyaml
@@ -21,8 +22,6 @@ except ImportError:
 DEEPEST = 50  # levels of sections and lists
 LARGEST = 250_000  # characters of a text that others wrote
 MERGE = "tag:yaml.org,2002:merge"  # the key <<, which has no value of its own
-DECIMAL = r"[-+]?(\.\d+|\d+(\.\d*)?)"
-NUMBER = re.compile(rf"{DECIMAL}([eE][-+]?\d+)?", re.ASCII)  # as YAML 1.2 reads decimal digits
 # Digits grouped by _, which YAML 1.2 reads as text.
 GROUPED = re.compile(r"(?=\S*_)[-+]?\d[\d_.]*([eE][-+]?\d[\d_]*)?$", re.ASCII)
 UNGROUPED = "write numbers without _, which YAML 1.2 does not read"

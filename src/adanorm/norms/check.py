@@ -467,7 +467,7 @@ def _replacement(x: Tensor) -> Tensor:
 
 
 def _parts(norm: Norm, x: Tensor) -> Tensor:
-    """Return a view of x as the parts of which none may change with another.
+    """Return a view of x as its parts; no part's result may depend on another part.
 
     They are rows (R, H); of a norm over positions examples; of one over the examples at each
     position these, (positions, B, H).

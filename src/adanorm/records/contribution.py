@@ -1,8 +1,9 @@
 """A contribution: runs made elsewhere, in one file.
 
-Its head and every run are checked before anything is written. The first line is the head: schema, environment and
-golden losses of the machine that wrote it, and the SHA-256 of the other lines. Those are the lines
-of the runs, as each has them in its folder. Nothing is executed: code in the file is only text.
+Its head and every run are checked before anything is written. The first line is the head: schema,
+environment and golden losses of the machine that wrote it, and the SHA-256 of the other lines.
+Those are the lines of the runs, as each has them in its folder. Nothing is executed: code in the
+file is only text.
 """
 
 import hashlib

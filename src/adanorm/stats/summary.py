@@ -276,10 +276,14 @@ def _deviations(
     They are midpoints of equal steps in asinh: close to each other where they are small.
     """
     smallest = min(float(errors.min()), prior_deviation)
-    largest = 4 * prior_deviation + 2 * math.sqrt(float(np.ptp(effects)) * prior_deviation)
-    steps = (np.arange(DEVIATIONS) + 0.5) / DEVIATIONS * math.asinh(largest / smallest)
+    spread = float(np.ptp(effects))
+    largest = 4 * prior_deviation + 2 * math.sqrt(spread * prior_deviation)
+    midpoints = (np.arange(DEVIATIONS) + 0.5) / DEVIATIONS
+    steps = midpoints * math.asinh(largest / smallest)
     deviations = smallest * np.sinh(steps)
-    return deviations, np.log(np.cosh(steps)) - (deviations / prior_deviation) ** 2 / 2
+    log_widths = np.log(np.cosh(steps))  # of the steps in deviations, up to a constant
+    log_prior = -((deviations / prior_deviation) ** 2) / 2
+    return deviations, log_widths + log_prior
 
 
 def _means(effects: Numbers, errors: Numbers, deviations: Numbers) -> Numbers:
@@ -290,14 +294,18 @@ def _means(effects: Numbers, errors: Numbers, deviations: Numbers) -> Numbers:
     variances = deviations[:, None] ** 2 + errors**2
     information = (1 / variances).sum(axis=1)
     weighted = (effects / variances).sum(axis=1) / information
-    centers = np.column_stack([np.tile(effects, (len(deviations), 1)), weighted])
-    scales = np.column_stack([np.sqrt(variances / len(effects)), information**-0.5])
+    around_each = np.tile(effects, (len(deviations), 1))
+    centers = np.column_stack([around_each, weighted])
+    errors_of_each = np.sqrt(variances / len(effects))
+    scales = np.column_stack([errors_of_each, information**-0.5])
     steps, step = np.linspace(-5, 5, MEANS, retstep=True)
     # Shifted by parts of a step, so that effects which agree do not have the same points.
-    shifts = step * np.arange(centers.shape[1]) / centers.shape[1]
+    count = centers.shape[1]
+    shifts = step * np.arange(count) / count
     reach = np.sinh(steps + shifts[:, None])
     means = centers[:, :, None] + scales[:, :, None] * reach
-    return np.sort(means.reshape(len(deviations), -1), axis=1)
+    by_deviation = means.reshape(len(deviations), -1)
+    return np.sort(by_deviation, axis=1)
 
 
 class _Mixture(NamedTuple):
@@ -333,11 +341,16 @@ class _Mixture(NamedTuple):
 
 def _mixture(error: float, df: float, spread: float) -> _Mixture:
     """Return the mixture of a standard error, for effects up to `spread` from each other."""
-    width = math.sqrt(2 / (df + 1))
-    low = math.log((df + 1) / (df + (spread / error) ** 2)) - 8 * width - 30 / (df + 1)
-    points = math.ceil((6 * width - low) / (STEP * width))
-    logs = np.linspace(low, 6 * width, points)
-    return _Mixture(error**2 * np.exp(-logs), df / 2 * (logs - np.exp(logs)))
+    width = math.sqrt(2 / (df + 1))  # of the logs of x / df
+    likeliest = math.log((df + 1) / (df + (spread / error) ** 2))  # for the farthest effect
+    low = likeliest - 8 * width - 30 / (df + 1)
+    high = 6 * width
+    points = math.ceil((high - low) / (STEP * width))
+    logs = np.linspace(low, high, points)
+    precisions = np.exp(logs)
+    variances = error**2 * np.exp(-logs)
+    log_shares = df / 2 * (logs - precisions)
+    return _Mixture(variances, log_shares)
 
 
 def _log_sum(logs: Numbers) -> Numbers:

@@ -2,14 +2,13 @@
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from adanorm.config.errors import check_known
+from adanorm.config.errors import NUMBER, check_known
 from adanorm.stats.comparison import NO_SEED, SMALLEST, Score
 from adanorm.stats.sequential import Numbers
 
@@ -18,7 +17,6 @@ COLUMNS = ("name", "seed", "score", "task", "example", "cluster")
 LARGEST_FILE = 1 << 21  # bytes
 LARGEST_BY_EXAMPLE = 1 << 24
 LONGEST, LARGEST_SCORE = 40, 1e12  # characters of a name; an absolute score or a margin
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass
