@@ -198,7 +198,7 @@ KIND = '    "denoising": "adanorm.tasks.denoising:Denoising",\n'
 
 # The places of CONTRIBUTING's list "A kind of task", in its order.
 PLACES: tuple[tuple[Edit, ...], ...] = (
-    (Edit("src/adanorm/metrics/table.py", METRICS, before='^    "regression": KindMetrics'),),
+    (Edit("src/adanorm/config/titles.py", METRICS, before='^    "regression": KindMetrics'),),
     (Edit("src/adanorm/config/data_sections.py", DATA),),
     (Edit("src/adanorm/data/waves.py", READER),),
     (
@@ -255,7 +255,7 @@ def test_a_new_kind_of_task_takes_the_steps_of_contributing(copy: Path) -> None:
         copy, "adanorm", "run", "task=waves", "norm=instancenorm", "scale=smoke", code=2
     )
     assert "its statistics are over positions" in refused
-    kinds = in_copy(copy, "pytest", "tests/metrics/test_table.py", "-k", "every_kind or denoising")
+    kinds = in_copy(copy, "pytest", "tests/config/test_titles.py", "-k", "every_kind or denoising")
     assert "2 passed" in kinds
     before = json.loads((copy / "tests/golden_losses.json").read_text())
     in_copy(copy, "tests.golden", "write")

@@ -15,8 +15,8 @@ from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.files import with_checksum
-from adanorm.metrics.by_example import as_text
-from adanorm.metrics.by_example import score as score_of
+from adanorm.records.by_example import as_text
+from adanorm.records.by_example import score as score_of
 from adanorm.records.integrity import FILES, packed, text_digest
 from adanorm.records.lines import RECORD, line_of
 from adanorm.records.reader import Record

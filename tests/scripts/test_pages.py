@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adanorm.config.paths import PROJECT, choices
-from adanorm.metrics.table import mean_text
+from adanorm.config.titles import mean_text
 from adanorm.reporting.report import read_tables
 from adanorm.reporting.tables.formats import table_markdown, tables_beside
 from adanorm.reporting.tables.table import Table, on_gpu, table_of

@@ -11,8 +11,8 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.bleu import bleu
 from adanorm.records import baselines as recorded
+from adanorm.tasks.bleu import bleu
 from adanorm.tasks.char_lm import CharLm, bits_per_byte
 from adanorm.tasks.classification import naive_bayes
 from adanorm.tasks.parsing import Parsing

@@ -21,8 +21,8 @@ from adanorm.config.data_sections import SPLITS
 from adanorm.data.treebanks import conll
 from adanorm.data.treebanks.conll import read_treebank
 from adanorm.data.treebanks.trees import Tree, attachment
-from adanorm.metrics.by_example import by_example, score
 from adanorm.records import reader
+from adanorm.records.by_example import by_example, score
 from adanorm.tasks.parsing import Parsing
 from tests import plain_parser
 from tests.conftest import Command

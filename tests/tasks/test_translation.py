@@ -15,8 +15,8 @@ import torch
 from adanorm.config.compose import compose_experiment
 from adanorm.config.readers import NUMERICS
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.metrics.bleu import bleu
-from adanorm.metrics.by_example import by_example
+from adanorm.records.by_example import by_example
+from adanorm.tasks.bleu import bleu
 from adanorm.tasks.translation import Translation, label_smoothed_loss
 from tests.conftest import Command
 from tests.defined import norms_of

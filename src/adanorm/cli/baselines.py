@@ -6,7 +6,7 @@ it did not learn. Anchors, outside models that do learn, stand beside: naive Bay
 """
 
 from adanorm.cli.command import Arguments, Usage
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS
 from adanorm.records.baselines import PATH, add_baselines
 from adanorm.records.folder import path_text
 from adanorm.runs.auto_scale import experiment_of

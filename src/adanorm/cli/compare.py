@@ -19,7 +19,7 @@ from adanorm.cli.command import Arguments, Key, Usage, name_list, seed_list
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import check_fixed
-from adanorm.metrics.table import KIND_METRICS, METRICS
+from adanorm.config.titles import KIND_METRICS, METRICS
 from adanorm.reporting.tables.answers import question, score_words
 from adanorm.reporting.text import seeds as seeds_text
 from adanorm.runs.auto_scale import resolve_auto

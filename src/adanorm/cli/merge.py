@@ -11,8 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, true_or_false
-from adanorm.config.titles import counted
-from adanorm.metrics.table import METRICS, mean_text
+from adanorm.config.titles import METRICS, counted, mean_text
 from adanorm.records import contribution, reader
 from adanorm.records.environment import code_text
 from adanorm.records.folder import path_text

@@ -24,7 +24,7 @@ from adanorm.config.overrides import differences, parse_override, prepare_overri
 from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
-from adanorm.metrics.table import METRICS, mean_text
+from adanorm.config.titles import METRICS, mean_text
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
 from adanorm.records.environment import commit

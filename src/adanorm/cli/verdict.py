@@ -22,9 +22,8 @@ from pathlib import Path
 from adanorm.cli.command import Arguments, Key, Usage, hanging, output_path, true_or_false
 from adanorm.config.errors import NUMBER, check_known
 from adanorm.config.paths import PROJECT
-from adanorm.config.titles import counted
+from adanorm.config.titles import counted, mean_text
 from adanorm.files import writing_to
-from adanorm.metrics.table import mean_text
 from adanorm.reporting.league_formats import (
     FileLeague,
     as_json,

@@ -15,7 +15,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
 from adanorm.config.sections import SERIES
-from adanorm.metrics.table import METRICS, mean_text
+from adanorm.config.titles import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.verdicts.repetition import differences, repetition
 

@@ -14,9 +14,9 @@ from adanorm.config.digests import digest_of, digests_of
 from adanorm.config.model_sections import AnyData, AnyModel
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import Config, Positive, Seed
+from adanorm.config.titles import KIND_METRICS, METRICS
 from adanorm.config.yaml_file import dotted
 from adanorm.files import sha256
-from adanorm.metrics.table import check_target
 
 # Settings that do not identify a run: it is the same run with other values of them.
 LEFT_OUT = (
@@ -26,6 +26,24 @@ LEFT_OUT = (
 
 # Settings of the data that do not identify the data set.
 BATCHING = ("batch_size", "batch_tokens", "streams", "evaluation_streams", "label_noise")
+
+
+def _check_target(task: sections.TaskConfig) -> None:
+    """Raise ValueError, naming choices, if a kind lacks the metric, the selection or its goal."""
+    kind, metric, chosen = task.kind, task.metric, task.selection_metric
+    if kind not in KIND_METRICS:
+        raise ValueError(f"task.kind={kind}: choose from {', '.join(KIND_METRICS)}")
+    test, valid = KIND_METRICS[kind].test, KIND_METRICS[kind].valid
+    if metric not in test:
+        raise ValueError(f"task.metric={metric}: the test of {kind} yields {', '.join(test)}")
+    if chosen not in valid:
+        setting = task.selected_by or f"null (so {metric})"
+        raise ValueError(
+            f"task.selected_by={setting}: the validation of {kind} yields {', '.join(valid)}"
+        )
+    expected = "max" if METRICS[chosen].higher_is_better else "min"
+    if task.goal != expected:
+        raise ValueError(f"task.goal={task.goal}: the goal of {chosen} is {expected}")
 
 
 class Experiment(Config):
@@ -64,12 +82,7 @@ class Experiment(Config):
     @model_validator(mode="after")
     def _sections_go_together(self) -> Self:
         task, data, model = self.task, self.data, self.model
-        check_target(
-            task.kind,
-            metric=task.metric,
-            selected_by=task.selected_by,
-            goal=task.goal,
-        )
+        _check_target(task)
         if not isinstance(data, model.reads):
             readers = [get_args(kind.model_fields["reader"].annotation)[0] for kind in model.reads]
             names = " or ".join(readers)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
+from adanorm.config.titles import METRICS
 from adanorm.files import as_json, with_checksum, without_checksum, write_whole
-from adanorm.metrics.table import METRICS
 
 PATH = PROJECT / "results" / "baselines.json"
 # Settings that leave the data set the same: they change batches, or labels of training alone.

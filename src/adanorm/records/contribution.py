@@ -29,8 +29,8 @@ from adanorm.files import (
     without_checksum,
     write_files,
 )
-from adanorm.metrics.by_example import COLUMNS
 from adanorm.records import integrity, lines, reader
+from adanorm.records.by_example import COLUMNS
 from adanorm.records.environment import check_environment
 from adanorm.records.evidence import evidence_of
 from adanorm.records.reader import Record, contributed, contributions, record

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from adanorm.config.sections import AverageConfig, Positive
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS
 from adanorm.records import integrity
 from adanorm.records.environment import check_environment
 from adanorm.records.integrity import COUNTS, OUTPUTS, ROWS, TEST_ROWS

@@ -179,7 +179,7 @@ class RunFolder:
         text = "".join(f"{output}\n" for output in outputs).encode()
         self._contents[OUTPUTS] = packed(text)
         if counts:
-            from adanorm.metrics import by_example
+            from adanorm.records import by_example
 
             values = {"outputs": text_digest(text), "counts": by_example.as_text(counts)}
             self._contents[COUNTS] = _line(values)

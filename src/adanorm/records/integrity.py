@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from adanorm.config.digests import digest_of
+from adanorm.config.titles import METRICS
 from adanorm.config.yaml_file import read_foreign_yaml
-from adanorm.metrics.table import METRICS
 from adanorm.records.environment import check_environment
 from adanorm.records.result import AnalysisResult, Ended, Result
 
 if TYPE_CHECKING:
-    from adanorm.metrics.by_example import Counts
+    from adanorm.records.by_example import Counts
 
 ROWS: dict[type[Ended], str] = {Result: "metrics.jsonl", AnalysisResult: "rows.jsonl"}
 PATCH = "changes.patch"  # the uncommitted changes of the code
@@ -227,7 +227,7 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
     Raises ValueError if the counted outputs do not have the digest `outputs`, or if the counts do
     not give these scores.
     """
-    from adanorm.metrics import by_example
+    from adanorm.records import by_example
 
     try:
         values = json.loads(content)

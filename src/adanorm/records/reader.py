@@ -24,7 +24,7 @@ from adanorm.records.unchanging import once
 
 if TYPE_CHECKING:
     from adanorm.config.experiment import Experiment
-    from adanorm.metrics.by_example import Counts
+    from adanorm.records.by_example import Counts
 
 SCHEMA = 1
 

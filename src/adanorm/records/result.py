@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from adanorm.config.sections import TaskConfig
+from adanorm.config.titles import METRICS
 from adanorm.files import as_json, with_checksum
-from adanorm.metrics.table import METRICS
 
 Status = Literal["done", "diverged", "failed"]
 Count = Annotated[int, Field(ge=0, lt=2**63)]

@@ -22,10 +22,9 @@ from pydantic import (
 
 from adanorm.config.digests import digest_of
 from adanorm.config.sections import Config, seed_series
-from adanorm.config.titles import title
+from adanorm.config.titles import METRICS, title
 from adanorm.config.yaml_file import read_yaml_file
 from adanorm.files import as_json, write_files
-from adanorm.metrics.table import METRICS
 from adanorm.records.environment import code_text
 from adanorm.records.reader import Record, Runs
 from adanorm.records.result import Result

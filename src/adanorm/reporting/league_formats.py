@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adanorm.metrics.table import mean_and_deviation
+from adanorm.config.titles import mean_and_deviation
 from adanorm.stats.comparison import ASSUMPTIONS, Comparison, digits_for
 from adanorm.stats.conjunction import League, Two
 from adanorm.stats.designs import Moments

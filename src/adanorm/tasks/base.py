@@ -116,7 +116,7 @@ class TrainingTask(ABC):
     def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
         """Return the counts (E, columns) of E test examples by metric, given a run's test outputs.
 
-        `metrics.by_example` computes metrics from these counts, to compare runs on the same test
+        `records.by_example` computes metrics from these counts, to compare runs on the same test
         examples.
         """
         return {}

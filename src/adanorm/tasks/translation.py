@@ -17,9 +17,9 @@ from adanorm.data.examples import Batches, batches_within
 from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
-from adanorm.metrics.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 from adanorm.models.beam_search import beam_search
 from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 
 LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length
 

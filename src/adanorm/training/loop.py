@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
+from adanorm.config.titles import METRICS
 from adanorm.data.examples import WHOLE
-from adanorm.metrics.table import METRICS
 from adanorm.models.draws import part_of_batch
 from adanorm.tasks.base import AnyBatch, EpochBatches, Evaluation, Loss, TrainingTask
 from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights

@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from tqdm import tqdm
 
 from adanorm.config.sections import TrainingConfig
-from adanorm.config.titles import in_words
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS, in_words
 from adanorm.training.state import Row, State
 
 SECONDS = 0.5  # between two updates of the bar

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paper import departures_from_paper
-from adanorm.metrics.table import METRICS, mean_text
+from adanorm.config.titles import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
 from adanorm.records.integrity import OUTPUTS

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS
 from adanorm.stats.comparison import PaperGap
 from adanorm.stats.protocol import Tried, best_of, count_distribution
 from adanorm.stats.sequential import Numbers

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple, TypeAlias
 
 from adanorm.config.experiment import Experiment
-from adanorm.metrics.table import METRICS, Metric
+from adanorm.config.titles import METRICS, Metric
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.studies.rule import Compares

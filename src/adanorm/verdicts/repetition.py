@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
 
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS
 from adanorm.records.integrity import OUTPUTS
 from adanorm.records.reader import Record, siblings
 from adanorm.records.result import Result

@@ -10,9 +10,9 @@ import numpy as np
 from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import one_series
-from adanorm.metrics.by_example import by_example, factors
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS
 from adanorm.records import reader
+from adanorm.records.by_example import by_example, factors
 from adanorm.records.folder import path_text
 from adanorm.records.unchanging import once
 from adanorm.stats.example_noise import ExampleNoise, example_noise

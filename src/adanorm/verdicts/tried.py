@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from statistics import fmean
 
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS
 from adanorm.records import reader
 from adanorm.studies.study import Candidate
 

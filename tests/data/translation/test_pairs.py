@@ -35,7 +35,7 @@ from adanorm.data.translation.preparation import (
 )
 from adanorm.data.translation.tokenization import Bpe, Tokenizer, learn_bpe
 from adanorm.files import write_whole
-from adanorm.metrics.bleu import bleu
+from adanorm.tasks.bleu import bleu
 from tests.data.archives import archive
 from tests.data.sections import section_of
 

@@ -33,10 +33,11 @@ from adanorm.data.translation.tokenization import (
     Tokenizer,
     apparent_cut,
     apparent_marks,
+    own_tokenizer,
+    tokenizer_of,
     what_cut,
 )
 from adanorm.files import sha256
-from adanorm.metrics.bleu import own_tokenizer, tokenizer_of
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
 ROWS_MULTIPLE = 256  # targets: to so many a batch for a CUDA graph is filled up

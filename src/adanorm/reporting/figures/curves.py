@@ -10,8 +10,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.titles import title
-from adanorm.metrics.table import KIND_METRICS
+from adanorm.config.titles import KIND_METRICS, title
 from adanorm.records import reader
 from adanorm.records.published import published_curves
 from adanorm.reporting.figures import style

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from adanorm.config.titles import listed, task_metric, title
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS, listed, task_metric, title
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.answers import SIZES
 from adanorm.reporting.tables.summary import answer_sentence

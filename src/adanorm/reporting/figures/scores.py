@@ -10,8 +10,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from scipy.special import stdtrit
 
-from adanorm.config.titles import counted, listed, task_metric, title
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS, counted, listed, task_metric, title
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.answers import SIZES
 from adanorm.reporting.tables.table import Table, TaskColumn

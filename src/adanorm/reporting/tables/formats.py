@@ -6,9 +6,8 @@ from pathlib import Path
 from statistics import fmean
 
 from adanorm.config.paths import PROJECT
-from adanorm.config.titles import title
+from adanorm.config.titles import METRICS, title
 from adanorm.files import write_files
-from adanorm.metrics.table import METRICS
 from adanorm.reporting.tables.notes import notes
 from adanorm.reporting.tables.table import Table
 from adanorm.reporting.text import (

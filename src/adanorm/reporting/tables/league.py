@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import task_metric, title
-from adanorm.metrics.table import mean_text
+from adanorm.config.titles import mean_text, task_metric, title
 from adanorm.reporting.text import (
     csv_text,
     how_to_read,

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from adanorm.config.titles import listed, task_metric, title
-from adanorm.metrics.table import METRICS
+from adanorm.config.titles import METRICS, listed, task_metric, title
 from adanorm.reporting.text import how_to_read, markdown_table
 from adanorm.verdicts.later_answers import LaterAnswer
 

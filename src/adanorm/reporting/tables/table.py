@@ -9,8 +9,7 @@ from statistics import fmean
 from typing import TypeAlias
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.titles import counted, task_metric, title
-from adanorm.metrics.table import METRICS, Metric
+from adanorm.config.titles import METRICS, Metric, counted, task_metric, title
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_anchor, best_baseline
 from adanorm.records.published import (

@@ -12,18 +12,18 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from adanorm.data.translation.fairseq_library import fairseq
-from adanorm.metrics.bleu import (
+from adanorm.data.translation.tokenization import own_tokenizer
+from adanorm.records.by_example import Counts, by_example, factors
+from adanorm.records.by_example import score as score_of
+from adanorm.tasks.bleu import (
     bleu,
     chrf,
     length_ratio,
     ngram_counts,
-    own_tokenizer,
     scorer,
     sides,
     split_compounds,
 )
-from adanorm.metrics.by_example import Counts, by_example, factors
-from adanorm.metrics.by_example import score as score_of
 
 random = np.random.default_rng(0)
 WORDS = ["the", "a", "cat", "dog", "ice-cold", "sat", "on", ",", "mat", "."]

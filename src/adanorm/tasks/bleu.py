@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any
+
+from adanorm.data.translation.tokenization import tokenizer_of
 
 Lines = Sequence[str]
 
@@ -12,48 +13,6 @@ KINDS = {
     "sacrebleu": "on running text, sacrebleu's own words",
     "compound_bleu": "on words, compounds split at hyphens",
 }
-
-
-# sacrebleu's tokenizer of each language that its usual one, 13a, does not split into words, by the
-# codes of ISO 639-1 and 639-3. Those of Japanese and Korean need packages of their own.
-TOKENIZERS = {
-    **dict.fromkeys(("zh", "zho", "cmn", "yue"), "zh"),
-    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
-    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
-    **dict.fromkeys(("th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod"), "char"),
-}
-NEEDED = {"ja-mecab": "MeCab", "ko-mecab": "mecab_ko"}  # the module of each tokenizer
-# The scripts of those languages, for text whose language is not named or has another code: kana,
-# Han, Hangul, and the scripts of Thai, Lao, Tibetan, Burmese and Khmer.
-SCRIPTS = {
-    "ja": "[\u3040-\u30ff]",
-    "zh": "[\u3400-\u4dbf\u4e00-\u9fff]",
-    "ko": "[\uac00-\ud7a3]",
-    "th": "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff]",
-}
-
-
-def own_tokenizer(language: str, text: Lines = ()) -> str:
-    """Return sacrebleu's tokenizer of a language, `zh` or `zh-CN`, installed here or not.
-
-    Where the language is none of those above, the script of most lines of text decides.
-    """
-    code = re.split("[-_]", language.lower())[0]
-    if code in TOKENIZERS:
-        return TOKENIZERS[code]
-    for script, characters in SCRIPTS.items():
-        lines = [line for line in text if re.search(characters, line)]
-        if len(lines) > len(text) / 2:
-            return TOKENIZERS[script]
-    return "13a"
-
-
-def tokenizer_of(language: str, text: Lines = ()) -> str:
-    """Return sacrebleu's tokenizer of a language; `char` where the language's own is not here."""
-    tokenizer = own_tokenizer(language, text)
-    needed = NEEDED.get(tokenizer)
-    is_here = needed is None or find_spec(needed) is not None
-    return tokenizer if is_here else "char"
 
 
 def scorer(kind: str, *, lowercase: bool, language: str = "", references: Lines = ()) -> Any:

@@ -11,7 +11,7 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import choices
-from adanorm.metrics.table import KIND_METRICS, METRICS
+from adanorm.config.titles import KIND_METRICS, METRICS
 from tests.data.sections import write_splits
 from tests.data.treebanks.test_conll import UD
 from tests.networks import placed

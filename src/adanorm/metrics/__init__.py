@@ -1,1 +1,0 @@
-"""The metrics of the tasks: their table, BLEU, and scores from counts of single examples."""
