@@ -74,7 +74,7 @@ class Norm(nn.Module):
 
     def __new__(cls, *arguments: Any, **settings: Any) -> Any:
         """Return an empty norm; raises TypeError for a setting that the class does not take."""
-        taken = signature_of(cls)
+        taken = signature_of(cls) if settings else {}  # a copy has none
         takes_any = any(entry.kind is entry.VAR_KEYWORD for entry in taken.values())
         for name in settings:
             if name not in taken and not takes_any:

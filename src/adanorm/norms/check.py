@@ -655,8 +655,10 @@ IN_TRIALS = (*CHECKS, remembers_and_draws_nothing)
 BEFORE_TRAINING = (leaves_the_process_alone, repeats_itself, rows_are_independent)
 
 
-def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> Iterator[Outcome]:
-    """Run the checks one by one and yield the outcome of each; they raise nothing."""
+def check_contract(
+    make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS, *, until_problem: bool = False
+) -> Iterator[Outcome]:
+    """Run the checks one by one, all or until one fails, and yield each outcome; they raise nothing."""
     for check in checks:
         assert check.__doc__
         claim = " ".join(
@@ -672,9 +674,13 @@ def check_contract(make_norm: MakeNorm, checks: tuple[Check, ...] = CHECKS) -> I
             problem = " ".join(f"{type(error).__name__}: {error}".split())
             outcome = Outcome(claim, problem[:400])
         yield outcome
+        if until_problem and outcome.problem is not None:
+            return
 
 
-def check_norm(norm: NormChoice, outside: tuple[Check, ...] = CHECKS) -> Iterator[Outcome]:
+def check_norm(
+    norm: NormChoice, outside: tuple[Check, ...] = CHECKS, *, until_problem: bool = False
+) -> Iterator[Outcome]:
     """Run the checks for a norm of the suite or, those in `outside`, for one from outside.
 
     A child process checks a norm from outside: the outcome says so if the norm ends the process.
@@ -686,10 +692,11 @@ def check_norm(norm: NormChoice, outside: tuple[Check, ...] = CHECKS) -> Iterato
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
     sys.stdout.flush()
-    child = fork.Process(target=_send_outcomes, args=(norm, sender, outside), daemon=True)
+    arguments = norm, sender, outside, until_problem
+    child = fork.Process(target=_send_outcomes, args=arguments, daemon=True)
     child.start()
     sender.close()
-    for _ in outside:
+    while True:
         try:
             outcome = receiver.recv()
         except EOFError:
@@ -698,6 +705,8 @@ def check_norm(norm: NormChoice, outside: tuple[Check, ...] = CHECKS) -> Iterato
             return
         if isinstance(outcome, ValueError):
             raise outcome
+        if outcome is None:
+            break
         yield outcome
     child.join()
 
@@ -708,7 +717,10 @@ def _ending(code: int) -> str:
     return f"it ended the process, {how}"
 
 
-def _send_outcomes(norm: NormChoice, sender: Any, checks: tuple[Check, ...]) -> None:
+def _send_outcomes(
+    norm: NormChoice, sender: Any, checks: tuple[Check, ...], until_problem: bool
+) -> None:
+    """Send each outcome and then None, or the error with which the norm cannot be built."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     torch.set_num_threads(1)  # OpenMP's threads have not survived the fork
     try:
@@ -716,8 +728,9 @@ def _send_outcomes(norm: NormChoice, sender: Any, checks: tuple[Check, ...]) -> 
     except ValueError as error:
         sender.send(error)
         return
-    for outcome in check_contract(make_norm, checks):
+    for outcome in check_contract(make_norm, checks, until_problem=until_problem):
         sender.send(outcome)
+    sender.send(None)
 
 
 def check_before_training(norm: NormChoice) -> None:
@@ -727,10 +740,11 @@ def check_before_training(norm: NormChoice) -> None:
     process that has used it.
     """
     if not torch.cuda.is_available():
-        outcomes = [*check_norm(norm, BEFORE_TRAINING)]
+        outcomes = [*check_norm(norm, BEFORE_TRAINING, until_problem=True)]
     else:
         with settings_kept(f"norm {norm.name}"):
-            outcomes = [*check_contract(norm_factory(norm), BEFORE_TRAINING)]
+            make_norm = norm_factory(norm)
+            outcomes = [*check_contract(make_norm, BEFORE_TRAINING, until_problem=True)]
     for _, problem, _ in outcomes:
         if problem is not None:
             hint = "`adanorm check-norm` runs every check"
