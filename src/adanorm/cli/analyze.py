@@ -108,8 +108,10 @@ def _analysis_settings(
         if keys["task"]:
             of_a_run.insert(0, "task=")
         if of_a_run:
-            hint = f"{analysis.name} trains nothing; it has no task, and no run's settings"
-            raise ValueError(f"{of_a_run[0]}: {hint}")
+            raise ValueError(
+                f"{of_a_run[0]}:"
+                f" {analysis.name} trains nothing; it has no task, and no run's settings"
+            )
     for field, key in (("tasks", "task"), ("norms", "norm"), ("seeds", "seeds")):
         if keys[key]:
             settings[field] = f"[{keys[key]}]"

@@ -6,9 +6,7 @@ Name a norm of the suite, such as norm=adanorm, or your own, norm=my_norms:MyNor
 name the tasks in which the norm is not defined.
 """
 
-import textwrap
-
-from adanorm.cli.command import WIDTH, Arguments, Usage
+from adanorm.cli.command import Arguments, Usage, show
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import why_unsupported
@@ -29,8 +27,9 @@ def main(arguments: Arguments) -> int:
         raise ValueError("check-norm needs a norm: one of the suite's, or my_norms:MyNorm")
     norm = compose_experiment(settings).norm
     if norm.placement != "all":
-        hint = "the norm is checked alone; leave it out"
-        raise ValueError(f"norm.placement={norm.placement}: {hint}")
+        raise ValueError(
+            f"norm.placement={norm.placement}: the norm is checked alone; leave it out"
+        )
     choice = norm.choice
     problems = []
     for outcome in check_norm(choice):
@@ -50,6 +49,5 @@ def main(arguments: Arguments) -> int:
         if reason:
             tasks.setdefault(reason, []).append(task)
     for reason, names in tasks.items():
-        text = f"not defined in {', '.join(names)}: {reason}"
-        print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
+        show(f"not defined in {', '.join(names)}: {reason}")
     return int(any(problems))

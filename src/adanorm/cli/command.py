@@ -10,7 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adanorm.config.errors import whole_number
+from adanorm.config.errors import (
+    check_each_once,
+    check_known,
+    mistake,
+    suggestion,
+    whole_number,
+)
 from adanorm.config.paths import RUNS, choices, install_command
 
 # Named here, so that the overview imports no command.
@@ -76,8 +82,6 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
     Raises ValueError for an argument that the command does not take.
     """
-    from adanorm.config.errors import check_each_once
-
     check_each_once(arguments)
     spellings: dict[str, str] = {}
     for key, entry in usage.keys.items():
@@ -91,8 +95,9 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         if argument.startswith("-"):
             word = spelling.lstrip("-")
             hint = f": write {word}=VALUE" if word in spellings else ""
-            keys = f"`adanorm {command} --help` has its keys"
-            raise ValueError(f"{command} has no flag {spelling!r}{hint}; {keys}")
+            raise ValueError(
+                f"{command} has no flag {spelling!r}{hint}; `adanorm {command} --help` has its keys"
+            )
         if not equals:
             parsed.names.append(argument)
         elif key:
@@ -107,8 +112,6 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
         elif "/" in spelling and "/" in usage.name:  # a cell's row may be called k=0.2
             parsed.names.append(argument)
         else:
-            from adanorm.config.errors import suggestion
-
             options = f"the keys of {command} are {', '.join(usage.keys) or 'none'}"
             raise ValueError(
                 f"unknown key {spelling!r}: {options}{suggestion(spelling, spellings)}"
@@ -192,8 +195,10 @@ def output_path(output: str, key: str = "output", *, is_replaced: Callable[[Path
         raise ValueError(f"{key}={output}: no file can be written there")
     is_file = descriptor is None and path.is_file() and path.stat().st_size > 0
     if is_file and not is_replaced(path):
-        hint = "remove it or name another file"
-        raise ValueError(f"{key}={output}: exists, and this command does not replace it; {hint}")
+        raise ValueError(
+            f"{key}={output}: exists, and this command does not replace it;"
+            " remove it or name another file"
+        )
     return path
 
 
@@ -262,6 +267,20 @@ def hanging(start: str, text: str) -> list[str]:
     )
 
 
+def show(text: str, indent: int = 2) -> None:
+    """Print a text in lines of at most 80 columns; those after the first are indented."""
+    lines = textwrap.wrap(
+        text,
+        WIDTH,
+        subsequent_indent=" " * indent,
+    )
+    print(
+        *lines,
+        sep="\n",
+        flush=True,
+    )
+
+
 def command_name(text: str) -> str:
     """Return the command that a word names.
 
@@ -269,8 +288,6 @@ def command_name(text: str) -> str:
     """
     name = OTHER_NAMES.get(text, text)
     if name not in COMMANDS:
-        from adanorm.config.errors import check_known
-
         check_known("command", [text], COMMANDS)
     return name
 
@@ -290,32 +307,28 @@ def dispatch(arguments: Sequence[str]) -> int:
     module = importlib.import_module(f"adanorm.cli.{command.replace('-', '_')}")
     if command == "run":  # takes Hydra's own flags
         return int(module.main(rest) or 0)
+    usage: Usage = module.USAGE
     if "-h" in rest or "--help" in rest:
+        about = module.__doc__ or ""
         print(
             help_text(
                 command,
-                module.USAGE,
-                module.__doc__ or "",
+                usage,
+                about,
             )
         )
         return 0
     with no_early_end():
-        return int(
-            module.main(
-                parse_arguments(
-                    command,
-                    module.USAGE,
-                    rest,
-                )
-            )
-            or 0
+        parsed = parse_arguments(
+            command,
+            usage,
+            rest,
         )
+        return int(module.main(parsed) or 0)
 
 
 def mistake_line(error: Exception) -> str | None:
     """Return one line on what the user can mend, such as a missing package; None for a bug."""
-    from adanorm.config.errors import mistake
-
     if not isinstance(error, ModuleNotFoundError):
         return mistake(error)
     if str(error.name).partition(".")[0] in ("adanorm", *sys.stdlib_module_names):

@@ -99,7 +99,7 @@ def main(arguments: Arguments) -> None:
         decided[norm_pair] = None
         if is_plain:
             decided[norm_pair] = deciding_pair(first.task.name, first.scale, norm_pair, folder)
-    lines: list[str] = []
+    lines = []
     if not (seeds or keys["metric"]):
         for norm_pair, decision in decided.items():
             lines += _decision(norm_pair, decision) if decision else []

@@ -34,8 +34,10 @@ def main(arguments: Arguments) -> None:
     output, author = arguments.keys["output"], arguments.keys["by"]
     if not contribution.is_shown(author):
         longest = contribution.LONGEST_NAME
-        form = f"at most {longest} characters, in one line, without |"
-        raise ValueError(f"by={author}: write a name of {form}; {contribution.HERE!r} is taken")
+        raise ValueError(
+            f"by={author}: write a name of"
+            f" at most {longest} characters, in one line, without |; {contribution.HERE!r} is taken"
+        )
     path = output_path(output, is_replaced=contribution.is_contribution)
     records, refusals = [], []
     for stored, _ in named_runs(arguments.names):

@@ -92,13 +92,18 @@ def description(path: Path) -> str:
 
 def _done() -> list[str]:
     """Return one line per task and scale: its norms, each with the number of runs."""
-    counts: Counter[tuple[str, str, str, str]] = Counter()
+    counts: Counter[tuple[str, ...]] = Counter()
     for record in reader.records(RUNS):
         run = record.ended
         if isinstance(run, Result) and run.dry_run is None:
             counts[run.task, run.scale, run.norm, run.status] += 1
-    lines: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for (task, scale, norm, status), count in sorted(counts.items()):
-        text = f"{norm} {count}" if status == "done" else f"{norm} {count} {status}"
-        lines.setdefault(f"  {task} {scale}: ", []).append(text)
-    return ["\n".join(hanging(name, ", ".join(texts))) for name, texts in lines.items()]
+        text = f"{norm} {count}"
+        if status != "done":
+            text += f" {status}"
+        texts.setdefault(f"  {task} {scale}: ", []).append(text)
+    lines = []
+    for start, entries in texts.items():
+        lines += hanging(start, ", ".join(entries))
+    return lines

@@ -6,15 +6,13 @@ probe=false leaves that out, with disk and memory. It counts the updates per epo
 data, if they are here. Of a study nothing is timed.
 """
 
-import textwrap
-
 from adanorm.cli.command import (
-    WIDTH,
     Arguments,
     Key,
     Usage,
     folder_of,
     parse_arguments,
+    show,
     true_or_false,
 )
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, workers_of
@@ -23,6 +21,8 @@ from adanorm.config.errors import whole_number
 from adanorm.records import reader
 from adanorm.studies.study import plan_runs, study_grid
 
+# The width of a line's heading: its further lines stand below its text.
+INDENT = 13
 USAGE = Usage(
     keys={
         "study": Key(
@@ -57,12 +57,12 @@ def main(arguments: Arguments) -> None:
     )
     print(f"{name}: {experiment.folder().name}", flush=True)
     for line in needs(experiment, gpus):
-        _print(line)
+        show(line, INDENT)
     if is_timed:
         with ticking("timing       one batch through the whole model; probe=false leaves this out"):
             probe = measure(compose_experiment([*settings, "updates=1"]))
         for line in costs(experiment, probe):
-            _print(line)
+            show(line, INDENT)
     return None
 
 
@@ -79,8 +79,4 @@ def _print_study(arguments: Arguments) -> None:
 
     print(f"study {name}", flush=True)
     for line in study_needs(runs, missing, workers):
-        _print(line)
-
-
-def _print(line: str) -> None:
-    print(textwrap.fill(line, WIDTH, subsequent_indent=" " * 13), flush=True)
+        show(line, INDENT)

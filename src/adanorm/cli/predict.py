@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -123,14 +123,14 @@ def input_of(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-@contextmanager
-def output_of(path: Path | None) -> Iterator[BinaryIO]:
-    """Yield the standard output, or the file at a path."""
+def output_of(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    """Return the standard output, or the file at a path, to be written in a block.
+
+    A regular file has its old content until the block has ended.
+    """
     if path is None:
-        yield sys.stdout.buffer
-        return
-    with writing_to(path) as file:
-        yield file
+        return nullcontext(sys.stdout.buffer)
+    return writing_to(path)
 
 
 def lines_of(file: BinaryIO, name: str, take_mark: Callable[[str], object]) -> Iterator[str]:

@@ -20,7 +20,7 @@ def named_runs(names: Sequence[str]) -> reader.Runs:
 
     A run or a folder of runs is named by its path, or by its path below results/runs.
     """
-    records: dict[Path, reader.Record] = {}
+    records = {}
     for name in names:
         for record in _ended_records(name) or _records_of_cell(name):
             records[record.folder] = record
@@ -55,8 +55,9 @@ def _ended_records(name: str) -> list[reader.Record]:
 def _records_of_cell(name: str) -> list[reader.Record]:
     """Return the records behind a table's cell; raises ValueError if the name is none of a cell."""
     if name.count("/") < 2 or name.startswith(("/", ".")) or NAME.fullmatch(Path(name).name):
-        example = "write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
-        raise ValueError(f"{name}: no such record; {example}")
+        raise ValueError(
+            f"{name}: no such record; write rt, rt/adanorm or rt/adanorm/paper-seed1-09951176"
+        )
     _, cell, _ = table_cell(name)
     return [reader.record(folder) for folder in cell.folders]
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of
+from adanorm.cli.command import Arguments, Key, Usage, folder_of, show
 from adanorm.cli.study_arguments import STUDY_KEYS, chosen_study, study_names
 from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
@@ -94,8 +94,7 @@ def _show_all(arguments: Arguments, workers: int) -> None:
         left = " + ".join(words) or "-"
         label = name if len(name) < NAME else f"{name[: NAME - 4]}..."
         print(f"{label:<{NAME}}{_fields(runs.values())}{left:>{HOURS}}", flush=True)
-    text = f"all: {len(all_runs)} runs, those of several studies once: {_counts(all_runs.values())}"
-    print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
+    show(f"all: {len(all_runs)} runs, those of several studies once: {_counts(all_runs.values())}")
     _show_time_left(all_runs.values(), workers)
 
 
@@ -129,8 +128,7 @@ def _show_time_left(runs: Collection[RunProgress], workers: int) -> None:
         counts = Counter(title(run.task) for run in on_gpu)
         by_task = ", ".join(f"{name} {count}" for name, count in counts.items())
         span = in_words(sum(run.left for run in on_gpu) / 3600)
-        text = f"need a GPU: {by_task} runs, about {span} on one"
-        print(textwrap.fill(text, WIDTH, subsequent_indent="  "))
+        show(f"need a GPU: {by_task} runs, about {span} on one")
 
 
 def state(run: Experiment) -> str:

@@ -62,7 +62,7 @@ def main(arguments: Arguments) -> int:
     _check_norms(missing)
     done = len(runs) - len(missing)
     counts = f"{name}: {counted(len(runs), 'run')}, {done} completed before, {len(missing)} to run"
-    failed: list[Planned] = []
+    failed = []
     if not missing:
         print(counts, flush=True)
     else:
@@ -108,7 +108,7 @@ def _without_data(missing: Sequence[Planned]) -> list[Planned]:
 
     Raises ValueError if these are all that are missing.
     """
-    lacks: dict[str, str | None] = {}
+    lacks = {}
     without = []
     for run in missing:
         task = run.experiment.task.name

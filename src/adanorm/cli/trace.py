@@ -71,13 +71,12 @@ def _by_seed(cell: Cell) -> dict[int, tuple[Path, Result]]:
 
 
 def _answer(name: str, runs: str | None) -> list[str]:
-    tasks = {task.lower(): task for task in question().tasks}
-    by_name = {title(task).lower(): task for task in question().tasks} | tasks
-    if name.lower() not in by_name:
+    tasks = question().tasks
+    named = [task for task in tasks if name.lower() in (task, title(task).lower())]
+    if not named:
         raise ValueError(f"answer/{name}: no answer on {name!r}; choose from {', '.join(tasks)}")
-    answers = task_answers(question(), runs=runs)
-    (answer,) = (answer for answer in answers if answer.task == by_name[name.lower()])
-    return answer_trace(answer)
+    answers = {answer.task: answer for answer in task_answers(question(), runs=runs)}
+    return answer_trace(answers[named[0]])
 
 
 def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]:

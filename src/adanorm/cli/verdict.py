@@ -49,6 +49,7 @@ from adanorm.verdicts.score_file import (
     read_scores,
 )
 
+Keys = Mapping[str, str]  # the values of this command's keys
 MOST_NAMES, MOST_SEEDS = 50, 1000
 STATUS = {"better": 0, "worse": 3, "equivalent": 4, "open": 5}
 PAIRED = {"": None, "true": True, "false": False}
@@ -127,14 +128,15 @@ def main(arguments: Arguments) -> int:
     return status or 0
 
 
-def _check(keys: Mapping[str, str], *, has_file: bool) -> None:
+def _check(keys: Keys, *, has_file: bool) -> None:
     """Raise ValueError for a key without its value, or with one that it cannot have."""
     for name in ("margin", "detect", "deviation", "spending"):
         text = keys[name]
         is_number = NUMBER.fullmatch(text) and SMALLEST <= float(text) <= LARGEST_SCORE
         if text and not is_number:
-            bounds = f"{SMALLEST:g} to {LARGEST_SCORE:g}"
-            raise ValueError(f"{name}={text}: must be a number above 0, from {bounds}")
+            raise ValueError(
+                f"{name}={text}: must be a number above 0, from {SMALLEST:g} to {LARGEST_SCORE:g}"
+            )
     for name, choices in (("better", ("higher", "lower")), ("format", ("text", "json"))):
         check_known(name, [keys[name]], choices)
     if keys["paired"]:
@@ -149,7 +151,7 @@ def _check(keys: Mapping[str, str], *, has_file: bool) -> None:
         raise ValueError(f"figure={keys['figure']}: must end with .svg")
 
 
-def _looks(keys: Mapping[str, str]) -> Looks | None:
+def _looks(keys: Keys) -> Looks | None:
     """Return the looks that plan= lists; None for a plan's name or no plan."""
     plan = keys["plan"]
     if not re.match(r"\d", plan, re.ASCII):
@@ -162,7 +164,7 @@ def _looks(keys: Mapping[str, str]) -> Looks | None:
     return Looks(after, float(keys["spending"]))
 
 
-def _leagues(file: str, keys: Mapping[str, str], looks: Looks | None) -> list[FileLeague]:
+def _leagues(file: str, keys: Keys, looks: Looks | None) -> list[FileLeague]:
     """Return the league of each task; raises ValueError, with the row, where there is none."""
     by_task = read_scores(Path(file), column_names(keys["columns"]))
     task = keys["task"]
@@ -175,14 +177,14 @@ def _leagues(file: str, keys: Mapping[str, str], looks: Looks | None) -> list[Fi
     return [_league(file, name, table, keys, looks) for name, table in chosen.items()]
 
 
-def _league(
-    file: str, task: str, table: TaskScores, keys: Mapping[str, str], looks: Looks | None
-) -> FileLeague:
+def _league(file: str, task: str, table: TaskScores, keys: Keys, looks: Looks | None) -> FileLeague:
     scores = table.scores
     if not 2 <= len(scores) <= MOST_NAMES:
         last_name = max(min(rows.values()) for rows in table.rows.values())
-        reason = f"{counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
-        raise ValueError(f"{file}, row {last_name}, column name: {reason}")
+        raise ValueError(
+            f"{file}, row {last_name}, column name:"
+            f" {counted(len(scores), 'name')}, and 2 to {MOST_NAMES} can be compared"
+        )
     base, gate = keys["against"] or next(iter(scores)), keys["gate"]
     check_known(f"name of {task or file}", filter(None, [base, gate]), scores)
     if gate == base:
@@ -206,7 +208,7 @@ def _league(
 
 
 def _league_by_name(
-    file: str, table: TaskScores, signed: Mapping[str, Mapping[int, Score]], keys: Mapping[str, str]
+    file: str, table: TaskScores, signed: Mapping[str, Mapping[int, Score]], keys: Keys
 ) -> League:
     """Return the league by a plan of the suite; ValueError for a seed that it does not read."""
     from adanorm.verdicts.task_league import league_by_plan, plan_for_scores, plan_names
@@ -214,8 +216,10 @@ def _league_by_name(
     check_known("plan", [keys["plan"]], plan_names(), ", or looks of your own, as in 6,10,16")
     groups = dict(zip(signed, groups_of([*signed.values()], None), strict=True))
     if keys["paired"] == "false" or any(group.scores.ndim > 1 for group in groups.values()):
-        alone = "pairs seeds, and reads one score of each"
-        raise ValueError(f"plan={keys['plan']}: {alone}; give looks, as in plan=10,20,40")
+        raise ValueError(
+            f"plan={keys['plan']}:"
+            " pairs seeds, and reads one score of each; give looks, as in plan=10,20,40"
+        )
     plan = plan_for_scores(keys["plan"], float(keys["margin"]))
     for name, by_seed in signed.items():
         for seed in by_seed:
@@ -243,7 +247,7 @@ def _reason(ranked: League, first: str, second: str, *, is_paired: bool) -> str:
     return "no score of either differs from the others of its name, so there is no noise"
 
 
-def _lines(file: str, entry: FileLeague, keys: Mapping[str, str], looks: Looks | None) -> list[str]:
+def _lines(file: str, entry: FileLeague, keys: Keys, looks: Looks | None) -> list[str]:
     """Return the lines on a task: the league, each name beside the base, and what is left out."""
     ranked = entry.league
     corrected = f"p corrected for {counted(len(ranked.pairs), 'pair')} (Holm)"
@@ -267,17 +271,18 @@ def _table(entry: FileLeague) -> list[str]:
     digits = digits_for(entry.margin)
     rows = [("name", "mean ± deviation", "scores", "group")]
     for name, by_seed in entry.league.scores.items():
-        mean = mean_text([entry.sign * score for score in by_seed.values()], digits)
-        rows.append((name, mean, str(len(by_seed)), entry.league.letters[name]))
+        scores = [entry.sign * score for score in by_seed.values()]
+        letters = entry.league.letters[name]
+        rows.append((name, mean_text(scores, digits), str(len(scores)), letters))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        cells = [f"{text:{width}}" for text, width in zip(row, widths, strict=True)]
+        cells = map(str.ljust, row, widths)
         lines += hanging("  ", "  ".join(cells).rstrip())
     return lines
 
 
-def _answer(entry: FileLeague, name: str, keys: Mapping[str, str]) -> list[str]:
+def _answer(entry: FileLeague, name: str, keys: Keys) -> list[str]:
     """Return lines on a name beside the base: sign, size and answer, each with what decides it."""
     pair = entry.with_base(name)
     if pair is None:
@@ -301,9 +306,7 @@ def _answer(entry: FileLeague, name: str, keys: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _seeds_line(
-    start: str, pair: Comparison | None, keys: Mapping[str, str], looks: Looks | None
-) -> list[str]:
+def _seeds_line(start: str, pair: Comparison | None, keys: Keys, looks: Looks | None) -> list[str]:
     """Return how many seeds of each name show the difference of detect=, and equivalence."""
     needed = seeds_to_show(pair, keys, looks)
     texts = []

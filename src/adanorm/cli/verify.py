@@ -10,7 +10,7 @@ record is repeated. runs= names the folder of the records.
 
 import textwrap
 
-from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of
+from adanorm.cli.command import WIDTH, Arguments, Key, Usage, folder_of, show
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import RUNS
@@ -64,11 +64,10 @@ def _say_if_other_numerics(before: reader.Record, repeated: Experiment) -> None:
         choose_device(repeated),
     )
     if recorded != here:
-        text = (
+        show(
             f"numerics version {recorded} on record, {here} here: the runs cannot agree to the bit;"
             " only statistical agreement is possible, as between two seeds"
         )
-        print(textwrap.fill(text, WIDTH, subsequent_indent="  "), flush=True)
 
 
 def _key(setting: str) -> str:
@@ -85,7 +84,7 @@ def _recorded(settings: list[str]) -> Experiment:
         if reader.is_complete(run.folder()):
             return run
     name = f"{query.task.name} {query.norm.name} at scale {query.scale}"
-    seeds: list[str] = []
+    seeds = []
     for first_seed in (1, *(end + 1 for end in SERIES)):
         first = query.model_copy(update={"seed": first_seed})
         seeds += [str(run.seed) for run in reader.runs_on_record(first)]
@@ -96,8 +95,9 @@ def _recorded(settings: list[str]) -> Experiment:
     hint = ""
     if scales - {query.scale}:
         hint = f"; of scale {', '.join(sorted(scales))} there are some"
-    advice = "`adanorm list` shows all on record"
-    raise ValueError(f"no record of {name} under these settings{hint}; {advice}")
+    raise ValueError(
+        f"no record of {name} under these settings{hint}; `adanorm list` shows all on record"
+    )
 
 
 def _report(recorded: Experiment, before: reader.Record, after: reader.Record) -> int:
@@ -126,7 +126,7 @@ def _report(recorded: Experiment, before: reader.Record, after: reader.Record) -
     unlike = differences(before.environment, after.environment)
     lines.append("computed differently:" if unlike else "computed alike")
     for line in lines:
-        print(textwrap.fill(line, WIDTH, subsequent_indent="    "))
+        show(line, 4)
     for line in unlike:
         print(
             textwrap.fill(

@@ -19,6 +19,9 @@ IDX_NAMES = (
 )
 PENN_SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
 FULL_SIZE = "full-size"  # the `source` of a dry run's made-up data
+Files = dict[str, Path]  # by role or name
+FileLists = dict[str, list[Path]]  # by split or role
+Scoring = Literal["penn", "eval07", "ud"]
 PositiveFloat = Annotated[float, Field(gt=0)]
 
 
@@ -47,12 +50,13 @@ def _plain_or_packed(key: str, prefix: str, ending: str) -> Path:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{packed}: not a whole gzip file ({error})") from None
     if not is_same:
-        hint = "remove one of the two"
-        raise ValueError(f"{packed}: has other data than {path.name} beside it; {hint}")
+        raise ValueError(
+            f"{packed}: has other data than {path.name} beside it; remove one of the two"
+        )
     return packed
 
 
-def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
+def data_bin_files(folder: Path, languages: tuple[str, str]) -> Files:
     """Return the files of a fairseq data-bin by name.
 
     Their names may have the languages in either order.
@@ -62,8 +66,9 @@ def data_bin_files(folder: Path, languages: tuple[str, str]) -> dict[str, Path]:
     if not any(folder.glob(f"train.{pair}.*")) and any(folder.glob(f"train.{second}-{first}.*")):
         pair = f"{second}-{first}"
     for shard in folder.glob(f"train[0-9]*.{pair}.*"):
-        hint = "only `train` is read: join the training sets"
-        raise ValueError(f"data.path={folder}: holds {shard.name}; {hint}")
+        raise ValueError(
+            f"data.path={folder}: holds {shard.name}; only `train` is read: join the training sets"
+        )
     names = []
     for split, language, end in product(
         SPLITS,
@@ -86,13 +91,13 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def penn_files(folder: Path) -> dict[str, list[Path]]:
+def penn_files(folder: Path) -> FileLists:
     """Return the Penn Treebank's sorted files wsj_SSNN.* by split.
 
     As in the paper, sections 2 to 21 are for training, 22 for validation and 23 for the test.
     """
     paths = sorted(folder.rglob("wsj_[0-2][0-9][0-9][0-9].*"), key=lambda path: path.name)
-    files: dict[str, list[Path]] = {split: [] for split in SPLITS}
+    files: FileLists = {split: [] for split in SPLITS}
     seen = set()
     for path in paths:
         section, name = int(path.name[4:6]), path.name[:8]
@@ -122,14 +127,14 @@ class DataConfig(Config):
     mirror: str | None
     mirrors: tuple[str, ...] = ()  # used if no `mirror` is set
 
-    def own_files(self) -> dict[str, Path]:
+    def own_files(self) -> Files:
         """Return the user's own files by role, {} for data of the catalogue.
 
         Raises ValueError if one is missing.
         """
         return {}
 
-    def local_files(self) -> dict[str, list[Path]]:
+    def local_files(self) -> FileLists:
         """Return all files at paths that the user named, by role.
 
         Their content identifies the run.
@@ -170,7 +175,7 @@ class ImagesConfig(LabelledImagesConfig):
     mean: float
     std: PositiveFloat
 
-    def own_files(self) -> dict[str, Path]:
+    def own_files(self) -> Files:
         """Return the four IDX files under `path` by name, each with or without `.gz`."""
         names = () if self.path is None else IDX_NAMES
         return {
@@ -192,7 +197,7 @@ class ColorImagesConfig(LabelledImagesConfig):
     mean: tuple[float, float, float]
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
 
-    def own_files(self) -> dict[str, Path]:
+    def own_files(self) -> Files:
         """Return data_batch_*.bin, in order of their numbers, and test_batch.bin under `path`."""
         if self.path is None:
             return {}
@@ -228,7 +233,7 @@ class ThreeFilesConfig(DataConfig):
     valid: str | None
     test: str | None
 
-    def own_files(self) -> dict[str, Path]:
+    def own_files(self) -> Files:
         """Return the user's three files by split, or {}."""
         return {split: _named_file(split, path) for split, path in self.named().items()}
 
@@ -291,7 +296,7 @@ class ParallelConfig(ThreeFilesConfig):
         """Whether some of the training pairs are drawn."""
         return bool(self.train) and self.train_pairs is not None
 
-    def own_files(self) -> dict[str, Path]:
+    def own_files(self) -> Files:
         """Return the files of a fairseq data-bin, or six texts named PREFIX.<language>, by role."""
         if self.path is not None:
             if self.train or self.valid or self.test:
@@ -317,11 +322,12 @@ class ByteTextConfig(DataConfig):
     @model_validator(mode="after")
     def _fractions_add_up_to_one(self) -> Self:
         if abs(sum(self.fractions) - 1) > 1e-9 or 0 in self.fractions:
-            hint = "three parts above 0 that add up to 1"
-            raise ValueError(f"fractions {list(self.fractions)}: {hint}")
+            raise ValueError(
+                f"fractions {list(self.fractions)}: three parts above 0 that add up to 1"
+            )
         return self
 
-    def own_files(self) -> dict[str, Path]:
+    def own_files(self) -> Files:
         """Return the user's own text."""
         return {} if self.path is None else {"text": _named_file("path", self.path)}
 
@@ -337,7 +343,7 @@ class TreebankConfig(ThreeFilesConfig):
     path: str | None
     conversion: str | None
     tags: Literal["xpos", "upos"]
-    scoring: Literal["penn", "eval07", "ud"]
+    scoring: Scoring
     non_projective: Literal["skip", "projectivize"]
     lowercase: bool
     min_count: Positive
@@ -350,8 +356,9 @@ class TreebankConfig(ThreeFilesConfig):
         settings = {"data.path": self.path, "data.train": self.train, "data.fold": self.fold}
         keys = [key for key, value in settings.items() if value is not None]
         if len(keys) > 1:
-            hint = "each says which trees are read"
-            raise ValueError(f"{' and '.join(keys)} exclude each other: {hint}")
+            raise ValueError(
+                f"{' and '.join(keys)} exclude each other: each says which trees are read"
+            )
         if self.path is not None and not self.conversion:
             raise ValueError(
                 "data.conversion: name the program that converted the Penn Treebank to"
@@ -368,7 +375,7 @@ class TreebankConfig(ThreeFilesConfig):
             " dependencies, with data.path, and the program that converted it with data.conversion"
         )
 
-    def local_files(self) -> dict[str, list[Path]]:
+    def local_files(self) -> FileLists:
         """Return the user's treebank files by split, and the word vectors."""
         files = super().local_files()
         if self.path is not None:

@@ -178,8 +178,10 @@ class FairseqTransformerConfig(ResidualConfig):
         qk_norm = values.pop("qk_norm", None)
         if qk_norm is not None:
             why = "fairseq's attention shows no queries and keys"
-            hint = "choose null, or task=rt, sst5 or enwik8"
-            raise ValueError(f"qk_norm={qk_norm}: not offered here, as {why}; {hint}")
+            raise ValueError(
+                f"qk_norm={qk_norm}: not offered here, as {why};"
+                " choose null, or task=rt, sst5 or enwik8"
+            )
         return values
 
 

@@ -134,8 +134,9 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         _file_of(root, module) is not None or root.joinpath(*module.split(".")).is_dir()
     )
     if root is None or not is_there:
-        places = "in the current folder, in PYTHONPATH, or installed"
-        raise ValueError(f"no module named {module!r} {places}")
+        raise ValueError(
+            f"no module named {module!r} in the current folder, in PYTHONPATH, or installed"
+        )
     # Installed modules that lie side by side may be of different authors.
     is_installed = root in {Path(path).resolve() for path in sysconfig.get_paths().values()}
     prefix = f"{top}." if is_package or is_installed else ""
@@ -152,8 +153,9 @@ def source_of(module: str) -> tuple[Path, dict[str, bytes]]:
         if path is None:
             continue
         if len(files) == MOST_FILES:
-            hint = "put the norm into its own"
-            raise ValueError(f"it imports over {MOST_FILES} modules of {top}: {hint}")
+            raise ValueError(
+                f"it imports over {MOST_FILES} modules of {top}: put the norm into its own"
+            )
         content = path.read_bytes()
         files[path.relative_to(root).as_posix()] = content
         queue += _imports(path, name, content)

@@ -123,8 +123,9 @@ def _check_named(override: str) -> None:
     if name == "name" and group in ("task", "norm"):
         is_outside = group == "norm" and value in outside_norms()
         if not is_outside:
-            hint = f"choose with {group}=NAME; a new one is a file in conf/{group}"
-            raise ValueError(f"{override}: {hint}")
+            raise ValueError(
+                f"{override}: choose with {group}=NAME; a new one is a file in conf/{group}"
+            )
 
 
 def _all_choices(group: str) -> list[str]:
@@ -177,8 +178,10 @@ def _with_quotes(override: str, *, is_sweep: bool) -> str:
     is_path = key.lstrip("+") in LOCATIONS or (key == "norm.path" and not value.isascii())
     if not is_path or not equals or value[:1] in ("'", '"', "["):
         return override
-    values = value.split(",") if is_sweep else [value]
-    texts = [text if text in ("", "null") else quoted(os.path.expanduser(text)) for text in values]
+    texts = []
+    for text in value.split(",") if is_sweep else [value]:
+        is_named = text not in ("", "null")
+        texts.append(quoted(os.path.expanduser(text)) if is_named else text)
     return f"{key}={','.join(texts)}"
 
 
@@ -234,12 +237,16 @@ def _read_plain(text: str) -> Any:
 
     Raises LookupError for other text.
     """
-    if (text[:1], text[-1:]) in (("[", "]"), ("{", "}")):
-        entries = text[1:-1].split(", ")
-        if text[0] == "[":
-            return [_read_scalar(entry) for entry in entries]
-        pairs = [entry.partition(": ") for entry in entries]
-        return {_read_scalar(key): _read_scalar(value) for key, _, value in pairs}
+    brackets = text[:1] + text[-1:]
+    entries = text[1:-1].split(", ")
+    if brackets == "[]":
+        return [*map(_read_scalar, entries)]
+    if brackets == "{}":
+        mapping = {}
+        for entry in entries:
+            key, _, value = entry.partition(": ")
+            mapping[_read_scalar(key)] = _read_scalar(value)
+        return mapping
     return _read_scalar(text)
 
 

@@ -241,8 +241,9 @@ def check_readers(
         for key in reading.settings.split():
             value = setting(values, key)
             if value is not None and value != setting(file_values, key):
-                hint = f"nothing reads it in this run; read by {reading.reader}"
-                raise ValueError(f"{key}={value}: {hint}")
+                raise ValueError(
+                    f"{key}={value}: nothing reads it in this run; read by {reading.reader}"
+                )
 
 
 def setting(values: Mapping[str, Any], key: str) -> Any:

@@ -207,11 +207,13 @@ class NormConfig(Config):
     @model_validator(mode="after")
     def _placement_is_known(self) -> Self:
         if not self.placement:
-            hint = "with norm=layernorm every site keeps LayerNorm"
-            raise ValueError(f"placement []: names no site; {hint}")
+            raise ValueError(
+                "placement []: names no site; with norm=layernorm every site keeps LayerNorm"
+            )
         if isinstance(self.placement, str) and self.placement not in ("all", "final"):
-            hint = "choose all, final or a list of globs over sites"
-            raise ValueError(f"placement {self.placement!r}: {hint}")
+            raise ValueError(
+                f"placement {self.placement!r}: choose all, final or a list of globs over sites"
+            )
         return self
 
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,10 +47,10 @@ class Segments:
     def __len__(self) -> int:
         return math.ceil(self._inputs_and_targets[0].shape[1] / self.length)
 
-    def __iter__(self) -> Iterator[SegmentBatch]:
+    def __iter__(self) -> Iterator[Any]:
         return map(self.part, range(len(self)))
 
-    def part(self, index: int, rank: int = 0, world: int = 1) -> SegmentBatch:
+    def part(self, index: int, rank: int = 0, world: int = 1) -> Any:
         """Return segment `index` of streams rank, rank + world, ...: a process keeps its streams."""
         columns = slice(index * self.length, (index + 1) * self.length)
         inputs, targets = self._inputs_and_targets
@@ -134,7 +135,7 @@ def load_streams(data: ByteTextConfig) -> Corpus:
                 f"{name}: {len(content):,} bytes in parts {data.fractions} leave {split} empty"
             )
     first = splits["train"][0]
-    if bool((splits["train"] == first).all()):
+    if (splits["train"] == first).all():
         raise ValueError(f"{name}: the training part has one byte, {first}: nothing to learn")
     return Corpus(splits, {name: checksum})
 

@@ -58,13 +58,15 @@ def download(address: str, part: Path, size: int | None) -> None:
             start = 0 if size is not None and start > size else start
             seconds = 0
             try:
+                span = f"{start}-" if start else ""
                 with _answer(
-                    session, address, f"{start}-" if start else "", PATIENCE.read
+                    session,
+                    address,
+                    span,
+                    PATIENCE.read,
                 ) as answer:
-                    problem, wait = (
-                        _resume(answer, part, start, size),
-                        answer.headers.get("Retry-After", ""),
-                    )
+                    problem = _resume(answer, part, start, size)
+                    wait = answer.headers.get("Retry-After", "")
                     seconds = int(wait) if re.fullmatch("[0-9]{1,12}", wait) else 0
             except (requests.ReadTimeout, TimeoutError, requests.ConnectionError) as error:
                 if isinstance((*error.args, None)[0], MaxRetryError):

@@ -1,9 +1,9 @@
 """Examples in memory and their batches: images, sentences, vectors."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from adanorm.data.inspection import Inspection
 
-Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
+Indices = np.typing.NDArray[np.int64]
 
 
 class Part(NamedTuple):
@@ -154,7 +154,7 @@ def batches_within(
     An example whose size is over `tokens` is a batch alone. A full batch of more than `multiple`
     examples is shortened to a multiple of that.
     """
-    batches: list[Indices] = []
+    batches = []
     start = width = 0
     for end, size in enumerate(sizes[indices].tolist()):
         while end > start and (end - start + 1) * max(width, size) > tokens:
@@ -195,36 +195,23 @@ def frequent(entries: Iterable[str], min_count: int) -> tuple[str, ...]:
     return tuple(entry for entry, count in ordered if count >= min_count)
 
 
-class Examples(Protocol):
-    """The examples of a split, which can be put in an order and made into batches."""
-
-    def __len__(self) -> int: ...
-
-    def order(self, random: np.random.Generator | None) -> list[Indices]:
-        """Return the indices of each batch's examples, shuffled if a generator is given."""
-
-    def batch(self, indices: Indices, part: Part = WHOLE) -> Any:
-        """Return a part of these examples' batch."""
-
-
 LabelledExamples = ArrayExamples | TextExamples
-BatchT_co = TypeVar("BatchT_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Batches(Generic[BatchT_co]):
+class Batches:
     """The batches of one pass over examples, each made when it is needed."""
 
-    batch: Callable[[Indices, Part], BatchT_co]  # makes part of the batch of examples with indices
+    batch: Callable[[Indices, Part], Any]  # makes part of the batch of examples with indices
     order: Sequence[Indices]
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def __iter__(self) -> Iterator[BatchT_co]:
+    def __iter__(self) -> Iterator[Any]:
         return map(self.part, range(len(self)))
 
-    def part(self, index: int, rank: int = 0, world: int = 1) -> BatchT_co:
+    def part(self, index: int, rank: int = 0, world: int = 1) -> Any:
         """Return examples rank, rank + world, ... of a batch, perhaps none.
 
         The others are not read.
@@ -237,7 +224,7 @@ class Batches(Generic[BatchT_co]):
 class Splits:
     """Examples by split, names of labels, checksums of files and what inspecting the data showed."""
 
-    examples: dict[str, LabelledExamples]
+    examples: Mapping[str, LabelledExamples]
     labels: tuple[str, ...]
     checksums: dict[str, str]
     inspection: Inspection

@@ -113,7 +113,7 @@ def availability(source: str, data: DataConfig) -> str | None:
 
 def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | None]:
     """Return the addresses of a file, each with its mirror, or with None if it is canonical."""
-    addresses: dict[str, str | None] = {}
+    addresses = {}
     for mirror in mirrors_of(data):
         addresses[f"{mirror.rstrip('/')}/{entry.folder}/{file.name}"] = mirror
     return {**addresses, **dict.fromkeys(file.addresses)}
@@ -122,11 +122,11 @@ def _addresses(entry: Source, file: File, data: DataConfig) -> dict[str, str | N
 def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str | None]:
     """Return the path of a file, verified wherever it is from, and the mirror that had it, or None."""
     folder = cache_of(data) / entry.folder
-    addresses: dict[str, str | None] = {}
-    if (folder / file.name).exists():
-        addresses[str(folder / file.name)] = None
-    addresses |= _addresses(entry, file, data)
-    problems: list[str] = []
+    cached = folder / file.name
+    addresses = _addresses(entry, file, data)
+    if cached.exists():
+        addresses = {str(cached): None, **addresses}
+    problems = []
     for address, mirror in addresses.items():
         path = _local(address)
         try:
@@ -255,14 +255,12 @@ def _local(address: str) -> Path | None:
 
 
 def _answers(address: str) -> bool:
-    with suppress(OSError):
-        local = _local(address)
-        if local is not None:
-            return local.is_file()
-        from adanorm.data.download import PATIENCE, ask
+    """Return whether an address of the network answers; a missing file is at no local address."""
+    if _local(address) is not None:
+        return False
+    from adanorm.data.download import PATIENCE, ask
 
-        return ask(address, None, PATIENCE.connect) is None
-    return False
+    return ask(address, None, PATIENCE.connect) is None
 
 
 def _downloaded(address: str, folder: Path, file: File) -> Path:

@@ -11,7 +11,7 @@ import torch
 
 from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import ArrayExamples, LabelledExamples, Splits, drawn_by_label
+from adanorm.data.examples import ArrayExamples, Splits, drawn_by_label
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import batch_warnings, inspect_labeled
 from adanorm.data.synthetic import Pixels
@@ -67,17 +67,15 @@ def load_images(data: ImagesConfig | ColorImagesConfig) -> Splits:
             data.batch_size,
         ),
     )
-    mean = torch.tensor(data.mean).reshape(
-        -1,
-        1,
-        1,
+    mean, std = (
+        torch.tensor(values).reshape(
+            -1,
+            1,
+            1,
+        )
+        for values in (data.mean, data.std)
     )
-    std = torch.tensor(data.std).reshape(
-        -1,
-        1,
-        1,
-    )
-    examples: dict[str, LabelledExamples] = {}
+    examples = {}
     for split, (pixels, targets) in splits.items():
         planes = pixels.reshape(
             len(pixels),

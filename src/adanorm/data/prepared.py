@@ -3,9 +3,9 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -40,19 +40,17 @@ def prepared(folder: Path, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process prepare a folder; the others wait here, and say so."""
+def _locked(folder: Path) -> AbstractContextManager[object]:
+    """Return the lock of a folder, which is released at the end of a block.
+
+    One process has it, and prepares the folder; the others wait here, and say so.
+    """
     lock = FileLock(folder.with_suffix(".lock"))
     try:
-        lock.acquire(timeout=PATIENCE)
+        return lock.acquire(timeout=PATIENCE)
     except Timeout:
         print(f"{folder}: waiting for another process that prepares it", flush=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        return lock.acquire()
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import LabelledExamples, Splits, TextExamples, drawn_by_label, frequent
+from adanorm.data.examples import Splits, TextExamples, drawn_by_label, frequent
 from adanorm.data.fetch import fetch
 from adanorm.data.inspection import batch_warnings, inspect_labeled, too_long
 
@@ -127,8 +127,8 @@ def encode(
     if data.draws_parts:
         chosen = drawn_by_label([label for label, _ in train], train_size)
     corpora = {**corpora, "train": [train[index] for index in chosen]}
-    words: dict[str, list[list[str]]] = {}
-    labels: dict[str, list[str]] = {}
+    words = {}
+    labels = {}
     for split, part in corpora.items():
         words[split] = [_cleaned(sentence, data) for _, sentence in part]
         labels[split] = [label for label, _ in part]
@@ -155,7 +155,7 @@ def encode(
     vocabulary = (PADDING, UNKNOWN, *frequent_words)
     label_ids = {label: index for index, label in enumerate(names)}
     word_ids = {word: index for index, word in enumerate(vocabulary)}
-    splits: dict[str, LabelledExamples] = {}
+    splits = {}
     for split, part_words in words.items():
         ids = []
         for sentence in part_words:

@@ -9,9 +9,10 @@ import numpy as np
 from adanorm.config.data_sections import ParallelConfig
 
 Rows = list[tuple[str, str, int]]
+Sides = tuple[list[str], list[str]]
 WORDS = 18_000  # vocabulary of full-size sentences and trees: about that of RT and the treebank
 TAGS = 45
-Pixels = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
+Pixels = np.typing.NDArray[np.uint8]
 
 
 def images(
@@ -50,7 +51,7 @@ def images(
     return pixels[:train], labels[:train], pixels[train:], labels[train:]
 
 
-Numbers = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+Numbers = np.typing.NDArray[np.float32]
 
 
 def linear_map(count: int, *, inputs: int, outputs: int, noise: float) -> tuple[Numbers, Numbers]:
@@ -59,17 +60,18 @@ def linear_map(count: int, *, inputs: int, outputs: int, noise: float) -> tuple[
     The map's entries are from N(0, 1/inputs), so a target without noise has variance 1. The map is
     drawn first, so it does not depend on the number of examples.
     """
-    random = np.random.default_rng(0)
-    weights = random.standard_normal((inputs, outputs)) / np.sqrt(inputs)
-    x = random.standard_normal((count, inputs))
-    y = x @ weights + noise * random.standard_normal((count, outputs))
+    draw = np.random.default_rng(0).standard_normal
+    weights = draw((inputs, outputs)) / np.sqrt(inputs)
+    x = draw((count, inputs))
+    y = x @ weights
+    y += noise * draw((count, outputs))
     return x.astype(np.float32), y.astype(np.float32)
 
 
-def pairs() -> dict[str, tuple[list[str], list[str]]]:
+def pairs() -> dict[str, Sides]:
     """Return sources and targets by split; each target translates its source word by word."""
     random = np.random.default_rng(0)
-    splits: dict[str, tuple[list[str], list[str]]] = {}
+    splits = {}
     for split, count in {"train": 256, "valid": 32, "test": 32}.items():
         sources, targets = [], []
         for _ in range(count):
@@ -129,7 +131,7 @@ def _tree(random: np.random.Generator) -> Rows:
     before, after = random.integers(1, 3, 2)
     articles = random.integers(0, 3, before + after)  # in front of each noun
     verb = 1 + int((1 + articles[:before]).sum())
-    rows: Rows = []
+    rows = []
     for index, count in enumerate(articles.tolist()):
         if index == before:
             rows.append((f"verb{random.integers(5)}", "VB", 0))
@@ -141,7 +143,7 @@ def _tree(random: np.random.Generator) -> Rows:
     return rows
 
 
-def full_size_pairs(data: ParallelConfig) -> dict[str, tuple[list[str], list[str]]]:
+def full_size_pairs(data: ParallelConfig) -> dict[str, Sides]:
     """Return sources and targets by split.
 
     On each side every word of a full-size dictionary occurs.
@@ -183,14 +185,12 @@ def _splits() -> dict[str, list[list[str]]]:
     """Return words by split."""
     splits = {}
     for seed, (split, count) in enumerate({"train": 1_500, "valid": 32, "test": 32}.items()):
-        splits[split] = [
-            line.split()
-            for line in _lines(
-                count,
-                WORDS,
-                seed=seed,
-            )
-        ]
+        lines = _lines(
+            count,
+            WORDS,
+            seed=seed,
+        )
+        splits[split] = [*map(str.split, lines)]
     return splits
 
 
@@ -204,19 +204,17 @@ def full_size_sentences() -> dict[str, list[tuple[str, list[str]]]]:
 
 def full_size_trees() -> dict[str, list[Rows]]:
     """Return words, tags and heads by split: the head of each word is the word before it."""
-    splits: dict[str, list[Rows]] = {}
+    splits = {}
     for split, part in _splits().items():
-        splits[split] = []
+        trees = []
         for words in part:
             tags = [f"T{int(word[1:]) % TAGS}" for word in words]
-            splits[split].append(
-                [
-                    *zip(
-                        words,
-                        tags,
-                        range(len(words)),
-                        strict=True,
-                    )
-                ]
+            rows = zip(
+                words,
+                tags,
+                range(len(words)),
+                strict=True,
             )
+            trees.append([*rows])
+        splits[split] = trees
     return splits

@@ -177,8 +177,10 @@ def as_norm(cls: Any) -> type[Norm]:
         name = type(cls).__name__
         raise ValueError(f"{name}: pass the class, not a module of it; its settings are params")
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
-        hint = "to bind settings to one, take functools.partial"
-        raise ValueError(f"{cls!r}: a norm is a subclass of torch.nn.Module; {hint}")
+        raise ValueError(
+            f"{cls!r}: a norm is a subclass of torch.nn.Module;"
+            " to bind settings to one, take functools.partial"
+        )
     hashable: Any = cls  # a class hashes, whatever its instances do
     return cls if issubclass(cls, Norm) else _with_declarations(hashable)
 
@@ -235,7 +237,13 @@ class Affine(GainAndBias):
     """
 
     def __init__(
-        self, dim: int, *, gain: bool, bias: bool, zero_centered: bool = False, eps: float = 1e-5
+        self,
+        dim: int,
+        *,
+        gain: bool = True,
+        bias: bool = True,
+        zero_centered: bool = False,
+        eps: float = 1e-5,
     ) -> None:
         super().__init__()
         check_positive(eps=eps)

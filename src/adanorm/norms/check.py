@@ -435,12 +435,15 @@ def _ignores_other_rows(norm: Norm, x: Tensor) -> Tensor:
     must stay, so there the parts that are replaced change places.
     """
     norm = copy.deepcopy(norm).to(x.dtype)
-    tolerance = TOLERANCES[x.dtype] if x.dtype != torch.float64 else _tolerance(norm)
+    tolerance = TOLERANCES[x.dtype]
+    if x.dtype == torch.float64:
+        tolerance = _tolerance(norm)
+    is_pooled = _is_pooled(norm)
     dz = _waves(x)
     before = _gradient(norm, x, dz)
-    replacements = _parts(norm, _replacement(x)), _parts(norm, _inputs(*x.shape, seed=1).to(x))
+    replacements = _replacement(x), _inputs(*x.shape, seed=1).to(x)
     # Rows that change places have other noise, and so other shares in the batch's gradient.
-    compared = 1 if _is_pooled(norm) and _draws_noise(norm) else 2
+    compared = 1 if is_pooled and _draws_noise(norm) else 2
     numbers = torch.arange(len(_parts(norm, x)))
     for bit in range(len(numbers).bit_length()):
         has_bit = (numbers >> bit & 1).bool()
@@ -448,11 +451,14 @@ def _ignores_other_rows(norm: Norm, x: Tensor) -> Tensor:
             changed = x.clone(), dz.clone()
             for tensor, replacement in zip(changed, replacements, strict=True):
                 parts = _parts(norm, tensor)
-                moved = parts[~stays].roll(1, 0)
-                parts[~stays] = moved if _is_pooled(norm) else replacement[~stays]
+                if is_pooled:
+                    parts[~stays] = parts[~stays].roll(1, 0)
+                else:
+                    parts[~stays] = _parts(norm, replacement)[~stays]
             after = _gradient(norm, *changed)
-            for old, new in [*zip(before, after, strict=True)][:compared]:
-                kept, expected = _parts(norm, new)[stays], _parts(norm, old)[stays]
+            for index in range(compared):
+                kept = _parts(norm, after[index])[stays]
+                expected = _parts(norm, before[index])[stays]
                 _assert_equal(kept, expected, tolerance, _mixed(norm))
     return before[0]
 
@@ -541,7 +547,7 @@ def _built_by_seed(make_norm: MakeNorm) -> Norm:
 @contextmanager
 def _noticing_what_is_read() -> Iterator[list[str]]:
     """Yield a list that fills with the files and variables that Python code reads in the block."""
-    read: list[str] = []
+    read = []
 
     def notice(frame: Any, event: str, function: Any) -> None:
         if event == "c_call" and function.__name__ in READERS:
@@ -561,11 +567,14 @@ def remembers_and_draws_nothing(make_norm: MakeNorm) -> None:
     """In training too, two calls with one input give one result, and draw no random numbers."""
     norm = make_norm(H, site="check")
     x = _rows(norm, 4, torch.float32)
-    started, state = _random_states(), copy.deepcopy(norm.state_dict())
-    first, second = norm(x).detach().clone(), norm(x).detach()
+    state = copy.deepcopy(norm.state_dict())
+    started = _random_states()
+    first = norm(x).detach().clone()
+    second = norm(x).detach()
     assert _random_states() == started, "a call draws random numbers"
     for name, tensor in norm.state_dict().items():
-        assert torch.equal(tensor, state[name]), f"a call changes the state {name}"
+        is_kept = torch.equal(tensor, state[name])
+        assert is_kept, f"a call changes the state {name}"
     assert torch.equal(first, second), "a second call with one input gives another result"
 
 
@@ -632,7 +641,7 @@ def uses_its_parameters(make_norm: MakeNorm) -> None:
         (z * _inputs(*z.shape, dtype=torch.float32)).sum().backward()
     for name, parameter in _trained(norm).items():
         assert parameter.grad is not None, f"the parameter {name} is not used"
-        assert bool(parameter.grad.any()), f"the gradient of the parameter {name} is all zero"
+        assert parameter.grad.any(), f"the gradient of the parameter {name} is all zero"
 
 
 Check = Callable[[MakeNorm], str | None]  # raises an error, or returns a note
@@ -701,7 +710,10 @@ def check_norm(
             outcome = receiver.recv()
         except EOFError:
             child.join()
-            yield Outcome("The process goes on after a call.", _ending(child.exitcode or 0))
+            code = child.exitcode or 0  # multiprocessing gives signals as negative codes
+            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+            problem = f"it ended the process, {how}"
+            yield Outcome("The process goes on after a call.", problem)
             return
         if isinstance(outcome, ValueError):
             raise outcome
@@ -709,12 +721,6 @@ def check_norm(
             break
         yield outcome
     child.join()
-
-
-def _ending(code: int) -> str:
-    """Return in words how a process ended: multiprocessing gives signals as negative codes."""
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    return f"it ended the process, {how}"
 
 
 def _send_outcomes(
@@ -747,8 +753,7 @@ def check_before_training(norm: NormChoice) -> None:
             outcomes = [*check_contract(make_norm, BEFORE_TRAINING, until_problem=True)]
     for _, problem, _ in outcomes:
         if problem is not None:
-            hint = "`adanorm check-norm` runs every check"
-            raise ValueError(f"norm {norm.name}: {problem} ({hint})")
+            raise ValueError(f"norm {norm.name}: {problem} (`adanorm check-norm` runs every check)")
 
 
 def check_before_processes(make_norm: MakeNorm, name: str) -> None:

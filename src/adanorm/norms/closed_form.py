@@ -119,7 +119,7 @@ class _Fused(torch.autograd.Function):
         x, variance = ctx.saved_tensors
         if torch.is_grad_enabled() or not is_plain(grad):  # a second derivative may follow
             return _gradient(grad, x, variance, ctx.member), None
-        dx: Tensor = ctx.kernels.backward(
+        dx = ctx.kernels.backward(
             grad,
             x,
             variance,
@@ -146,10 +146,9 @@ def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) 
     with torch.enable_grad():
         leaf = x.view_as(x)  # outside x's own graph
         z = definition(leaf, member)
-        dx: Tensor = torch.autograd.grad(
+        return torch.autograd.grad(
             z,
             leaf,
             grad,
             create_graph=is_differentiable,
         )[0]
-    return dx

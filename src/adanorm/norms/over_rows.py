@@ -246,7 +246,7 @@ class NoisyBatchNorm(BatchNorm):
 
     def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Return z (B, ..., H), with noise in training."""
-        z: Tensor = super().forward(x, rows)
+        z = super().forward(x, rows)
         if not self.training:
             return z
         # In float32 for every type of x: another type would draw other numbers.
@@ -418,7 +418,7 @@ class GroupNorm(Affine):
             (*positions, last),
             mask,
         )
-        y: Tensor = (grouped - mean) * (variance + self._eps).rsqrt()
+        y = (grouped - mean) * (variance + self._eps).rsqrt()
         return y.flatten(-2)
 
 

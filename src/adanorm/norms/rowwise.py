@@ -175,23 +175,23 @@ class SeeDNorm(Affine):
     def __init__(self, dim: int, *, alpha: float = 1.0, eps: float = 1e-5) -> None:
         super().__init__(
             dim,
-            gain=True,
             bias=False,
             eps=eps,
         )
         check_positive(alpha=alpha)
-        self.alpha, self.beta = (
-            nn.Parameter(torch.full((dim,), float(alpha))),
-            nn.Parameter(torch.zeros(dim)),
+        self.alpha = nn.Parameter(
+            torch.full(
+                (dim,),
+                float(alpha),
+            )
         )
+        self.beta = nn.Parameter(torch.zeros(dim))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return z (..., H)."""
         wide = upcast(x)
         # A sum of products, because autocast would round a matrix product.
-        scale: Tensor = (
-            torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight
-        )
+        scale = torch.tanh((wide * self.beta).sum(-1, keepdim=True)) * self.alpha + self.weight
         return (
             scale
             * F.rms_norm(
@@ -275,11 +275,7 @@ class Pointwise(Affine):
     def __init__(
         self, dim: int, *, function: str = "arctan", alpha: float = 0.5, shift: bool = True
     ) -> None:
-        super().__init__(
-            dim,
-            gain=True,
-            bias=True,
-        )
+        super().__init__(dim)
         check_choice("function", function, *FUNCTIONS)
         check_positive(alpha=alpha)
         self.alpha = nn.Parameter(torch.tensor(float(alpha)))

@@ -56,7 +56,7 @@ class WithAffine(Norm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return gain * norm(x) + bias, (..., H)."""
-        z: Tensor = self.norm(x)
+        z = self.norm(x)
         if self.weight is not None and self.added:
             z = (upcast(z) * (1 + upcast(self.weight))).to(z.dtype)
         elif self.weight is not None:
@@ -86,7 +86,7 @@ def swap(
     """
     make = _factory(norm, params or {})
     chosen = _chosen(model, [where] if isinstance(where, str) else list(where))
-    left: dict[str, str] = {}
+    left = {}
     offsets: dict[str, int] = {}  # what each norm adds to its weight
     for name, module in chosen.items():
         result = _offset_or_obstacle(name, module, axes=make.trial.takes_axes)
@@ -132,7 +132,7 @@ def _chosen(model: nn.Module, patterns: list[str]) -> dict[str, nn.Module]:
         for name, module in model.named_modules(remove_duplicate=False)
         if is_norm(module)
     }
-    names: set[str] = set()
+    names = set()
     for pattern in patterns or [""]:
         # A name goes before a glob, because a[0] is both.
         matching = [name for name in norms if name == pattern]
@@ -313,7 +313,7 @@ def _with_kept(
     They replace the new norm's own where these mean the same. Otherwise the new norm's own stay as
     they are, and the old ones are applied after it: first the gain, then the bias.
     """
-    shared: list[str] = []
+    shared = []
     is_gain_inside = takes_gain or "weight" not in parameters
     for name in NAMES:
         inner = norm._parameters.get(name)

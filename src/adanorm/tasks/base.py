@@ -1,20 +1,25 @@
 """What the training loop needs from a task: a model, batches, their loss and a score."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batches, Examples, Movable
+from adanorm.data.byte_streams import Segments
+from adanorm.data.examples import Batch, Batches, LabelledExamples, Movable
 from adanorm.data.inspection import Inspection
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 
 AnyBatch = Movable  # a batch of any task, whose tensors move to a device together
+EpochBatches = Batches | Segments  # their number is known before they are made
+Scores = dict[str, dict[str, float]]  # metrics by name, by what has these scores
+ExampleCounts = dict[str, Sequence[Sequence[float]]]  # (E, columns) of E test examples, by metric
 
 
 class Loss(NamedTuple):
@@ -33,17 +38,6 @@ class Evaluation(NamedTuple):
     signatures: dict[str, str] | None = (
         None  # how a metric is computed, where its name is ambiguous
     )
-
-
-class EpochBatches(Protocol):
-    """The batches of an epoch; their number is known before they are made."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def part(self, index: int, rank: int = 0, world: int = 1) -> Any:
-        """Return one batch, or the part of it that one process computes; the part may be empty."""
 
 
 class TrainingTask(ABC):
@@ -78,7 +72,7 @@ class TrainingTask(ABC):
         return Batches(train.batch, train.order(np.random.default_rng((self._seed, epoch))))
 
     @cached_property
-    def examples(self) -> Mapping[str, Examples]:
+    def examples(self) -> Mapping[str, LabelledExamples]:
         """The examples by split, for tasks whose batches are made of examples."""
         raise NotImplementedError
 
@@ -102,21 +96,39 @@ class TrainingTask(ABC):
         """Return the mean training loss (nats per unit) in the metrics' units, for the log."""
         return {}
 
-    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, split: str) -> Scores:
         """Return metrics of trivial baselines on a split, such as the majority class, by name."""
         return {}
 
-    def anchors(self) -> dict[str, dict[str, float]]:
+    def anchors(self) -> Scores:
         """Return test metrics of outside models, such as naive Bayes, by name.
 
         A run that is worse than an anchor may still have learned.
         """
         return {}
 
-    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+    def counted(self, outputs: Sequence[str]) -> ExampleCounts:
         """Return the counts (E, columns) of E test examples by metric, given a run's test outputs.
 
         `records.by_example` computes metrics from these counts, to compare runs on the same test
         examples.
         """
         return {}
+
+
+class ClassTask(TrainingTask):
+    """A task that predicts one class per example: a label, or a parser's next transition."""
+
+    smoothing: float = 0.0  # of the labels, in training
+
+    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
+        """Return the summed label-smoothed loss in nats (Szegedy et al. 2016), and the batch size."""
+        logits = model(batch.inputs).float()
+        targets = batch.targets.long()
+        total = F.cross_entropy(
+            logits,
+            targets,
+            reduction="sum",
+            label_smoothing=self.smoothing,
+        )
+        return Loss(total, len(targets))

@@ -16,11 +16,11 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.sections import SegmentConfig
 from adanorm.data.byte_streams import IGNORED, SegmentBatch, Segments, load_streams
 from adanorm.data.inspection import Inspection
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import Evaluation, Loss, Scores, TrainingTask
 
 TOP = 40  # likeliest bytes, of which a text is drawn
 XZ_PRESET = 9 | lzma.PRESET_EXTREME
-Bytes = np.ndarray[tuple[int], np.dtype[np.int64]]
+Bytes = np.typing.NDArray[np.int64]
 
 
 class CharLm(TrainingTask):
@@ -85,7 +85,7 @@ class CharLm(TrainingTask):
         """Return the training loss in bits per byte."""
         return {"bpc": train_loss / math.log(2)}
 
-    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, split: str) -> Scores:
         """Return bits per byte of a unigram model and of a 5-gram model (Witten and Bell 1991)."""
         parts = {}
         for name, part in self.corpus.splits.items():
@@ -104,7 +104,7 @@ class CharLm(TrainingTask):
             metrics[name] = {"bpc": bits, "loss": bits * math.log(2)}
         return metrics
 
-    def anchors(self) -> dict[str, dict[str, float]]:
+    def anchors(self) -> Scores:
         """Return bits per byte by which xz codes the test text, given the text before it."""
         parts = []
         for split in SPLITS:

@@ -11,16 +11,16 @@ from torch.nn import functional as F
 
 from adanorm.config.data_sections import TextConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batch, with_label_noise
+from adanorm.data.examples import with_label_noise
 from adanorm.data.images import load_images
 from adanorm.data.sentences import load_sentences
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import ClassTask, Evaluation, ExampleCounts, Scores
 
-Counts = np.ndarray[Any, np.dtype[Any]]
+Array = np.typing.NDArray[Any]
 SMOOTHING = (0.1, 0.3, 1.0, 3.0)  # of naive Bayes: added to the count of every word
 
 
-class Classification(TrainingTask):
+class Classification(ClassTask):
     """One label per example; accuracy in percent, loss in nats per example.
 
     With `data.label_noise` some training labels are wrong. Of the examples that have them, the test
@@ -46,15 +46,7 @@ class Classification(TrainingTask):
             splits.checksums,
             **sizes,
         )
-        self._smoothing = experiment.training.label_smoothing or 0.0
-
-    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the summed label-smoothed loss in nats (Szegedy et al. 2016), and the batch size."""
-        logits = model(batch.inputs).float()
-        total = F.cross_entropy(
-            logits, batch.targets, reduction="sum", label_smoothing=self._smoothing
-        )
-        return Loss(total, len(batch.targets))
+        self.smoothing = experiment.training.label_smoothing or 0.0
 
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return accuracy (%), loss (nats per example), and the predicted label of each example."""
@@ -95,12 +87,12 @@ class Classification(TrainingTask):
                 predicted[torch.from_numpy(indices)] = logits.argmax(1).cpu()
         return predicted, total
 
-    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, split: str) -> Scores:
         """Return the accuracy (%) of always predicting the most frequent training label."""
         is_majority = self.splits[split].targets == self._truth.bincount().argmax()
         return {"majority class": {"accuracy": 100 * float(is_majority.float().mean())}}
 
-    def anchors(self) -> dict[str, dict[str, float]]:
+    def anchors(self) -> Scores:
         """Return the test accuracy (%) of naive Bayes on sentences; nothing of images.
 
         It knows all words of training; its smoothing is the best of SMOOTHING by validation.
@@ -125,7 +117,7 @@ class Classification(TrainingTask):
             accuracies.append(by_split)
         return {"naive Bayes": {"accuracy": max(accuracies, key=itemgetter(0))[1]}}
 
-    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+    def counted(self, outputs: Sequence[str]) -> ExampleCounts:
         """Return 1 for each test example whose label is right, 0 for the rest."""
         targets = self.splits["test"].targets.tolist()
         rows = []
@@ -142,7 +134,7 @@ def _percent(is_true: Tensor) -> float:
     return 100 * int(is_true.sum()) / len(is_true)
 
 
-def naive_bayes(train: Counts, labels: Counts, test: Counts, smoothing: float = 1.0) -> Counts:
+def naive_bayes(train: Array, labels: Array, test: Array, smoothing: float = 1.0) -> Array:
     """Return the label of each row of `test` (N,) by multinomial naive Bayes, smoothed by a count.
 
     `train` (M, words) and `test` (N, words) say which words a sentence has; `labels` (M,).
@@ -155,7 +147,7 @@ def naive_bayes(train: Counts, labels: Counts, test: Counts, smoothing: float = 
     return np.argmax(scores, axis=0)
 
 
-def _word_presence(examples: Any, words: int) -> Counts:
+def _word_presence(examples: Any, words: int) -> Array:
     """Return which known words each sentence has (sentences, words), as 0 and 1."""
     presence = np.zeros((len(examples), words), dtype=np.float32)
     for row, sentence in enumerate(examples.sentences):

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
-from adanorm.data.examples import ArrayExamples, Batch, Batches
+from adanorm.data.examples import ArrayExamples, Batches
 from adanorm.data.inspection import Inspection
 from adanorm.data.treebanks import encoding
 from adanorm.data.treebanks.conll import CODE, Sentence, inspect_trees, load_treebank
@@ -25,14 +24,14 @@ from adanorm.data.treebanks.trees import Tree, attachment, is_projective, left_o
 from adanorm.models import arc_standard
 from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import ClassTask, Evaluation, ExampleCounts, Scores
 
 EVALUATION_BATCH = 4096  # transitions
 PARSING_BATCH = 1024  # sentences
 MANY = 50_000  # words of a split: the transitions of fewer are made in a fraction of a second
 
 
-class Parsing(TrainingTask):
+class Parsing(ClassTask):
     """Predicts the next transition.
 
     Loss in nats per transition, score in % of words with the right head.
@@ -173,16 +172,6 @@ class Parsing(TrainingTask):
                 model.get_parameter("embedding.weight")[index] = vector
         return model
 
-    def loss(self, model: nn.Module, batch: Batch, carried: Sequence[Tensor] = ()) -> Loss:
-        """Return the summed cross-entropy in nats, and the number of transitions."""
-        logits = model(batch.inputs).float()
-        total = F.cross_entropy(
-            logits,
-            batch.targets.long(),
-            reduction="sum",
-        )
-        return Loss(total, len(batch.targets))
-
     def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         """Return attachment scores (%), and one line of `head` or `head:label` per sentence.
 
@@ -218,7 +207,7 @@ class Parsing(TrainingTask):
         `_` is no label.
         """
         names = ("", *(self.vocabulary.labels or ("_",)))
-        parsed: list[tuple[list[int], list[str]]] = []
+        parsed = []
         for start in range(0, len(trees), PARSING_BATCH):
             batch = trees[start : start + PARSING_BATCH]
             states = greedy(
@@ -241,7 +230,7 @@ class Parsing(TrainingTask):
             texts.append(sentence.parsed(heads, labels))
         return texts
 
-    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, split: str) -> Scores:
         """Return attachment scores (%) of words under a neighbor, and an end under the root."""
         trees = self.trees[split]
         left, right = [], []
@@ -250,19 +239,16 @@ class Parsing(TrainingTask):
             no_labels = ["_"] * count
             left.append(([*range(count)], no_labels))
             right.append(([*range(2, count + 1), 0], no_labels))
-        left_scores, _ = attachment(
-            trees,
-            left,
-            self._data.scoring,
-        )
-        right_scores, _ = attachment(
-            trees,
-            right,
-            self._data.scoring,
-        )
-        return {"left neighbor": left_scores, "right neighbor": right_scores}
+        scores = {}
+        for name, parses in {"left neighbor": left, "right neighbor": right}.items():
+            scores[name], _ = attachment(
+                trees,
+                parses,
+                self._data.scoring,
+            )
+        return scores
 
-    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+    def counted(self, outputs: Sequence[str]) -> ExampleCounts:
         """Return for each test sentence how many heads are right, and how many words are scored."""
         rows = []
         for tree, line in zip(

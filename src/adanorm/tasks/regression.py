@@ -9,7 +9,7 @@ from adanorm.config.data_sections import GaussianConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import Evaluation, ExampleCounts, Loss, Scores, TrainingTask
 
 
 class Regression(TrainingTask):
@@ -62,13 +62,13 @@ class Regression(TrainingTask):
         outputs = [" ".join(map(repr, row)) for row in predictions.tolist()]
         return Evaluation({"loss": error}, outputs)
 
-    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, split: str) -> Scores:
         """Return the mean squared error of always predicting the mean training target."""
         mean = self.examples["train"].targets.mean(0)
         errors = (self.examples[split].targets - mean).double()
         return {"mean": {"loss": errors.square().mean().item()}}
 
-    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+    def counted(self, outputs: Sequence[str]) -> ExampleCounts:
         """Return the mean squared error of each test example, given its predictions."""
         rows = []
         for line, target in zip(

@@ -18,7 +18,7 @@ from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.models.beam_search import beam_search
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks.base import Evaluation, ExampleCounts, Loss, Scores, TrainingTask
 from adanorm.tasks.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 
 LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length
@@ -55,7 +55,7 @@ class Translation(TrainingTask):
         """Counts of pairs that are in two splits, are copies, or are too long for a batch."""
         return self.corpus.inspection
 
-    def train_batches(self, epoch: int) -> Batches[PairBatch]:
+    def train_batches(self, epoch: int) -> Batches:
         """Return the shuffled batches of an epoch; their order depends only on seed and epoch."""
         train = self.corpus.splits["train"]
         random = np.random.default_rng((self._seed, epoch))
@@ -146,7 +146,7 @@ class Translation(TrainingTask):
         metrics["length_ratio"] = length_ratio(*texts["bleu"])
         return Evaluation(metrics, outputs, signatures)
 
-    def baselines(self, split: str) -> dict[str, dict[str, float]]:
+    def baselines(self, split: str) -> Scores:
         """Return the kinds of BLEU (%) of the sources, copied as their own translations."""
         copied = self.corpus.sentences(split, side=0)
         scores = {}
@@ -154,9 +154,9 @@ class Translation(TrainingTask):
             scores[kind], _ = bleu(kind, *lines, **self._counting(kind))
         return {"copied source": scores}
 
-    def counted(self, outputs: Sequence[str]) -> dict[str, Sequence[Sequence[float]]]:
+    def counted(self, outputs: Sequence[str]) -> ExampleCounts:
         """Return the n-gram counts of each test pair for each kind of BLEU."""
-        counts: dict[str, Sequence[Sequence[float]]] = {}
+        counts: ExampleCounts = {}
         for kind, lines in self._texts("test", list(outputs)).items():
             counts[kind] = ngram_counts(kind, *lines, **self._counting(kind))
         return counts
@@ -193,7 +193,7 @@ class Translation(TrainingTask):
         Time and memory grow with the square of the length: a line that is longer than those of
         training is translated in pieces.
         """
-        pieces: list[Tensor] = []
+        pieces = []
         counts = []
         for line in entries:
             line_pieces = self._pieces(line)
@@ -227,7 +227,7 @@ class Translation(TrainingTask):
     def encode(self, line: str) -> Tensor:
         """Return the source ids (S,) of a line of text, with the end-of-sentence id."""
         subwords = self.corpus.subwords.split(self.corpus.words[0].split(line))
-        ids: Tensor = self.corpus.dictionaries[0].encode_line(subwords, add_if_not_exist=False)
+        ids = self.corpus.dictionaries[0].encode_line(subwords, add_if_not_exist=False)
         return ids.long()
 
     def translate(
@@ -257,9 +257,7 @@ class Translation(TrainingTask):
 
 def _logits(model: nn.Module, batch: PairBatch) -> Tensor:
     """Return the logits (N, V) at the N target subwords, without padding."""
-    logits: Tensor = model(
-        batch.source, batch.previous, batch.counted, has_padding=batch.has_padding
-    )
+    logits = model(batch.source, batch.previous, batch.counted, has_padding=batch.has_padding)
     return logits.float()
 
 

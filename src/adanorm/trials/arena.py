@@ -33,11 +33,6 @@ class Entry(NamedTuple):
         return markdown(self.reading.entrant.title)
 
     @property
-    def is_outside(self) -> bool:
-        """Whether the norm is not one of the suite's."""
-        return self.reading.entrant.path is not None
-
-    @property
     def digest(self) -> str:
         """The norm's digest."""
         return self.reading.entrant.digest
@@ -52,12 +47,13 @@ def arena_page(rules: Rules, runs: str | None = None) -> str:
     """Return the table of norms in Markdown."""
     root = runs_folder(runs)
     on_record = trial_runs(rules, [root, *reader.contributions(root).values()])
-    lines: list[str] = []
+    lines = []
     for optimizer in OPTIMIZERS:
         table = entries(rules, on_record, optimizer)
         if optimizer == "adam":
             lines += _section(table) or ["No norm has been on trial yet."]
-            present = {entry.reading.entrant.title for entry in table if not entry.is_outside}
+            entrants = [entry.reading.entrant for entry in table]
+            present = {entrant.title for entrant in entrants if entrant.path is None}
             missing = [title(norm) for norm in rules.expected if title(norm) not in present]
             if missing:
                 lines += ["", f"Not run yet: {', '.join(missing)}."]
@@ -72,7 +68,7 @@ def entries(rules: Rules, on_record: Sequence[TrialRun], optimizer: Optimizer) -
     An entry rests on its author's runs. Tries and runs of LayerNorm that these lack are taken from
     this repository, then from other contributions: equal runs are merged but once.
     """
-    by_author: dict[str, list[TrialRun]] = defaultdict(list)
+    by_author = defaultdict(list)
     dates: dict[str, str] = {}
     for run in on_record:
         author, date = author_of(run.source)
@@ -108,7 +104,7 @@ def author_of(source: Path) -> tuple[str, str]:
 
 def contested(table: Sequence[Entry]) -> set[str]:
     """Return the digests of norms whose decided trials have different answers."""
-    answers: dict[str, set[str]] = defaultdict(set)
+    answers = defaultdict(set)
     for entry in table:
         answer = entry.verdict.answer
         if answer in DECIDED:
@@ -122,7 +118,7 @@ def rank_groups(table: Sequence[Entry]) -> dict[int, list[Entry]]:
     Entries that share a rank are not told apart from the best of them. One whose runs broke has
     none.
     """
-    groups: dict[int, list[Entry]] = defaultdict(list)
+    groups = defaultdict(list)
     ranked = [entry for entry in table if entry.mean is not None]
     for entry in ranked:
         rank = 1
@@ -136,9 +132,9 @@ def _section(table: Sequence[Entry]) -> list[str]:
     """Return a line per rank, a table of answers, and an item of origin per entry."""
     if not table:
         return []
-    ranks: list[str] = []
-    answers: list[list[str]] = []
-    origins: list[str] = []
+    ranks = []
+    answers = []
+    origins = []
     disputed = contested(table)
     for rank, group in rank_groups(table).items():
         names = [f"{entry.name} {entry.mean:+.2f}" for entry in group]
@@ -176,5 +172,7 @@ def _origin(entry: Entry) -> str:
     beds = listed([row.bed.title for row in read])
     commit = (record.environment.get("commit") or "")[:8]
     date = entry.date or f"commit {commit or 'not known'}"
-    facts = f"on {beds}; code: {source}, digest `{entry.digest}`"
-    return filled(f"- **{entry.name}** {facts}; by {markdown(entry.by)}, {date}")
+    return filled(
+        f"- **{entry.name}**"
+        f" on {beds}; code: {source}, digest `{entry.digest}`; by {markdown(entry.by)}, {date}"
+    )

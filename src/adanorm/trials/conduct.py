@@ -246,8 +246,10 @@ def beds_left_out(rules: Rules, norm: str, settings: Sequence[str]) -> dict[str,
             left_out[name] = lacking
     if len(left_out) == len(rules.beds):
         first, reason = next(iter(left_out.items()))
-        where = "docs/howto/offline.md says how to bring files"
-        raise ValueError(f"{norm}: no bed can run here; {first}: {reason}; {where}")
+        raise ValueError(
+            f"{norm}: no bed can run here; {first}: {reason};"
+            " docs/howto/offline.md says how to bring files"
+        )
     return left_out
 
 

@@ -12,7 +12,7 @@ from adanorm.runs.setup import prepare, start_trainer
 
 def kept_bytes(forward: Callable[[], object]) -> int:
     """Return the bytes that autograd keeps from a forward pass, without parameters."""
-    sizes: dict[int, int] = {}
+    sizes = {}
 
     def keep(tensor: Tensor) -> Tensor:
         if not isinstance(tensor, nn.Parameter):

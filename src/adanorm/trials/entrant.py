@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from adanorm.config.digests import digest_of
 from adanorm.config.paths import choices
 from adanorm.config.titles import title
 from adanorm.trials.rules import REFERENCE, Rules, TwoValues
 
-Parameter: TypeAlias = tuple[str, TwoValues]  # its name and the two values to try
-Name: TypeAlias = tuple[str, str]  # a module, and a name in it
+Parameter = tuple[str, TwoValues]  # its name and the two values to try
+Name = tuple[str, str]  # a module, and a name in it
 # Code with one of these words may compute by its own names and docstrings.
 READS_ITSELF = ("'__name__'", "'__qualname__'", "'__doc__'", "'__file__'", "'inspect'")
 FIRST, STEP = 1_000_000, 10_000_000  # of fresh seeds, far from those that anybody writes by hand
@@ -111,12 +111,12 @@ class Definition(NamedTuple):
 @cache
 def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
     """Return the definition of a class, whatever the names of files and of the class."""
-    texts: list[str] = []
-    trees: dict[str, ast.Module] = {}
-    packages: dict[str, list[str]] = {}
+    texts = []
+    trees = {}
+    packages = {}
     for file, content in code:
         if file.endswith(".py"):
-            module = _module(file)
+            module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             trees[module] = _tree(file, content)
             packages[module] = file.split("/")[:-1]
         else:
@@ -127,8 +127,9 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
         aliases = _aliases(trees, packages)
         module, _, name = path.partition(":")
         module, name = _class_of((module, name), aliases, trees)
-        parameter = _parameter(trees[module], name) if module in trees else None
-        defaults = _defaults(trees[module], name) if module in trees else {}
+        tree = trees.get(module, ast.Module([], []))
+        parameter = _parameter(tree, name)
+        defaults = _defaults(tree, name)
         if is_plain:
             for alias in aliases.values():
                 if _class_of(alias.name, aliases, trees) == (module, name):
@@ -142,11 +143,6 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
     except RecursionError:
         raise ValueError(f"{path}: its code is nested too deeply") from None
     return Definition(digest_of({"code": sorted(texts)}), parameter, defaults)
-
-
-def _module(file: str) -> str:
-    path = file.removesuffix(".py").removesuffix("/__init__")
-    return path.replace("/", ".")
 
 
 def _tree(file: str, content: bytes) -> ast.Module:
@@ -220,12 +216,23 @@ def _aliases_in(statement: ast.stmt, module: str, package: Sequence[str]) -> Ite
     It is `X = Class`, `class X(Class): pass` or `from module import Class as X`.
     """
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=target)):
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Name(id=target),
+        ):
             yield Alias((module, name), (module, target), statement)
-        case ast.ClassDef(name=name, bases=[ast.Name(id=target)], keywords=[], decorator_list=[]):
-            if all(isinstance(part, ast.Pass) or _is_text(part) for part in statement.body):
-                yield Alias((module, name), (module, target), statement)
-        case ast.ImportFrom(module=str(source), names=names, level=level):
+        case ast.ClassDef(
+            name=name,
+            bases=[ast.Name(id=target)],
+            keywords=[],
+            decorator_list=[],
+        ) if all(map(_does_nothing, statement.body)):
+            yield Alias((module, name), (module, target), statement)
+        case ast.ImportFrom(
+            module=str(source),
+            names=names,
+            level=level,
+        ):
             if level:
                 parents = package[: len(package) + 1 - level]
                 source = ".".join([*parents, source])
@@ -251,6 +258,10 @@ def _class_of(name: Name, aliases: Mapping[Name, Alias], modules: Collection[str
         if alias is not None and alias.target[0] in modules:
             name = alias.target
     return name
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Pass) or _is_text(statement)
 
 
 def _is_text(node: ast.stmt) -> bool:

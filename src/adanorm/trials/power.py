@@ -22,7 +22,10 @@ class BedNoise(NamedTuple):
 
 
 def share_better(
-    rules: Rules, beds: Sequence[BedNoise], lead: float, last: int, *, draws: int = DRAWS
+    rules: Rules,
+    beds: Sequence[BedNoise],
+    lead: float,
+    last: int,
 ) -> float:
     """Return the share of simulated trials, with the looks up to `last`, that say *better*.
 
@@ -30,13 +33,13 @@ def share_better(
     """
     random = np.random.default_rng(0)
     better = 0
-    for _ in range(draws):
+    for _ in range(DRAWS):
         gaps = []
         for bed in beds:
             center = lead + bed.examples * random.standard_normal()
             gaps.append(center + bed.seed * random.standard_normal(last))
         better += simulated_answer(rules, beds, np.array(gaps)) == "better"
-    return better / draws
+    return better / DRAWS
 
 
 def simulated_answer(rules: Rules, beds: Sequence[BedNoise], gaps: Numbers) -> Answer:

@@ -1,7 +1,5 @@
 """What the records say of a norm on trial: its tries and its lead over LayerNorm on every bed."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,6 +23,7 @@ from adanorm.verdicts.evidence import Evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.tried import Tried
 
+# Answers after which no more runs are made.
 DECIDED = ("better", "worse", "equivalent")
 
 
@@ -267,22 +266,17 @@ def _side(
     by_setting: dict[Setting, dict[int, TrialRun]] = defaultdict(dict)
     for run in runs:
         by_setting[run.setting].setdefault(run.result.seed, run)
-    tried: dict[Setting, Tried] = {}
+    tried = {}
     for setting, by_seed in by_setting.items():
         if by_seed.keys() >= {*rules.tuning}:
             tries = [by_seed[seed].run for seed in rules.tuning]
             tried[setting] = Tried(Candidate((), tries))
     if any(setting not in tried for setting in planned):
         return Side(runs, planned, tried, None, {})
-    rising = sorted(planned, key=_rate_and_value)
-    chosen = max(rising, key=lambda setting: tried[setting].rank())
+    chosen = max(sorted(planned), key=lambda setting: tried[setting].rank())
     its_runs = by_setting[chosen]
     fresh = {seed: its_runs[seed] for seed in seeds if seed in its_runs}
     return Side(runs, planned, tried, chosen, fresh)
-
-
-def _rate_and_value(setting: Setting) -> tuple[float, float]:
-    return setting.rate, setting.value or 0.0
 
 
 def _verdict(pairs: Sequence[Pair], looks: Looks, look: int) -> Verdict:

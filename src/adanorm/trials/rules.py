@@ -1,7 +1,5 @@
 """The beds of a trial, its tries and its looks: the content of conf/trial.yaml."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,6 +21,8 @@ FILE = CONF / "trial.yaml"
 REFERENCE = "layernorm"  # what a norm is compared with
 Optimizer = Literal["adam", "muon"]
 OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "muon")
+# The parameter that a norm names, and the two values of it that are tried, each at the first half
+# of the rates.
 TwoValues = Annotated[tuple[float, ...], Field(min_length=2, max_length=2)]
 Parameter = Annotated[dict[str, TwoValues], Field(min_length=1, max_length=1)]
 

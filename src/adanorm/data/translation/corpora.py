@@ -89,6 +89,7 @@ class Part(NamedTuple):
 
 
 Splits = dict[str, ParallelText]
+Recipe = dict[str, list[Part]]  # the parts of each split
 
 
 def corpus_files(data: ParallelConfig) -> dict[str, Path]:
@@ -118,7 +119,7 @@ def read_corpus(
     if data.source in IN_MEMORY and not data.own_files():
         return _in_memory(data.source, data.languages, IN_MEMORY[data.source](paths))
     if data.own_files():
-        recipe = {split: [Part(f"{split}.{{}}")] for split in SPLITS}
+        recipe = _named_by_split()
     elif data.source == "synthetic":
         return _made_up(data, synthetic.pairs())
     elif data.source == FULL_SIZE:
@@ -129,19 +130,15 @@ def read_corpus(
     for split, parts in recipe.items():
         texts = []
         for part in parts:
-            source = _text(
-                part,
-                data.languages,
-                0,
-                paths,
-                checksums,
-            )
-            target = _text(
-                part,
-                data.languages,
-                1,
-                paths,
-                checksums,
+            source, target = (
+                _text(
+                    part,
+                    data.languages,
+                    side,
+                    paths,
+                    checksums,
+                )
+                for side in (0, 1)
             )
             texts.append((source, target))
         splits[split] = ParallelText(texts)
@@ -162,7 +159,7 @@ def _in_memory(name: str, languages: Sequence[str], splits: Mapping[str, Sequenc
     return texts
 
 
-def _made_up(data: ParallelConfig, sides: dict[str, tuple[list[str], list[str]]]) -> Splits:
+def _made_up(data: ParallelConfig, sides: dict[str, synthetic.Sides]) -> Splits:
     first, second = (f"{data.source}.{language}" for language in data.languages)
     splits = {}
     for split, (source, target) in sides.items():
@@ -255,16 +252,21 @@ def _wmt_train(europarl: str, news: str) -> list[Part]:
     ]
 
 
-def _by_split(*parts: Part) -> dict[str, list[Part]]:
+def _by_split(*parts: Part) -> Recipe:
     """Return a recipe with one part each for training, validation and test."""
-    return {
-        split: [part]
-        for split, part in zip(
-            SPLITS,
-            parts,
-            strict=True,
-        )
-    }
+    recipe = {}
+    for split, part in zip(
+        SPLITS,
+        parts,
+        strict=True,
+    ):
+        recipe[split] = [part]
+    return recipe
+
+
+def _named_by_split(ending: str = "") -> Recipe:
+    """Return the recipe of files that are named by split, language and ending."""
+    return _by_split(*(Part(f"{split}.{{}}{ending}") for split in SPLITS))
 
 
 # Corpora that are read as a whole, because their splits depend on all their sentences.
@@ -272,7 +274,7 @@ IN_MEMORY: dict[str, Callable[[Mapping[str, Path]], dict[str, list[Pair]]]] = {
     "tatoeba-de-en": tatoeba,
     "en-vi-50k": talks_and_news,
 }
-RECIPES: dict[str, dict[str, list[Part]]] = {
+RECIPES: dict[str, Recipe] = {
     # The classic recipe: validation pairs are taken from the cleaned training pairs.
     "iwslt14-de-en": {
         "train": [Part("de-en.tgz", "train.tags.de-en.{}", _talks)],
@@ -282,7 +284,7 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
         ],
     },
     # The output of fairseq's recipe before subwords, as stored in harvardnlp/var-attn.
-    "iwslt14-de-en-tokenized": {split: [Part(f"{split}.{{}}")] for split in SPLITS},
+    "iwslt14-de-en-tokenized": _named_by_split(),
     "iwslt15-en-vi": _by_split(
         Part("train.{}"),
         Part("tst2012.{}"),
@@ -297,8 +299,8 @@ RECIPES: dict[str, dict[str, list[Part]]] = {
         Part("train.{}.gz"), Part("val.{}.gz"), Part("test_2016_flickr.{}.gz")
     ),
     # What comes with the package.
-    "tatoeba-30k": {split: [Part(f"{split}.{{}}.xz")] for split in SPLITS},
-    "alt-8k": {split: [Part(f"{split}.{{}}.xz")] for split in SPLITS},
+    "tatoeba-30k": _named_by_split(".xz"),
+    "alt-8k": _named_by_split(".xz"),
     # Google's pre-processed corpus, already split into words and subwords.
     "wmt16-en-de": _by_split(
         Part("wmt16_en_de.tar.gz", "train.tok.clean.bpe.32000.{}"),

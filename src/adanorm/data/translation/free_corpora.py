@@ -25,7 +25,7 @@ def tatoeba(paths: Mapping[str, Path]) -> dict[str, list[Pair]]:
     and no group is in two splits. Of a group in validation or test one pair is kept.
     """
     members, _ = packed.zip_members(paths["deu-eng.zip"], ["deu.txt"])
-    pairs: list[Pair] = []
+    pairs = []
     for line in packed.text_lines(members["deu.txt"], "deu.txt"):
         english, german, *_ = line.rstrip("\r\n").split("\t")
         pairs.append((english, german))

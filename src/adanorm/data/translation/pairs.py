@@ -131,13 +131,13 @@ class Pairs:
             chosen,
             self._padding,
             at="left",
-            width=int(sources.sizes[indices].max()),
+            whole=indices,
         )
         target, is_target = targets.padded(
             chosen,
             self._padding,
             at="right",
-            width=int(targets.sizes[indices].max()),
+            whole=indices,
         )
         previous = np.full_like(target, self._padding)
         previous[:, 1:] = np.where(
@@ -206,8 +206,12 @@ class _FlatSide:
         has_words = self.sizes > 1  # the last id is the end of the sentence
         return self._ids[self._starts[has_words] + self.sizes[has_words] - 2]
 
-    def padded(self, indices: Indices, padding: int, *, at: str, width: int) -> tuple[Any, Any]:
-        """Return the ids (B, width) of sentences, padded at the left or right, and where ids are."""
+    def padded(self, indices: Indices, padding: int, *, at: str, whole: Indices) -> tuple[Any, Any]:
+        """Return the ids (B, width) of sentences, padded at the left or right, and where ids are.
+
+        They are as wide as the longest sentence of their whole batch.
+        """
+        width = int(self.sizes[whole].max())
         sizes = self.sizes[indices][:, None]
         columns = np.arange(width)
         if at == "left":
@@ -319,7 +323,7 @@ class Corpus:
 
     def words_of(self, ids: Tensor, *, side: int) -> str:
         """Return a sentence's words, its subwords joined; `side` is 0 for the source, else 1."""
-        subwords: str = self.dictionaries[side].string(ids)
+        subwords = self.dictionaries[side].string(ids)
         return Bpe.join(subwords, self.cuts[side])
 
     def sentences(self, split: str, *, side: int) -> list[str]:
@@ -379,8 +383,10 @@ def load_pairs(data: ParallelConfig) -> Corpus:
             checksums[name] = hashlib.sha256(text).hexdigest()
     shortest = splits["train"].sizes.min()
     if shortest > data.batch_tokens:
-        problem = f"no training pair fits into a batch, the shortest has {shortest} tokens"
-        raise ValueError(f"data.batch_tokens={data.batch_tokens}: {problem}")
+        raise ValueError(
+            f"data.batch_tokens={data.batch_tokens}:"
+            f" no training pair fits into a batch, the shortest has {shortest} tokens"
+        )
     codes = folder / "codes"
     try:
         with redirect_stderr(io.StringIO()):  # hides subword-nmt's message before its sys.exit
@@ -461,8 +467,10 @@ def _side(path: Path, dictionary: Any) -> Any:
     """Return fairseq's dataset of a split's language; ValueError, naming its file, if not whole."""
     index, library = path.with_suffix(".idx").read_bytes(), fairseq().data
     if index.startswith(b"TNTIDX"):
-        hint = "make it with `fairseq-preprocess --dataset-impl mmap`"
-        raise ValueError(f"{path} with its .idx: of --dataset-impl cached or lazy; {hint}")
+        raise ValueError(
+            f"{path} with its .idx: of --dataset-impl cached or lazy;"
+            " make it with `fairseq-preprocess --dataset-impl mmap`"
+        )
     try:
         if index.startswith(b"MMIDIDX"):  # fairseq's older formats are not checked
             kind, count = struct.unpack_from("<BQ", index, 17)
@@ -489,8 +497,9 @@ def _side(path: Path, dictionary: Any) -> Any:
                 raise ValueError("the .idx is of another file")
             least, most = ids.min(), ids.max()
             if least < 0 or most >= len(dictionary):
-                size = f"{len(dictionary):,}"
-                raise ValueError(f"ids of {least} to {most}, its dictionary has {size}")
+                raise ValueError(
+                    f"ids of {least} to {most}, its dictionary has {len(dictionary):,}"
+                )
         return library.data_utils.load_indexed_dataset(str(path.with_suffix("")), dictionary)
     except (AssertionError, ValueError, LookupError, OverflowError, struct.error) as error:
         raise ValueError(f"{path} with its .idx: no data of fairseq ({error})") from None

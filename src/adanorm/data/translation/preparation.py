@@ -159,8 +159,9 @@ class Steps:
                 raise ValueError(
                     f"{texts.name}: every pair has an empty side: there is nothing to score"
                 )
-            line = f"{empty} pairs with an empty side, the first in line {first}"
-            self._report["empty"].append(f"{texts.name}: {line}")
+            self._report["empty"].append(
+                f"{texts.name}: {empty} pairs with an empty side, the first in line {first}"
+            )
         return int(info["pairs"])
 
     def _write_words(self) -> None:
@@ -358,8 +359,8 @@ class Steps:
         )
 
     def _info(self, step: str, split: str) -> Info:
-        info: Info = json.loads((self._folder / f"{step}.{split}.json").read_bytes())
-        return info
+        path = self._folder / f"{step}.{split}.json"
+        return json.loads(path.read_bytes())
 
     def _step(self, step: str, split: str, parts: Iterable[Part]) -> Info:
         """Write the files of a step, unless it is finished.
@@ -511,7 +512,7 @@ def clean(
     The rules are those of Moses's clean-corpus-n: both sides have 1 to `longest` words, and neither
     has more than `ratio` times the other's. `start` is the number of lines before these.
     """
-    indices: list[int] = []
+    indices = []
     dropped: dict[str, tuple[int, str]] = {}
     for index, pair in enumerate(
         zip(

@@ -16,7 +16,7 @@ from adanorm.data.inspection import (
     overlap_warnings,
     without_copies,
 )
-from adanorm.data.treebanks.kept import LARGE, Trees, folder_for, kept_trees
+from adanorm.data.treebanks.kept import LARGE, Treebank, Trees, folder_for, kept_trees
 from adanorm.data.treebanks.trees import Tree, problem
 from adanorm.files import sha256
 
@@ -30,10 +30,11 @@ CRAFT_SPLITS = {"train": ("train", 60), "valid": ("dev", 7), "test": ("test", 30
 # What decides which trees are read.
 CODE = (Path(__file__), Path(__file__).with_name("trees.py"), Path(inspection.__file__))
 
+Files = Mapping[str, Sequence[Path]]  # by split
 Result = TypeVar("Result")
 
 
-def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
+def load_treebank(data: TreebankConfig) -> Treebank:
     """Return the configured trees by split and the files' checksums.
 
     A large treebank is kept as it was read, for the next start. Raises ValueError for missing or
@@ -47,7 +48,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     settings = data.model_dump(include={"source", "tags", "fold"})
     contents = _contents(files)
 
-    def read() -> tuple[Trees, dict[str, str]]:
+    def read() -> Treebank:
         result = _read(data, files)
         if _contents(files) != contents:
             raise ValueError("the treebank was changed while it was read; start again")
@@ -57,7 +58,7 @@ def load_treebank(data: TreebankConfig) -> tuple[Trees, dict[str, str]]:
     return kept_trees(folder, read)
 
 
-def _contents(files: Mapping[str, Sequence[Path]]) -> dict[str, list[str]]:
+def _contents(files: Files) -> dict[str, list[str]]:
     """Return by split the files' names, and the SHA-256 of all of them."""
     contents = {}
     for split, paths in files.items():
@@ -79,19 +80,16 @@ def _files(data: TreebankConfig) -> dict[str, list[Path]]:
     return {}
 
 
-def _read(
-    data: TreebankConfig, files: Mapping[str, Sequence[Path]]
-) -> tuple[Trees, dict[str, str]]:
-    if "train" in data.local_files():
-        return _own(data, files)
+def _read(data: TreebankConfig, files: Files) -> Treebank:
+    is_own = "train" in data.local_files()
+    if is_own or data.source == "craft-3k":
+        return _of_files(data, files, is_own=is_own)
     if data.source == "ptb-sample":
         ((path,),) = files.values()
         trees, checksum = read_sample(path, data.fold)
         return trees, {path.name: checksum}
     if data.source == "craft":
         return _craft(data, files)
-    if data.source == "craft-3k":
-        return _few_of_craft(data, files)
     if data.source == "synthetic":
         return _trees_of(synthetic.trees()), {}
     if data.source == FULL_SIZE:
@@ -102,14 +100,16 @@ def _read(
     )
 
 
-def _own(data: TreebankConfig, files: Mapping[str, Sequence[Path]]) -> tuple[Trees, dict[str, str]]:
-    """Return the trees of the user's files, and their checksums."""
-    trees: Trees = {}
+def _of_files(data: TreebankConfig, files: Files, *, is_own: bool) -> Treebank:
+    """Return the trees of the user's files, or of those in the package, and their checksums."""
+    trees = {}
     checksums = {}
     for split, paths in files.items():
         trees[split], checksum = _read_files(paths, data.tags)
         name = f"{split}/{paths[0].name}"
-        if data.path is not None:
+        if not is_own:
+            name = f"craft-3k/{paths[0].name}"
+        elif data.path is not None:
             name = f"penn, {split}, {len(paths)} files"
         checksums[name] = checksum
     return trees, checksums
@@ -121,7 +121,7 @@ def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
     Raises ValueError where the other column has the tags.
     """
     contents, checksum = packed.contents(paths)
-    trees: list[Tree] = []
+    trees = []
     for content, path in zip(
         contents,
         paths,
@@ -144,15 +144,13 @@ def _read_files(paths: Sequence[Path], tags: str) -> tuple[list[Tree], str]:
     return trees, checksum
 
 
-def _craft(
-    data: TreebankConfig, files: Mapping[str, Sequence[Path]]
-) -> tuple[Trees, dict[str, str]]:
+def _craft(data: TreebankConfig, files: Files) -> Treebank:
     """Return CRAFT's trees, and the checksums of their text.
 
     Headings such as "Results" repeat: a sentence that stands in the test set too is left out of
     training and validation, one that stands in validation is left out of training.
     """
-    trees: Trees = {}
+    trees = {}
     checksums = {}
     for split, paths in files.items():
         contents, _ = packed.contents(paths)
@@ -161,17 +159,6 @@ def _craft(
         checksums[name] = hashlib.sha256(text).hexdigest()
         trees[split] = read_treebank(text, name, data.tags)
     return without_copies("craft", trees, lambda tree: [" ".join(tree.words)]), checksums
-
-
-def _few_of_craft(
-    data: TreebankConfig, files: Mapping[str, Sequence[Path]]
-) -> tuple[Trees, dict[str, str]]:
-    """Return the trees of CRAFT that come with the package, and their files' checksums."""
-    trees: Trees = {}
-    checksums = {}
-    for split, (path,) in files.items():
-        trees[split], checksums[f"craft-3k/{path.name}"] = _read_files([path], data.tags)
-    return trees, checksums
 
 
 def _craft_files(data: TreebankConfig) -> dict[str, list[Path]]:
@@ -186,7 +173,7 @@ def _craft_files(data: TreebankConfig) -> dict[str, list[Path]]:
 
 
 def _trees_of(rows_by_split: dict[str, list[synthetic.Rows]]) -> Trees:
-    trees: Trees = {}
+    trees = {}
     for split, sentences in rows_by_split.items():
         trees[split] = [_tree_of_columns(rows) for rows in sentences]
     return trees
@@ -278,7 +265,7 @@ def each_sentence(
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    block: list[str] = []
+    block = []
     has_text = False
     for line in lines:
         block.append(line)
@@ -425,17 +412,12 @@ def read_sample(path: Path, fold: int | None = None) -> tuple[Trees, str]:
         valid = [number % count + 1 for number in range(test[-1], test[-1] + 20)]
     names = [f"dependency_treebank/wsj_{number:04}.dp" for number in range(1, count + 1)]
     contents, checksum = packed.zip_members(path, names)
-    train, held_out = [], {*valid, *test}
-    trees = {}
+    splits: Trees = {split: [] for split in SPLITS}
     for number, name in enumerate(names, 1):
-        trees[number] = read_treebank(
-            contents[name],
-            Path(name).name,
-            "xpos",
-        )
-        if number not in held_out:
-            train.append(number)
-    splits: Trees = {}
-    for split, numbers in {"train": train, "valid": valid, "test": test}.items():
-        splits[split] = [*chain.from_iterable(trees[number] for number in numbers)]
+        split = "train"
+        if number in valid:
+            split = "valid"
+        elif number in test:
+            split = "test"
+        splits[split] += read_treebank(contents[name], Path(name).name, "xpos")
     return splits, checksum

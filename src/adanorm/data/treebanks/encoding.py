@@ -1,6 +1,5 @@
 """Trees as numbers: one range of ids for words, tags and labels, and sentences as arrays of ids."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,9 +52,7 @@ class Vocabulary:
         """
         if len({tree.labels is None for tree in trees}) > 1:
             raise ValueError("some training trees have labels and some have none")
-        words = Counter(chain.from_iterable(tree.words for tree in trees))
-        if lowercase:
-            words = _lowercased(words)
+        words = chain.from_iterable(_forms(tree, lowercase=lowercase) for tree in trees)
         tags = chain.from_iterable(tree.tags for tree in trees)
         labels = chain.from_iterable(tree.labels or () for tree in trees)
         return cls(
@@ -67,9 +64,8 @@ class Vocabulary:
 
     def __len__(self) -> int:
         """Return the number of ids: those of words, then tags, then labels if there are any."""
-        return (
-            self.first_tag + SPECIAL + len(self.tags) + (1 + len(self.labels) if self.labels else 0)
-        )
+        count = self.first_tag + SPECIAL + len(self.tags)
+        return count + 1 + len(self.labels) if self.labels else count
 
     @property
     def kinds(self) -> int:
@@ -130,13 +126,6 @@ class Vocabulary:
         return np.array(heads), np.array(labels)
 
 
-def _lowercased(words: Counter[str]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        counts[word.lower()] += count
-    return counts
-
-
 def _forms(tree: Tree, *, lowercase: bool) -> Sequence[str]:
     return [word.lower() for word in tree.words] if lowercase else tree.words
 
@@ -146,7 +135,7 @@ def read_vectors(path: Path, word_ids: dict[str, int], dim: int) -> tuple[dict[i
 
     Raises ValueError for a wrong line, and where no word is known.
     """
-    vectors: dict[int, Tensor] = {}
+    vectors = {}
     content, checksum = packed.content(path)
     for number, line in enumerate(packed.text_lines(content, path.name), 1):
         word, *values = line.rstrip().split(" ")

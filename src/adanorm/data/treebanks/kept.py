@@ -19,6 +19,8 @@ LARGE = 2 << 20  # bytes of files: a smaller treebank is read in a second or two
 TREES = "trees.json"
 
 Trees = dict[str, list[Tree]]
+# Trees by split, and checksums of their files by name.
+Treebank = tuple[Trees, dict[str, str]]
 Arrays = dict[str, NDArray[np.integer[Any]]]
 
 
@@ -34,9 +36,7 @@ def folder_for(
     return cache_of(data) / "prepared" / f"{kind}-{digest}"
 
 
-def kept_trees(
-    folder: Path, read: Callable[[], tuple[Trees, dict[str, str]]]
-) -> tuple[Trees, dict[str, str]]:
+def kept_trees(folder: Path, read: Callable[[], Treebank]) -> Treebank:
     """Return what `read` returns, trees by split and checksums, from the folder if it is there.
 
     Where nothing can be written the treebank is read at every start.
@@ -48,40 +48,29 @@ def kept_trees(
     content = json.loads((folder / TREES).read_bytes())
     trees = {}
     for split, rows in content["trees"].items():
-        trees[split] = [_tree(*row) for row in rows]
+        trees[split] = [_tree(row) for row in rows]
     return trees, content["checksums"]
 
 
 def _write_trees(path: Path, trees: Trees, checksums: dict[str, str]) -> None:
-    rows = {split: [_row(tree) for tree in part] for split, part in trees.items()}
+    """Write trees by split, one row per tree, and the checksums."""
+    rows = {}
+    # `vars` has the fields in the order in which `_tree` takes them.
+    for split, part in trees.items():
+        rows[split] = [[*vars(tree).values()] for tree in part]
     content = {"checksums": checksums, "trees": rows}
     path.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
 
 
-def _row(tree: Tree) -> list[Any]:
-    return [
-        tree.words,
-        tree.tags,
-        tree.heads,
-        tree.labels,
-        tree.punctuation,
-    ]
+def _tree(row: list[Any]) -> Tree:
+    """Return the tree of a row.
 
-
-def _tree(
-    words: list[str],
-    tags: list[str],
-    heads: list[int],
-    labels: list[str] | None,
-    punctuation: list[bool],
-) -> Tree:
-    return Tree(
-        words=tuple(words),
-        tags=tuple(tags),
-        heads=tuple(heads),
-        labels=None if labels is None else tuple(labels),
-        punctuation=tuple(punctuation),
-    )
+    A row has the fields of a tree as JSON has them: lists, and None for labels that are not there.
+    """
+    fields: list[Any] = []
+    for field in row:
+        fields.append(None if field is None else tuple(field))
+    return Tree(*fields)
 
 
 def kept_arrays(folder: Path, make: Callable[[], Arrays]) -> Arrays:

@@ -4,13 +4,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Literal
 
 import numpy as np
 
+from adanorm.config.data_sections import Scoring
 from adanorm.data.inspection import too_long
 
-Scoring = Literal["penn", "eval07", "ud"]
 Parse = tuple[list[int], list[str]]  # each word's head (counted from 1; 0: the root) and label
 
 SIGNATURES = {
@@ -59,12 +58,12 @@ def problem(heads: Sequence[int]) -> str | None:
 
 def is_projective(heads: Sequence[int]) -> bool:
     """Return whether no two arcs cross; the root's arc starts left of the sentence."""
-    head = np.asarray(heads)
-    word = np.arange(1, len(head) + 1)
-    left, right = np.minimum(head, word), np.maximum(head, word)
-    starts_inside = (left[:, None] < left) & (left < right[:, None])
-    ends_outside = right > right[:, None]
-    return not bool((starts_inside & ends_outside).any())
+    words = range(1, len(heads) + 1)
+    left, right = np.sort([heads, words], axis=0)
+    first, last = left[:, None], right[:, None]
+    starts_inside = (first < left) & (left < last)
+    crosses = starts_inside & (last < right)
+    return not crosses.any()
 
 
 def projectivized(tree: Tree) -> Tree:
@@ -100,9 +99,9 @@ def attachment(
     parses have labels. `uas` and `las` are over the words that `scoring` counts, `uas_all` and
     `las_all` over all.
     """
-    right_heads: list[bool] = []
-    right_arcs: list[bool] = []
-    scored: list[bool] = []
+    right_heads = []
+    right_arcs = []
+    scored = []
     gives_labels = False
     for tree, (heads, labels) in zip(
         gold,
