@@ -27,7 +27,7 @@ PROJECT = Path(__file__).parents[1]
 FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's workers
 LIBRARIES = (
     "torch", "torch._dynamo", "numba", "hydra", "pydantic", "scipy.stats", "sacrebleu", "sklearn",
-    "matplotlib.figure", "sacremoses", "requests", "subword_nmt.apply_bpe",
+    "matplotlib.figure", "sacremoses", "requests", "subword_nmt.apply_bpe", "joblib",
 )  # fmt: skip
 SUITE = ("adanorm.cli.study", "adanorm.cli.compare", "adanorm.cli.analyze", "adanorm.runs.execute")
 LARGEST = 1 << 20  # bytes of an order

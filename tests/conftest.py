@@ -4,7 +4,6 @@ import gc
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -120,15 +119,6 @@ Smoke = Callable[..., "Experiment"]  # the type of the fixture `smoke`
 def command() -> Command:
     """Runs `adanorm <name> <arguments>` from the project's root, as a fork that need not import."""
     return partial(commands.run, "adanorm")
-
-
-@pytest.fixture
-def new_process() -> Command:
-    """Runs `adanorm <name> <arguments>` from the project's root in an interpreter of its own."""
-    start, folder = [sys.executable, "-m", "adanorm"], commands.PROJECT
-    return lambda *arguments: subprocess.run(
-        [*start, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300
-    )
 
 
 @pytest.fixture

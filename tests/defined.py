@@ -1,11 +1,14 @@
 """Which norms are defined in a task, for tests over all of these norms."""
 
+from functools import cache
+
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 
 
+@cache
 def norms_of(task: str) -> list[str]:
     """Return the names of the norms that are defined in a task, under its settings for each."""
     runs = [cached_experiment([f"task={task}", f"norm={name}"]) for name in choices("norm")]

@@ -1,5 +1,6 @@
 """The losses of every task under every norm stay those on file; the portable arithmetic that ensures it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ from adanorm import process
 from adanorm.config.paths import PROJECT, choices
 from adanorm.process import HELD, PRODUCTS, VARIABLE, set_up_libraries
 from adanorm.records import reader
-from tests.conftest import Command
 from tests.golden import ROUNDING, golden, losses
 
-TRANSLATIONS = ("de-en", "en-de", "en-vi")
+# Their models are those of de-en, rt and enwik8-lstm.
+FURTHER = ("en-de", "en-vi", "sst5", "enwik8-gru", "enwik8-rnn")
+needs_fairseq = pytest.mark.needs("fairseq")
 
 
 @pytest.mark.long
@@ -23,17 +25,17 @@ TRANSLATIONS = ("de-en", "en-de", "en-vi")
 @pytest.mark.parametrize(
     "tasks",
     [
-        [task for task in choices("task") if task not in TRANSLATIONS],
-        pytest.param(TRANSLATIONS[:1], marks=pytest.mark.needs("fairseq")),
-        # Of the same model, and as long again.
-        pytest.param(TRANSLATIONS[1:], marks=[pytest.mark.needs("fairseq"), pytest.mark.nightly]),
+        [task for task in choices("task") if task not in ("de-en", *FURTHER)],
+        pytest.param(["de-en"], marks=needs_fairseq),
+        pytest.param(FURTHER, marks=[needs_fairseq, pytest.mark.nightly]),
     ],
-    ids=["others", "de-en alone", "translations"],
+    ids=["others", "de-en alone", "of the same models"],
 )
 def test_portable_arithmetic_gives_the_losses_on_file_to_the_bit(tasks: Sequence[str]) -> None:
+    held = {**HELD, VARIABLE: "portable", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(  # a process of its own: arithmetic is held from its start
         [sys.executable, "-m", "tests.golden", *tasks],
-        cwd=PROJECT, capture_output=True, text=True, check=False,
+        cwd=PROJECT, env={**os.environ, **held}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" 0 other") == len(tasks)
@@ -80,10 +82,13 @@ def test_the_processor_chooses_the_library_of_products(
 
 
 def test_a_run_held_to_portable_arithmetic_computes_by_it_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_process: Command
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "portable")
-    run = new_process("run", "task=gaussian", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
+    settings = ("task=gaussian", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
+    run = subprocess.run(
+        [sys.executable, "-m", "adanorm", "run", *settings],
+        cwd=PROJECT, env={**os.environ, VARIABLE: "portable"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
     (path,) = tmp_path.glob("gaussian/adanorm/*/record.jsonl")
     arithmetic = reader.record(path.parent).environment["arithmetic"]

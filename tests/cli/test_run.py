@@ -48,11 +48,9 @@ def result_of(folder: Path) -> dict[str, Any]:
     return not_none(reader.record(folder).values)
 
 
-def test_a_run_leaves_its_record_and_is_not_made_twice(
-    tmp_path: Path, command: Command, new_process: Command
-) -> None:
+def test_a_run_leaves_its_record_and_is_not_made_twice(tmp_path: Path, command: Command) -> None:
     arguments = ("task=mnist", "norm=adanorm", "scale=smoke", f"runs={tmp_path}")
-    first = new_process("run", *arguments)
+    first = command("run", *arguments)
     assert first.returncode == 0, first.stderr
     folder = only_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"run.lock", RECORD, "weights.safetensors"}

@@ -92,10 +92,13 @@ ENWIK8 = {
 words = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=2).map(" ".join)
 
 
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
 def plain(sentence: str) -> str:
     """Return a sentence in lower case without ASCII punctuation and white space, entities read."""
     text = html.unescape(sentence).lower()
-    return "".join(text.translate(str.maketrans("", "", string.punctuation)).split())
+    return "".join(text.translate(WITHOUT_PUNCTUATION).split())
 
 
 def shared(splits: dict[str, set[str]]) -> dict[tuple[str, str], set[str]]:
@@ -144,7 +147,11 @@ def test_no_sentence_of_a_shipped_edition_is_in_two_splits(tmp_path: Path, task:
     assert checked(edition(task, f"data.cache={tmp_path}")) == SHIPPED_SPLITS[task]
 
 
-@pytest.mark.parametrize("task", OPEN_SPLITS)
+@pytest.mark.parametrize(
+    "task",
+    # English to German reads the same file as German to English.
+    ["de-en", "en-vi", "ptb", pytest.param("en-de", marks=pytest.mark.nightly)],
+)
 def test_no_sentence_of_an_open_corpus_is_in_two_splits(
     mirror: Path, tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ ARCHITECTURES = (
     "transformer_wmt_en_de",
     "transformer_wmt_en_de_big_t2t",
 )
+FURTHER = [norm for norm in norms_of("de-en") if norm != "adanorm"]
 SMALL = ("model.dim=16", "model.ffn_dim=16", "model.heads=2")
 
 
@@ -63,8 +64,14 @@ def test_apexs_layernorm_is_replaced_too_and_a_model_without_a_site_is_refused()
         build_with_norms(partial(replace_norms, nn.Linear(4, 4)), adanorm, "all")
 
 
-@pytest.mark.parametrize("placement", ["all", "final"])
-@pytest.mark.parametrize("norm", norms_of("de-en"))
+@pytest.mark.parametrize(
+    ("norm", "placement"),
+    [
+        *((norm, "all") for norm in norms_of("de-en")),
+        ("adanorm", "final"),
+        *(pytest.param(norm, "final", marks=pytest.mark.nightly) for norm in FURTHER),
+    ],
+)
 def test_a_norm_runs_once_per_site_in_training_and_in_evaluation(norm: str, placement: str) -> None:
     where = [] if norm == "layernorm" else [f"norm.placement={placement}"]
     _, _, task, model, placed = built(f"norm={norm}", *where)

@@ -18,6 +18,7 @@ from tests.networks import network, placed
 from tests.plain_attention import straightforward
 
 CPU = torch.device("cpu")
+FURTHER = [norm for norm in norms_of("enwik8") if norm != "adanorm"]
 
 
 def drawn(*shape: int, seed: int) -> Tensor:
@@ -95,8 +96,14 @@ def test_distances_are_encoded_from_far_to_near(clamp: int | None) -> None:
         torch.testing.assert_close(row, torch.stack(expected))
 
 
-@pytest.mark.parametrize("pre_norm", [False, True])
-@pytest.mark.parametrize("norm", norms_of("enwik8"))
+@pytest.mark.parametrize(
+    ("norm", "pre_norm"),
+    [
+        *((norm, False) for norm in norms_of("enwik8")),
+        ("adanorm", True),
+        *(pytest.param(norm, True, marks=pytest.mark.nightly) for norm in FURTHER),
+    ],
+)
 def test_segments_with_memory_give_what_one_long_segment_gives(norm: str, pre_norm: bool) -> None:
     model = network("transformer_xl", norm, pre_norm=pre_norm)[0].double().eval()
     text = torch.randint(256, (2, 24), generator=torch.Generator().manual_seed(1))

@@ -28,7 +28,20 @@ FAMILY = {
 FAMILY |= {
     f"{name}, released": member._replace(numerics="released") for name, member in FAMILY.items()
 }
+LATER = [name for name in FAMILY if "released" in name and name != "adanorm, released"]
 of_the_family = pytest.mark.parametrize("member", FAMILY.values(), ids=list(FAMILY))
+# For slow tests: every member under the paper's numerics, and AdaNorm under the released ones.
+of_the_paper = pytest.mark.parametrize(
+    "member",
+    [
+        pytest.param(
+            member,
+            id=name,
+            marks=pytest.mark.nightly if name in LATER else (),
+        )
+        for name, member in FAMILY.items()
+    ],
+)
 # As a share of the largest value of a row, where x is about as large as its deviation: see
 # closed_form.
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2**-8, torch.float16: 2**-11}

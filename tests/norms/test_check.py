@@ -36,7 +36,7 @@ def contract_cases() -> Iterator[Any]:
             yield pytest.param(name, numerics, check, marks=marks, id=case)
 
 
-@pytest.mark.parametrize(("name", "numerics", "check"), contract_cases())
+@pytest.mark.parametrize(("name", "numerics", "check"), [*contract_cases()])
 def test_every_norm_keeps_the_contract(name: str, numerics: Any, check: Check) -> None:
     check(norm_factory(NormChoice(name, numerics=numerics)))
 

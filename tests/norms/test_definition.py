@@ -19,7 +19,7 @@ from torch.distributed.tensor.parallel import SequenceParallel, parallelize_modu
 
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
 from adanorm.norms.closed_form import Member, closed_form, definition
-from tests.norms.cases import inputs, of_the_family, value_and_gradient
+from tests.norms.cases import inputs, of_the_family, of_the_paper, value_and_gradient
 
 Norm = Callable[[Tensor], Tensor]
 
@@ -139,7 +139,7 @@ def test_derivatives_at_constant_rows_are_finite(member: Member) -> None:
         assert second.isfinite().all()
 
 
-@of_the_family
+@of_the_paper
 def test_the_closed_form_compiles_without_a_graph_break(member: Member) -> None:
     torch.compiler.reset()
     norm = partial(closed_form, member=member)

@@ -14,6 +14,7 @@ from types import FrameType
 MODULES = (
     "adanorm",
     "adanorm.runs.torchrun",
+    "adanorm.studies.job",
     "scripts.gpu_check",
     "scripts.gpu_measure",
     "torch.distributed.run",

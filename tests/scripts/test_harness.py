@@ -19,6 +19,7 @@ from scripts.benchmarks import harness, norms
 from scripts.benchmarks.updates import Child, measure
 from scripts.command_line import parse_keys
 from scripts.pages.norm_guide import draw, update_norm_guide
+from tests.scripts.fresh import of_itself
 
 BENCH = PROJECT / "results" / "bench"
 
@@ -72,10 +73,6 @@ def test_an_unknown_key_names_the_keys(argument: str) -> None:
         parse_keys([argument], {"rounds": "7"})
 
 
-def _of_itself() -> tuple[int, dict[str, str], float]:
-    return os.getpid(), dict(os.environ), harness.added_peak_mb(lambda: np.ones(64 * 2**17))
-
-
 def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_allocates_at_once() -> (
     None
 ):
@@ -87,7 +84,7 @@ def test_a_fresh_process_has_the_environment_it_is_given_and_a_peak_of_what_it_a
         "OMP_NUM_THREADS": None,
         "MALLOC_MMAP_THRESHOLD_": "65536",
     }
-    process, variables, peak = harness.fresh_process(_of_itself, environment=changed)
+    process, variables, peak = harness.fresh_process(of_itself, environment=changed)
     assert dict(os.environ) == before
     assert process != os.getpid()
     assert (variables["ADANORM_OF_THE_CHILD"], variables.get("OMP_NUM_THREADS")) == ("1", None)

@@ -135,8 +135,17 @@ def test_seeds_that_norms_do_not_share_are_no_part_of_their_gap() -> None:
     assert TaskVariance({"a": {1: 1.0}, "b": {2: 2.0}}, 8).of_difference("a", "b") is None
 
 
-@pytest.mark.parametrize("noise", ["normal", "quantized", "unequal, 1 to 4"])
-@pytest.mark.parametrize("seeds", [3, 10])
+@pytest.mark.parametrize(
+    ("noise", "seeds"),
+    [
+        ("normal", 3),
+        ("unequal, 1 to 4", 3),
+        ("quantized", 10),
+        pytest.param("quantized", 3, marks=pytest.mark.nightly),
+        pytest.param("normal", 10, marks=pytest.mark.nightly),
+        pytest.param("unequal, 1 to 4", 10, marks=pytest.mark.nightly),
+    ],
+)
 def test_intervals_cover_and_equivalence_is_seldom_false(noise: str, seeds: int) -> None:
     rates = fixed_plan(NOISES[noise], seeds, draws=300)["moderated"]
     # 300 draws of 21 dependent pairs: a standard error of about 0.4 %.

@@ -1,8 +1,8 @@
 """Kinds of task are imported when a run chooses them."""
 
-import subprocess
-import sys
 from pathlib import Path
+
+from tests import commands
 
 OTHER_KINDS = ("translation", "char_lm", "parsing", "regression")
 OTHER_ROOMS = ("adanorm.data.translation", "adanorm.data.treebanks", "adanorm.data.byte_streams")
@@ -15,14 +15,9 @@ print("loaded", *sys.modules)
 
 
 def test_a_run_of_mnist_loads_no_other_kind_of_task(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", RUN]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    (tmp_path / "run_of_mnist.py").write_text(RUN)
+    done = commands.run("run_of_mnist", cwd=tmp_path, imported="libraries")
+    assert done.returncode == 0, done.stderr
     _, _, modules = done.stdout.rpartition("loaded ")
     loaded = {*modules.split()}
     assert "adanorm.tasks.classification" in loaded

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,14 +50,21 @@ def test_the_rows_of_a_batch_stay_together_where_a_norm_is_over_them(smoke: Smok
         assert ties_rows(prepare(smoke(f"norm={norm}")).model) is ties
 
 
+WITHOUT_DROPOUT = ("sentences", "translation", "bytes", "parsing")
+PLAIN = [*(case for case in CASES if case not in WITHOUT_DROPOUT), *MASKED]
+
+
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "chosen",
+    [PLAIN, pytest.param(WITHOUT_DROPOUT, marks=pytest.mark.nightly)],
+    ids=["", "without dropout"],
+)
 def test_two_processes_then_one_then_three_train_every_kind_of_task_as_one_does(
-    tmp_path: Path,
+    tmp_path: Path, chosen: Sequence[str]
 ) -> None:
-    """Also with dropout of every kind: of words, features, attention's weights and matrices."""
-    cases = [
-        case for case in (*CASES, *MASKED) if "translation" not in case or find_spec("fairseq")
-    ]
+    """With dropout of every kind: of words, features, attention's weights and matrices."""
+    cases = [case for case in chosen if "translation" not in case or find_spec("fairseq")]
     command = [
         sys.executable,
         "-W",

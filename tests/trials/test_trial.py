@@ -220,7 +220,7 @@ def test_layernorm_under_another_name_is_seldom_better_in_200_trials(beds: int) 
     assert answers.count("worse") <= 10
 
 
-@pytest.mark.parametrize("beds", [1, 4])
+@pytest.mark.parametrize("beds", [1, pytest.param(4, marks=pytest.mark.nightly)])
 def test_a_norm_half_a_margin_better_is_better_as_often_as_the_page_says(beds: int) -> None:
     answers, noise = simulated(0.5, beds, draws=400)
     promised = share_better(load_rules(), noise, 0.5, 16)

@@ -233,15 +233,14 @@ SCRIPT = """
 from multiprocessing import get_context
 from adanorm.config.compose import compose_experiment
 from adanorm.data.translation import preparation
-from adanorm.runs.setup import prepare
 
 print("the script runs")
-preparation.PAIRS, preparation.cores = 100, lambda: 2
-experiment = compose_experiment(["task=de-en", "scale=smoke", "data.cache=cache"])
+preparation.PAIRS = 100
+data = compose_experiment(["task=de-en", "scale=smoke", "data.cache=cache"]).data
 
 
 def start():
-    prepare(experiment)
+    preparation.prepared_corpus(data, processes=2)
 
 
 """
