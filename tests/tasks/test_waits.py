@@ -37,11 +37,12 @@ def test_an_update_waits_for_no_value_on_the_device(
     monkeypatch.setattr(
         torch, "autocast", lambda *_, **__: nullcontext()
     )  # the meta device has none
+    several = 2 if norm == "adanorm" else 1  # updates, and batches of an update
     settings = [
         f"norm={norm}",
         *WITHOUT.get(norm, []),
         "training.clip_norm=1",
-        "training.accumulate=2",
+        f"training.accumulate={several}",
     ]
     experiment = smoke(f"task={task}", *settings)
     prepared = prepare(experiment)
@@ -49,8 +50,7 @@ def test_an_update_waits_for_no_value_on_the_device(
     trainer = start_trainer(experiment, prepared._replace(device=META))
     trainer.state.first_loss = 1.0  # the very first update's is fetched
     trainer.model.train()
-    updates = 2 if norm == "adanorm" else 1
-    for batches in islice(trainer.batches(), updates):
+    for batches in islice(trainer.batches(), several):
         assert trainer.update(batches).total.device == META
     with pytest.raises(RuntimeError, match="meta"):
         trainer._fetch_loss()
