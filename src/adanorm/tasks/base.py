@@ -3,21 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Sized
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.experiment import Experiment
-from adanorm.data.byte_streams import Segments
 from adanorm.data.examples import Batch, Batches, LabelledExamples, Movable
 from adanorm.data.inspection import Inspection
 from adanorm.models import build_model
 from adanorm.models.norm_sites import PlacedNorms
 
+if TYPE_CHECKING:  # a run loads no kind of task but its own
+    from adanorm.data.byte_streams import Segments
+
 AnyBatch = Movable  # a batch of any task, whose tensors move to a device together
-EpochBatches = Batches | Segments  # their number is known before they are made
+EpochBatches: TypeAlias = "Batches | Segments"  # their number is known before they are made
 Scores = dict[str, dict[str, float]]  # metrics by name, by what has these scores
 ExampleCounts = dict[str, Sequence[Sequence[float]]]  # (E, columns) of E test examples, by metric
 
