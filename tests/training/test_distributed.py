@@ -58,7 +58,7 @@ PLAIN = [*(case for case in CASES if case not in WITHOUT_DROPOUT), *MASKED]
 @pytest.mark.parametrize(
     "chosen",
     [PLAIN, pytest.param(WITHOUT_DROPOUT, marks=pytest.mark.nightly)],
-    ids=["", "without dropout"],
+    ids=["dropout", "no dropout"],
 )
 def test_two_processes_then_one_then_three_train_every_kind_of_task_as_one_does(
     tmp_path: Path, chosen: Sequence[str]
