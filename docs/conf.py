@@ -11,7 +11,7 @@ from docutils.utils.math import latex2mathml
 from sphinx.util.matching import Matcher
 
 import adanorm
-from scripts.pages.settings import settings
+from scripts.settings import settings
 
 project = "AdaNorm, reproduced"
 author = "The authors of the AdaNorm reproduction suite"

@@ -31,8 +31,7 @@ from adanorm.config.errors import whole_number
 from adanorm.config.paths import PROJECT
 from adanorm.files import writing_to
 from adanorm.process import torchrun
-from adanorm.records.environment import describe, driver_version
-from adanorm.runs.devices import no_cuda, usable_devices
+from adanorm.records.environment import describe, driver_version, no_cuda, usable_devices
 from scripts.command_line import ended_by_mistakes, parse_keys
 from scripts.processes import CASES
 

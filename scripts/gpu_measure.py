@@ -25,8 +25,8 @@ from torch import distributed as dist
 from adanorm.config.compose import compose_experiment
 from adanorm.process import is_first_process
 from adanorm.records.environment import peak_memory
+from adanorm.runs.execute import choose_device, prepare, start_trainer
 from adanorm.runs.plan import now
-from adanorm.runs.setup import choose_device, prepare, start_trainer
 from adanorm.training.distributed import ALONE, World, broadcast, init_distributed
 from adanorm.training.loop import Trainer
 from scripts.processes import (

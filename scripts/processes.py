@@ -21,8 +21,8 @@ from torch.multiprocessing.spawn import start_processes
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.experiment import Experiment
-from adanorm.runs.setup import choose_device, prepare, start_trainer
-from adanorm.tasks.base import TrainingTask
+from adanorm.runs.execute import choose_device, prepare, start_trainer
+from adanorm.tasks import TrainingTask
 from adanorm.training.distributed import (
     ALONE,
     World,

@@ -4,7 +4,6 @@ from functools import cache
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import choices
-from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 
 
@@ -15,9 +14,7 @@ def norms_of(task: str) -> list[str]:
     trials = {
         run.norm.name: (norm_factory(run.norm.choice).trial, run.model.sites()) for run in runs
     }
-    return [
-        name for name, (trial, sites) in trials.items() if why_unsupported(trial, sites) is None
-    ]
+    return [name for name, (trial, sites) in trials.items() if sites.why_unsupported(trial) is None]
 
 
 def corners() -> list[tuple[str, str]]:

@@ -9,11 +9,10 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.model_sections import MODELS
-from adanorm.models import build_model
-from adanorm.models.norm_sites import PlacedNorms, build_with_norms
+from adanorm.models.norm_sites import PlacedNorms, build_model, build_with_norms
 from adanorm.norms import NormChoice, norm_factory
-from adanorm.runs.setup import prepare
-from adanorm.tasks.base import TrainingTask
+from adanorm.runs.execute import prepare
+from adanorm.tasks import TrainingTask
 
 Kind = TypeVar("Kind", bound=TrainingTask)
 RESIDUAL = {"layers": 2, "dim": 16, "heads": 2, "ffn_dim": 24, "dropout": 0.0}

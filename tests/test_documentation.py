@@ -21,7 +21,7 @@ from adanorm.config.paths import CONF, PROJECT
 from adanorm.records import reader
 from adanorm.records.environment import numerics_version
 from adanorm.records.lines import RECORD
-from adanorm.runs.setup import compatible_norm
+from adanorm.runs.execute import compatible_norm
 from adanorm.studies.study import load_study
 from tests.faults.data_files import write_good_files
 

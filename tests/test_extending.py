@@ -157,7 +157,7 @@ class Denoiser(nn.Module):
 TASK = """
 import torch
 from adanorm.data.waves import load_waves
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.tasks import Evaluation, Loss, TrainingTask
 
 class Denoising(TrainingTask):
     def __init__(self, experiment):

@@ -11,7 +11,7 @@ import pytest
 from adanorm.config.compose import cached_experiment
 from adanorm.config.paths import PROJECT
 from adanorm.data.translation import fairseq_library
-from adanorm.runs.setup import prepare
+from adanorm.runs.execute import prepare
 
 pytest.importorskip("hatchling", reason="no hatchling here, which builds the package")
 

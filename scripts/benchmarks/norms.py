@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.errors import whole_number
-from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, backends, norm_factory
-from adanorm.trials.cost import kept_bytes
+from adanorm.norms import NORMS, LayerNorm, NormChoice, NormFactory, norm_factory
+from adanorm.norms.closed_form import computed_by
+from adanorm.runs.memory import kept_bytes
 from scripts.benchmarks.harness import (
     Options,
     Row,
@@ -32,7 +33,7 @@ from scripts.benchmarks.harness import (
     take_turns,
     timed,
 )
-from scripts.pages.norm_guide import draw
+from scripts.norm_guide import draw
 
 CASES = {  # shapes of the tasks: translation, RT, a wide encoder; long batches on a GPU
     "cpu": [(4096, 512, torch.float32), (4096, 128, torch.float32), (3500, 1024, torch.float32)],
@@ -122,7 +123,7 @@ def _compared(case: Case, rounds: int) -> Row:
     }
     return about | {
         "device": described(device)["device"],
-        "computed_by": backends.describe(_factory(name).trial, "auto", device.type),
+        "computed_by": computed_by(_factory(name).trial, "auto", device.type),
         "forward_us": round(1e6 * forward, 1),
         "backward_us": round(1e6 * (both - forward), 1),
         "both_us": round(1e6 * both, 1),

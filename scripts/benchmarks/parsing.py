@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.runs.setup import prepare
+from adanorm.runs.execute import prepare
 from adanorm.tasks.parsing import Parsing, transitions
 from scripts.benchmarks.harness import (
     Options,

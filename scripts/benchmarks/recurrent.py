@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models.norm_sites import PlacedNorms, why_unsupported
+from adanorm.models.norm_sites import PlacedNorms
 from adanorm.models.recurrent import LAYERS
 from adanorm.norms import NORMS, NormChoice, norm_factory
 from scripts.benchmarks.harness import (
@@ -107,7 +107,7 @@ def _norms(cell: str) -> list[str]:
     for name in NORMS:
         run = compose_experiment([f"task=enwik8-{cell}", f"norm={name}"])
         trial = norm_factory(run.norm.choice).trial
-        if why_unsupported(trial, run.model.sites()) is None:
+        if run.model.sites().why_unsupported(trial) is None:
             names.append(name)
     return names
 

@@ -18,7 +18,7 @@ from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Indices, batches_within
 from adanorm.process import CACHES
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 from adanorm.tasks.translation import Translation
 from adanorm.training.loop import Trainer
 from scripts.benchmarks.harness import (

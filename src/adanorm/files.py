@@ -158,15 +158,6 @@ def _remove_leftover(path: Path) -> bool:
         return False
 
 
-def sha256(*paths: Path) -> str:
-    """Return the SHA-256 of the files' contents, one after the other, in hexadecimal."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            hashlib.file_digest(file, lambda: digest)
-    return digest.hexdigest()
-
-
 def checksum_of(values: Mapping[str, Any]) -> str:
     """Return the SHA-256 of plain values in hexadecimal, whatever the order of their keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

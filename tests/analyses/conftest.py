@@ -13,7 +13,7 @@ from adanorm.analyses.along_training import updates
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
 from adanorm.analyses.step import Observe, Step
 from adanorm.config.compose import compose_experiment
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 from adanorm.training.loop import Trainer
 
 Records = Callable[..., AnalysisRecord]

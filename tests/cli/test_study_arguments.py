@@ -12,9 +12,9 @@ from adanorm.cli.trace import USAGE as TRACE
 from adanorm.cli.trace import trace
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.titles import in_words
+from adanorm.records.environment import usable_devices
 from adanorm.reporting.tables.formats import table_text
 from adanorm.reporting.tables.table import Table
-from adanorm.runs.devices import usable_devices
 from adanorm.studies.study import Study, load_study, plan_runs, study_grid
 from tests.reporting.records import record, score
 

@@ -12,10 +12,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from adanorm.config.compose import UNTUNED, _from_files, compose_experiment, compose_values
+from adanorm.config.experiment import NUMERICS
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import CONF, choices
-from adanorm.config.readers import NUMERICS
-from adanorm.config.yaml_file import read_foreign_yaml, read_yaml, read_yaml_file
+from adanorm.config.values import read_foreign_yaml, read_yaml, read_yaml_file
 from adanorm.norms.registry import norm_factory
 from adanorm.studies.study import load_studies
 from tests.faults.mistakes import BOMB
@@ -83,7 +83,7 @@ def test_no_norm_has_settings_of_its_own_on_the_untuned_task() -> None:
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the configuration, which is read in place of the repository's."""
     shutil.copytree(CONF, tmp_path / "conf")
-    for module in ("paths", "compose", "yaml_file"):
+    for module in ("paths", "compose", "values"):
         monkeypatch.setattr(f"adanorm.config.{module}.CONF", tmp_path / "conf")
     _from_files.cache_clear()
     yield tmp_path / "conf"

@@ -9,12 +9,11 @@ import pytest
 
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import IDX_NAMES, SPLITS, data_bin_files, penn_files
-from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import ResidualConfig
 from adanorm.config.overrides import parse_override, swept
 from adanorm.config.paths import DRY_RUNS, RUNS
-from adanorm.files import sha256
+from adanorm.config.values import digest_of, sha256
 from tests.data.sections import write_splits
 
 RT = ("task=rt", "scale=smoke", "norm=adanorm")

@@ -10,10 +10,9 @@ import pytest
 
 from adanorm.config.compose import UNTUNED, compose_experiment, compose_values
 from adanorm.config.data_sections import SPLITS
-from adanorm.config.experiment import Experiment
-from adanorm.config.readers import DEFAULTS, NUMERICS, check_readers
+from adanorm.config.experiment import DEFAULTS, NUMERICS, Experiment, check_readers
 from adanorm.config.sections import Config
-from adanorm.config.yaml_file import dotted
+from adanorm.config.values import dotted
 from adanorm.norms.registry import NORMS
 from adanorm.runs.execute import execute
 

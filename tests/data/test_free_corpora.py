@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
-from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.data.byte_streams import load_streams
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import SHIPPED, fetch
 from adanorm.data.translation.corpora import corpus_files, read_corpus
 from adanorm.data.translation.free_corpora import groups_of, split_by_groups
 from adanorm.data.treebanks.conll import load_treebank
+from adanorm.records.published import departures_from_paper, papers_sources
 from adanorm.runs.auto_scale import resolve_auto
 
 NOWHERE = ("data.mirror=nowhere", "data.mirrors=[]")

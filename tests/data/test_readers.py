@@ -18,10 +18,10 @@ from adanorm.config.data_sections import (
     ParallelConfig,
     TextConfig,
 )
-from adanorm.data import catalogue, synthetic
+from adanorm.data import catalogue
 from adanorm.data.catalogue import File, Source
 from adanorm.data.examples import ArrayExamples, Splits, drawn_by_label
-from adanorm.data.images import load_images
+from adanorm.data.images import load_images, made_up_images
 from adanorm.data.sentences import load_sentences, read_sst
 from adanorm.data.translation.corpora import corpus_files
 from tests.data.archives import archive
@@ -82,7 +82,7 @@ def test_own_images_validate_by_label_however_they_are_sorted(tmp_path: Path) ->
 
 
 def test_the_first_images_of_a_source_validate() -> None:
-    whole, *_ = synthetic.images(train=266, test=128, shape=(28, 28))
+    whole, *_ = made_up_images(train=266, test=128, shape=(28, 28))
     splits = load_images(images_of("scale=smoke", "data.valid_size=10"))
     valid = splits["valid"]
     assert isinstance(valid, ArrayExamples)

@@ -13,7 +13,7 @@ import pytest
 
 from adanorm import tasks
 from adanorm.config.compose import compose_experiment
-from adanorm.tasks.base import TrainingTask
+from adanorm.tasks import TrainingTask
 from adanorm.tasks.translation import Translation
 from tests.faults.data_files import DATA, write_good_files
 

@@ -9,7 +9,7 @@ import pytest
 from adanorm.cli.command import COMMANDS
 from adanorm.config.compose import compose_values
 from adanorm.config.paths import PROJECT
-from adanorm.config.yaml_file import dotted
+from adanorm.config.values import dotted
 from tests.faults.command import Ended, run
 from tests.faults.conftest import TASKS
 from tests.faults.data_files import DATA, write_good_files

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import compose_experiment, compose_values
-from adanorm.config.yaml_file import dotted, read_yaml
+from adanorm.config.values import dotted, read_yaml
 from adanorm.norms import norm_factory
 from adanorm.studies.study import Study
 from tests.faults.conftest import TASKS

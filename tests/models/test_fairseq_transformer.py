@@ -12,7 +12,7 @@ from adanorm.config.compose import compose_experiment
 from adanorm.models.fairseq_transformer import initialize, replace_norms
 from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import NormChoice, norm_factory
-from adanorm.runs.setup import prepare
+from adanorm.runs.execute import prepare
 from adanorm.tasks.translation import Translation
 from tests.conftest import Smoke
 from tests.defined import corners, norms_of

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from adanorm.models.sentence_encoder import PADDING, sinusoids
-from adanorm.runs.setup import prepare
+from adanorm.runs.execute import prepare
 from adanorm.tasks.classification import Classification
 from tests.conftest import Smoke
 from tests.networks import smoke_run

@@ -15,7 +15,7 @@ from adanorm.config.model_sections import MODELS
 from adanorm.config.paths import choices
 from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
-from adanorm.runs.setup import compatible_norm, prepare
+from adanorm.runs.execute import compatible_norm, prepare
 from tests.conftest import Smoke
 from tests.networks import network
 

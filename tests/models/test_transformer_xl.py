@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from adanorm.config.compose import compose_experiment
-from adanorm.models import build_model
 from adanorm.models import relative_attention as module
+from adanorm.models.norm_sites import build_model
 from adanorm.models.relative_attention import forbidden_keys, relative_attention
 from adanorm.models.transformer_xl import distance_encoding
 from tests.defined import norms_of

@@ -353,7 +353,7 @@ class Mixing(nn.LayerNorm):
 def test_a_run_refuses_a_norm_from_outside_that_mixes_rows(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, smoke: Smoke
 ) -> None:
-    from adanorm.runs.setup import prepare
+    from adanorm.runs.execute import prepare
 
     (tmp_path / "mixing_norm.py").write_text(MIXING)
     monkeypatch.syspath_prepend(str(tmp_path))

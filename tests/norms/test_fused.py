@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from adanorm.config.paths import PROJECT
-from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, backends, norm_factory
+from adanorm.norms import NORMS, AdaNorm, LayerNorm, NormChoice, norm_factory
+from adanorm.norms import closed_form as module
 from adanorm.norms.closed_form import Member, closed_form, definition
 from tests import commands
 from tests.norms.cases import (
@@ -244,7 +245,7 @@ def test_compiled_code_lies_in_a_private_temporary_folder_if_no_other_can_be_wri
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    from adanorm.norms.kernels import compiling
+    from adanorm.norms.kernels import numba_rows
 
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
     monkeypatch.setenv("HOME", "/proc/nowhere")
@@ -252,16 +253,16 @@ def test_compiled_code_lies_in_a_private_temporary_folder_if_no_other_can_be_wri
     monkeypatch.syspath_prepend(str(tmp_path))
     doubling = importlib.import_module("doubling")
     number = torch.tensor([21.0])
-    compiling.entry(doubling.double_at)(number.data_ptr())
+    numba_rows.entry(doubling.double_at)(number.data_ptr())
     assert number.item() == 42
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    compiling.cached_njit(doubling.double)(number.numpy())
+    module.cached_njit(doubling.double)(number.numpy())
     assert number.item() == 84
     (folder,) = temporary.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert [*folder.rglob("*.nbc")]
     folder.chmod(0o777)
-    assert compiling._temporary_folder() != folder, "others can write to it"
+    assert module._temporary_folder() != folder, "others can write to it"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -294,18 +295,18 @@ def test_the_result_under_autocast_is_float32(backend: Any) -> None:
 def test_auto_takes_the_kernels_except_in_float64() -> None:
     x = inputs(7, 100)
     assert torch.equal(closed_form(x, ADANORM), fused(ADANORM)(x))
-    for backend in get_args(backends.Backend):
+    for backend in get_args(module.Backend):
         wide = closed_form(x.double(), ADANORM, backend=backend)
         assert torch.equal(wide, definition(x.double(), ADANORM))
-    assert not backends.is_fused("auto", x.to("meta"))
+    assert not module.is_fused("auto", x.to("meta"))
 
 
 def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
     norm = AdaNorm(8)
-    assert backends.describe(norm, "auto", "cpu").startswith("fused: numba 0.")
-    assert backends.describe(norm, "eager", "cpu") == "eager: as asked"
+    assert module.computed_by(norm, "auto", "cpu").startswith("fused: numba 0.")
+    assert module.computed_by(norm, "eager", "cpu") == "eager: as asked"
     assert (
-        backends.describe(
+        module.computed_by(
             norm,
             "fused",
             "cpu",
@@ -313,12 +314,12 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
         )
         == "eager: float64"
     )
-    assert backends.describe(norm, "auto", "mps") == "eager: no kernels for mps"
+    assert module.computed_by(norm, "auto", "mps") == "eager: no kernels for mps"
     with pytest.raises(ValueError, match=r"fused: no kernels for mps; choose auto or eager"):
-        backends.describe(norm, "fused", "mps")
-    for backend in get_args(backends.Backend):
+        module.computed_by(norm, "fused", "mps")
+    for backend in get_args(module.Backend):
         assert (
-            backends.describe(LayerNorm(8), backend, "cpu")
+            module.computed_by(LayerNorm(8), backend, "cpu")
             == "eager: LayerNorm has no kernels of ours"
         )
 
@@ -326,20 +327,20 @@ def test_a_record_says_in_one_line_what_computed_the_norms() -> None:
 def test_a_kernels_compiler_may_come_from_a_package_of_another_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(backends.MISSING, "cuda", None)
+    monkeypatch.setitem(module.MISSING, "cuda", None)
     monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.5.1+rocm"))
-    assert backends.describe(AdaNorm(8), "auto", "cuda") == "fused: triton 3.5.1+rocm"
+    assert module.computed_by(AdaNorm(8), "auto", "cuda") == "fused: triton 3.5.1+rocm"
 
 
 @pytest.mark.needs("triton")
 def test_triton_needs_a_c_compiler_and_numba_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CC", raising=False)
-    assert backends._missing("cuda") == "triton finds no C compiler with Python's headers"
-    assert backends._missing("cpu") is None
+    assert module._missing("cuda") == "triton finds no C compiler with Python's headers"
+    assert module._missing("cpu") is None
     monkeypatch.setenv("CC", "/opt/cc")
     headers = Path(sysconfig.get_paths()["include"], "Python.h")
-    assert (backends._missing("cuda") is None) == headers.exists()
+    assert (module._missing("cuda") is None) == headers.exists()
 
 
 @pytest.mark.parametrize("name", NORMS)
@@ -352,18 +353,19 @@ def test_the_backend_on_record_is_the_one_that_autograd_saw(name: str) -> None:
         names.add(type(step).__name__)
         steps += [before for before, _ in step.next_functions if before is not None]
     expected = "fused" if "_FusedBackward" in names else "eager"
-    assert backends.describe(norm, "auto", "cpu").partition(":")[0] == expected
+    assert module.computed_by(norm, "auto", "cpu").partition(":")[0] == expected
 
 
 NO_COMPILERS = """
 import sys
 sys.modules["numba"] = sys.modules["triton"] = None
 import torch
-from adanorm.norms import AdaNorm, backends
+from adanorm.norms import AdaNorm
+from adanorm.norms.closed_form import computed_by
 x = torch.randn(3, 8)
 assert torch.equal(AdaNorm(8)(x), AdaNorm(8, backend="eager")(x))
-print(backends.describe(AdaNorm(8), "auto", "cpu"))
-print(backends.describe(AdaNorm(8), "auto", "cuda"))
+print(computed_by(AdaNorm(8), "auto", "cpu"))
+print(computed_by(AdaNorm(8), "auto", "cuda"))
 import numpy as np
 from adanorm.models import arc_standard
 from adanorm.models.fast_layers import Dropout

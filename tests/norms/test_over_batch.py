@@ -14,7 +14,7 @@ from torch import Tensor, distributed, nn
 from adanorm.config.compose import compose_experiment
 from adanorm.norms.base import as_norm
 from adanorm.norms.over_rows import BatchNorm, NoisyBatchNorm, PowerNorm, synchronize
-from adanorm.runs.setup import compatible_norm
+from adanorm.runs.execute import compatible_norm
 from tests import commands
 
 T, H = 4, 7

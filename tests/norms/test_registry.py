@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 import adanorm.norms
 from adanorm.config.compose import compose_experiment
+from adanorm.config.experiment import NUMERICS
 from adanorm.config.overrides import prepare_overrides
 from adanorm.config.paths import choices
-from adanorm.config.readers import NUMERICS
 from adanorm.norms import NORMS, Norm, NormChoice, norm_factory
 
 OUTSIDE = """

@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
-from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, RUNS
+from adanorm.config.values import digest_of
 from adanorm.records import reader
 
 # Settings that an identity leaves out, with values of no importance.

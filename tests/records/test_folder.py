@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from adanorm.config.digests import digest_of
 from adanorm.config.paths import PROJECT, analyses_folder, runs_folder
+from adanorm.config.values import digest_of
 from adanorm.records import folder as folders
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_locked

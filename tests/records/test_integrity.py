@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
+from adanorm.config.values import digest_of
 from adanorm.files import as_json
 from adanorm.records import integrity, reader
 from adanorm.records.lines import RECORD

@@ -21,8 +21,8 @@ from adanorm.files import with_checksum, write_whole
 from adanorm.records import lines, reader
 from adanorm.records.integrity import check_record
 from adanorm.records.keep import keep
+from adanorm.records.lines import unchanging
 from adanorm.records.reader import Record
-from adanorm.records.unchanging import unchanging
 from tests.reporting.records import as_older_version, edit, files_in, put, record, record_analysis
 
 PATCH = b"+ caf\xe9\r\n+ \xe2\x80\xa8\n"  # not UTF-8, and with characters that elsewhere end a line

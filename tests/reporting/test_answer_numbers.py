@@ -16,7 +16,7 @@ from scipy import stats
 
 from adanorm.config.paths import CONF, PROJECT, RUNS
 from adanorm.config.titles import task_metric, title
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.by_example import by_example
 from adanorm.reporting.tables.answers import answer_trace, question

@@ -10,9 +10,8 @@ import torch
 
 from adanorm.config.compose import compose_experiment
 from adanorm.records import environment
-from adanorm.runs import devices
-from adanorm.runs.devices import check_devices
-from adanorm.runs.setup import choose_device
+from adanorm.records.environment import check_devices
+from adanorm.runs.execute import choose_device
 from tests import commands
 from tests.conftest import Command
 from tests.studies.test_launch import processes, wait_until
@@ -22,7 +21,7 @@ from tests.studies.test_launch import processes, wait_until
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which a driver says its version, on a machine whose torch sees no device."""
     monkeypatch.setattr(environment, "DRIVER", tmp_path / "version")
-    monkeypatch.setattr(devices, "CONTROL_DEVICE", tmp_path / "version")
+    monkeypatch.setattr(environment, "CONTROL_DEVICE", tmp_path / "version")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return tmp_path / "version"
@@ -43,9 +42,9 @@ def test_a_gpu_that_torch_cannot_use_is_one_line_with_both_versions_and_the_reme
     ):
         check_devices(1)
     # A container that was given no GPU.
-    monkeypatch.setattr(devices, "CONTROL_DEVICE", driver.parent / "none")
+    monkeypatch.setattr(environment, "CONTROL_DEVICE", driver.parent / "none")
     check_devices(1)
-    monkeypatch.setattr(devices, "CONTROL_DEVICE", driver)
+    monkeypatch.setattr(environment, "CONTROL_DEVICE", driver)
     for hidden in ("", "NoDevFiles"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
         check_devices(1)

@@ -15,8 +15,7 @@ from adanorm.records import reader
 from adanorm.records.environment import origin
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import Result
-from adanorm.runs.execute import execute
-from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from adanorm.runs.execute import describe_environment, execute, prepare, start_trainer
 from adanorm.training.loop import Trainer
 from adanorm.training.state import flushed_denormals
 from tests.verdicts import not_none

@@ -16,7 +16,7 @@ from adanorm.records.environment import processor
 from adanorm.runs import plan
 from adanorm.runs.duration import seconds_left
 from adanorm.runs.plan import Probe, costs, needs
-from adanorm.tasks.base import AnyBatch, Loss
+from adanorm.tasks import AnyBatch, Loss
 from adanorm.training.loop import Trainer
 from tests.data.sections import write_splits
 from tests.reporting.records import record, score

@@ -11,7 +11,7 @@ import pytest
 from adanorm import tasks
 from adanorm.config.paths import PROJECT
 from adanorm.norms.family import ClosedFormNorm
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 from scripts import gpu_measure
 from scripts.gpu_check import Facts, checks, in_words, main, measurement, run_check
 from scripts.gpu_measure import SAME, lost, speed

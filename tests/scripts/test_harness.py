@@ -18,7 +18,7 @@ from adanorm.studies.study import load_study, study_grid
 from scripts.benchmarks import harness, norms
 from scripts.benchmarks.updates import Child, measure
 from scripts.command_line import parse_keys
-from scripts.pages.norm_guide import draw, update_norm_guide
+from scripts.norm_guide import draw, update_norm_guide
 from tests.scripts.fresh import of_itself
 
 BENCH = PROJECT / "results" / "bench"

@@ -14,10 +14,9 @@ from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.preregistration import preregistration
 from adanorm.verdicts.task_league import task_leagues
-from scripts.pages.__main__ import pages
-from scripts.pages.norm_guide import GUIDE, update_norm_guide
-from scripts.pages.readme import README, summary_table
-from scripts.pages.settings import sections, settings
+from scripts.norm_guide import GUIDE, update_norm_guide
+from scripts.pages import README, pages, summary_table
+from scripts.settings import sections, settings
 from tests.reporting.records import record, score, scored
 
 

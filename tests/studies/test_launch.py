@@ -22,7 +22,7 @@ from adanorm.records import reader
 from adanorm.records.folder import RunFolder
 from adanorm.studies.job import reserved_devices
 from adanorm.studies.launch import Launch, LauncherFacts, choose_launch, load_facts
-from adanorm.training import checkpoint
+from adanorm.training import state as checkpoint
 from tests import commands
 from tests.conftest import Command
 from tests.reporting.records import record

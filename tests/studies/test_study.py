@@ -7,12 +7,11 @@ import pytest
 from adanorm.config.compose import compose_experiment
 from adanorm.config.paths import PROJECT, choices
 from adanorm.config.titles import title
-from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.reporting.figures.catalogue import figures
 from adanorm.reporting.tables.table import Table
 from adanorm.studies.study import load_studies, load_study, plan_runs, study_grid
-from scripts.pages.norm_guide import GUIDE
+from scripts.norm_guide import GUIDE
 from tests.conftest import Command
 
 
@@ -41,7 +40,7 @@ def test_the_rows_marked_undefined_are_those_that_cannot_be_trained() -> None:
         )
         assert run.data.model_dump()["batch_size"] == row.at
         trial = norm_factory(run.norm.choice).trial
-        assert bool(why_unsupported(trial, run.model.sites(), int(row.at or 0))) == bool(
+        assert bool(run.model.sites().why_unsupported(trial, int(row.at or 0))) == bool(
             row.undefined
         )
 

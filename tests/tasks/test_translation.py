@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from adanorm.config.compose import compose_experiment
-from adanorm.config.readers import NUMERICS
+from adanorm.config.experiment import NUMERICS
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.records.by_example import by_example
 from adanorm.tasks.bleu import bleu

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from adanorm.data.examples import Batches
 from adanorm.norms import NORMS
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 from adanorm.training.optimizer import make_optimizer
 from tests.conftest import Smoke
 

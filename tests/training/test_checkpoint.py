@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from adanorm.training import checkpoint
-from adanorm.training.checkpoint import BrokenError
+from adanorm.training import state as checkpoint
+from adanorm.training.state import BrokenError
 from tests.faults.spoiling import OF_BYTES, REMOVED, spoil
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from torch import distributed as dist
 from torch import nn
 
 from adanorm.config.paths import PROJECT
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 from adanorm.training.distributed import World, is_lost_process_error, share, ties_rows, wrap
 from scripts.processes import CASES, MASKED, differences
 from tests.conftest import Smoke

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import Batch
 from adanorm.norms import PowerNorm
-from adanorm.runs.setup import prepare, start_trainer
-from adanorm.tasks.base import Loss
+from adanorm.runs.execute import prepare, start_trainer
+from adanorm.tasks import Loss
 from adanorm.training import graphs
 from adanorm.training.graphs import Graphs
 from adanorm.training.loop import Trainer

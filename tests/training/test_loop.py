@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from adanorm.config.experiment import Experiment
 from adanorm.norms import BatchNorm
-from adanorm.runs.setup import describe_environment, prepare, start_trainer
-from adanorm.tasks.base import Evaluation, Loss, TrainingTask
+from adanorm.runs.execute import describe_environment, prepare, start_trainer
+from adanorm.tasks import Evaluation, Loss, TrainingTask
 from adanorm.tasks.classification import Classification
-from adanorm.training import checkpoint
+from adanorm.training import state as checkpoint
 from adanorm.training.distributed import World, reshard
 from adanorm.training.loop import Log, Trainer, ahead
 from adanorm.training.optimizer import learning_rate

@@ -12,7 +12,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.sections import TrainingConfig
 from adanorm.models.fast_layers import Dropout, Linear
 from adanorm.process import PRODUCTS
-from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from adanorm.runs.execute import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
 from adanorm.training.optimizer import MuonAndAdam, make_optimizer
 from tests.conftest import Smoke

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from adanorm.config.compose import cached_experiment
-from adanorm.config.paper import departures_from_paper
+from adanorm.records.published import departures_from_paper
 from adanorm.verdicts.cell import cell, cell_of
 from adanorm.verdicts.pair import published_score
 from adanorm.verdicts.quantities import Scored, tail_mean, three_best

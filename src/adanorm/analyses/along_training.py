@@ -11,7 +11,7 @@ from adanorm.analyses.step import Observe, Step
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder
 from adanorm.records.result import AnalysisResult
-from adanorm.runs.setup import describe_environment, prepare, start_trainer
+from adanorm.runs.execute import describe_environment, prepare, start_trainer
 from adanorm.training.loop import Trainer
 from adanorm.training.state import flushed_denormals
 

@@ -12,14 +12,13 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from adanorm.config.compose import UNTUNED, cached_experiment
-from adanorm.config.digests import digest_of
 from adanorm.config.errors import NUMBER, check_known
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, analyses_folder, choices
 from adanorm.config.sections import Config, EachOnce, Param, Positive, Scale, Seeds
-from adanorm.config.yaml_file import read_yaml, read_yaml_file
+from adanorm.config.values import digest_of, read_yaml, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.result import AnalysisResult
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from adanorm.norms.base import upcast
-from adanorm.tasks.base import AnyBatch, Loss
+from adanorm.tasks import AnyBatch, Loss
 from adanorm.training.loop import Trainer
 from adanorm.training.state import rng_state, set_rng_state
 

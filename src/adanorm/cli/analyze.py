@@ -15,7 +15,7 @@ from adanorm.config.paths import PROJECT, choices
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, path_text
 from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
-from adanorm.runs.setup import compatible_norm
+from adanorm.runs.execute import compatible_norm
 
 USAGE = Usage(
     name="ANALYSIS",

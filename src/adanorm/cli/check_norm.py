@@ -9,7 +9,6 @@ name the tasks in which the norm is not defined.
 from adanorm.cli.command import Arguments, Usage, show
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.paths import choices
-from adanorm.models.norm_sites import why_unsupported
 from adanorm.norms import norm_factory
 from adanorm.norms.check import CHECKS, check_norm
 
@@ -45,7 +44,7 @@ def main(arguments: Arguments) -> int:
     of_suite = [f"norm={norm.name}"] if norm.name in choices("norm") else []
     for task in choices("task"):
         sites = cached_experiment([f"task={task}", *of_suite]).model.sites()
-        reason = why_unsupported(trial, sites)
+        reason = sites.why_unsupported(trial)
         if reason:
             tasks.setdefault(reason, []).append(task)
     for reason, names in tasks.items():

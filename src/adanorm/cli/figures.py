@@ -4,7 +4,7 @@ from adanorm.cli.command import Arguments, Key, Usage
 from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT
 from adanorm.records.folder import path_text
-from adanorm.records.unchanging import unchanging
+from adanorm.records.lines import unchanging
 
 
 def _names() -> list[str]:

@@ -13,7 +13,7 @@ from adanorm.config.errors import check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import CONF, RUNS, choices
 from adanorm.config.placements import POSITIONS
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 from adanorm.records import reader
 from adanorm.records.result import Result
 from adanorm.runs.auto_scale import tasks_without_network

@@ -27,8 +27,8 @@ from adanorm.config.experiment import Experiment
 from adanorm.data.treebanks import conll
 from adanorm.files import writing_to
 from adanorm.runs.auto_scale import experiment_of
-from adanorm.runs.setup import trained_model
-from adanorm.tasks.base import TrainingTask
+from adanorm.runs.execute import trained_model
+from adanorm.tasks import TrainingTask
 
 KINDS = ("translation", "parsing", "char_lm")
 MARK = "\ufeff"  # the byte order mark

@@ -6,7 +6,7 @@ from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT
 from adanorm.files import write_files
 from adanorm.records.folder import path_text
-from adanorm.records.unchanging import unchanging
+from adanorm.records.lines import unchanging
 from adanorm.reporting.report import build_report
 
 USAGE = Usage(

@@ -21,17 +21,15 @@ from adanorm.config.compose import compose_experiment, compose_values, parse_exp
 from adanorm.config.errors import check_each_once, whole_number
 from adanorm.config.experiment import Experiment
 from adanorm.config.overrides import differences, parse_override, prepare_overrides, swept
-from adanorm.config.paper import departures_from_paper, papers_sources
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 from adanorm.config.titles import METRICS, mean_text
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
-from adanorm.records.environment import commit
+from adanorm.records.environment import check_devices, commit
 from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, location, path_text
-from adanorm.records.published import published
+from adanorm.records.published import departures_from_paper, papers_sources, published
 from adanorm.records.result import outcome
-from adanorm.runs.devices import check_devices
 
 USAGE = Usage(
     keys={"gpus": Key("processes of torchrun: each has one GPU, or one core with device=cpu", "1")},
@@ -224,10 +222,12 @@ def run_summary(experiment: Experiment) -> str:
         return f"{text}; no table reads it\nrecord: {path_text(folder)}"
     lines = [f"{name} seed {experiment.seed}: {outcome(task, result)}"]
     lines += _mean_on_record(experiment)
-    if not experiment.own_data and experiment.data.source not in papers_sources(task.name):
-        lines.append(f"data: {experiment.data.source}, not the paper's")
-    number = published(task.name, experiment.norm.name)
-    if number is not None and not experiment.own_data:
+    number = None
+    if not experiment.own_data:
+        number = published(task.name, experiment.norm.name)
+        if experiment.data.source not in papers_sources(task.name):
+            lines.append(f"data: {experiment.data.source}, not the paper's")
+    if number is not None:
         departures = departures_from_paper(experiment)
         if departures:
             lines.append(f"not compared with the paper's number: {departures}")

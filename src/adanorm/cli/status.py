@@ -18,7 +18,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_held_elsewhere, is_locked
-from adanorm.records.unchanging import unchanging
+from adanorm.records.lines import unchanging
 from adanorm.runs.duration import SecondsPerUnit, seconds_left, seconds_per_unit
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 

@@ -190,5 +190,6 @@ def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned
             raise ValueError(
                 f"{' '.join(settings)}: changes the study's runs; write a study of your own"
             )
-        loggers.check(run.experiment.logger)
+        if run.experiment.logger.name != "files":
+            loggers.check(run.experiment.logger)
     return changed

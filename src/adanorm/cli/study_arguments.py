@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, name_list, seed_list
-from adanorm.config.digests import digest_of
 from adanorm.config.errors import check_known, whole_number
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import PRECISIONS
+from adanorm.config.values import digest_of
 from adanorm.studies.study import Study, load_study
 
 STUDY_KEYS = {

@@ -11,7 +11,7 @@ from adanorm.config.errors import check_known
 from adanorm.config.paths import PROJECT, choices
 from adanorm.files import write_files
 from adanorm.records.folder import path_text
-from adanorm.records.unchanging import unchanging
+from adanorm.records.lines import unchanging
 from adanorm.reporting.tables.analysis import write_analysis
 from adanorm.reporting.tables.answers import answers_markdown, question
 from adanorm.reporting.tables.claims import claims_markdown

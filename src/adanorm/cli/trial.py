@@ -17,9 +17,9 @@ from adanorm.config.errors import check_known, suggestion
 from adanorm.config.titles import title
 from adanorm.files import create_folder, write_files
 from adanorm.norms.check import IN_TRIALS, check_norm
+from adanorm.runs.memory import kept_per_update
 from adanorm.studies.launch import choose_launch
 from adanorm.trials.conduct import Trial, beds_left_out, budget_seconds
-from adanorm.trials.cost import kept_per_update
 from adanorm.trials.page import page
 from adanorm.trials.reading import Reading
 from adanorm.trials.rules import OPTIMIZERS, REFERENCE, load_rules

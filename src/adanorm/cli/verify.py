@@ -55,7 +55,7 @@ def main(arguments: Arguments) -> int:
 def _say_if_other_numerics(before: reader.Record, repeated: Experiment) -> None:
     """Print, before any work, that another version of our numerics cannot give the same bits."""
     from adanorm.records.environment import numerics_version
-    from adanorm.runs.setup import choose_device
+    from adanorm.runs.execute import choose_device
 
     recorded = before.environment.get("numerics_version", 1)
     here = numerics_version(

@@ -14,11 +14,10 @@ from typing import Any
 
 from adanorm.config.data_sections import FULL_SIZE
 from adanorm.config.errors import is_of_hydra, one_line, unknown_key
-from adanorm.config.experiment import Experiment
+from adanorm.config.experiment import Experiment, check_readers, setting, with_defaults
 from adanorm.config.overrides import GROUPS, parse_override, plain_value, prepare_overrides
 from adanorm.config.paths import CONF, choices
-from adanorm.config.readers import check_readers, setting, with_defaults
-from adanorm.config.yaml_file import dotted, read_conf
+from adanorm.config.values import dotted, read_conf
 
 Values = dict[str, Any]
 Choices = tuple[tuple[str, str], ...]  # (group, name of a file), sorted; the name [] is of no file
@@ -151,8 +150,11 @@ def _from_files(chosen: Choices) -> Values:
         if name not in (None, names[group]):  # a copied file names its original
             file = f"conf/{group}/{names[group]}.yaml"
             raise ValueError(f"{file}: its name is {name!r}, not the file's")
-    if names["task_scale"] != "[]":
-        _check_scale(names["task"], names["scale"])
+    task, chosen_scale = names["task"], names["scale"]
+    if names["task_scale"] != "[]" and chosen_scale not in scales_of(task):
+        # It would be scale=paper under another name.
+        known = ", ".join(scales_of(task))
+        raise ValueError(f"scale={chosen_scale}: {task} has no such scale: choose from {known}")
     return values
 
 
@@ -175,14 +177,6 @@ def scales_of(task: str) -> list[str]:
     """Return the names of the scales that a task has."""
     sizes = choices("task_scale")
     return [name for name in choices("scale") if name == "paper" or f"{task}_{name}" in sizes]
-
-
-def _check_scale(task: str, scale: str) -> None:
-    """Raise ValueError if a task has no such scale: it would be scale=paper under another name."""
-    scales = scales_of(task)
-    if scale not in scales:
-        known = ", ".join(scales)
-        raise ValueError(f"scale={scale}: {task} has no such scale: choose from {known}")
 
 
 @cache

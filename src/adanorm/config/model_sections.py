@@ -11,6 +11,9 @@ from adanorm.config.data_sections import DataConfig
 from adanorm.config.placements import POSITIONS, Heads, Placement, placements, quarter
 from adanorm.config.sections import Config, Fraction, Layers, Positive, Width
 
+if TYPE_CHECKING:
+    from adanorm.norms import Norm
+
 
 class Sites(NamedTuple):
     """What a model's norm sites offer a norm; the defaults hold for most models."""
@@ -20,6 +23,29 @@ class Sites(NamedTuple):
     padding_known: bool = True  # the sites say which positions are padding, or have no padding
     causal: bool = False  # no position may see later ones
     after_layers: bool = True  # some site follows a layer of its own
+
+    def why_unsupported(self, norm: "Norm", batch_size: int | None = None) -> str | None:
+        """Return why a norm, by its declarations, is not defined at these sites, or None if it is.
+
+        `batch_size` is the number of examples in a training batch, or None if it is not fixed.
+        """
+        over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
+        hint = f"; choose {self.positions_with}" if self.positions_with else ""
+        if not self.padding_known and (over_batch or over_positions):
+            return "its sites do not say which positions are padding"
+        if self.causal and over_positions:
+            return (
+                "over positions, a norm tells a language model of the bytes that it is to predict"
+            )
+        if norm.needs_positions and not self.positions:
+            of_batch = "a position's, and the sites show it one row per example or per time step"
+            problem = of_batch if over_batch else "over positions, and the sites show it none"
+            return f"its statistics are {problem}{hint}"
+        if over_batch and not self.positions and batch_size == 1:
+            return f"a batch of one example has no statistics{hint}"
+        if norm.lives_in_layer and not self.after_layers:
+            return "no site has a layer of its own before it"
+        return None
 
 
 WIDTHS = ("dim", "ffn_dim", "embedding_dim", "hidden")

@@ -11,7 +11,7 @@ from adanorm.config.data_sections import SPLITS
 from adanorm.config.errors import Overrides, check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import choices
-from adanorm.config.yaml_file import GROUPED, UNGROUPED, read_conf
+from adanorm.config.values import GROUPED, UNGROUPED, read_conf
 
 # Groups with one file per combination.
 COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale", "preset_norm")
@@ -40,6 +40,7 @@ BETWEEN_VALUES = re.compile(r"""'[^']*'|"[^"]*"|[\s=,:()\[\]{}]+""")  # with tex
 VANISHING = re.compile(r"(?<![\w.])[-+]?[\d.]*[1-9][\d.]*[eE]-\d+(?![\w.])")
 PLAIN_WORD = re.compile(r"[a-z][a-z\d_-]*")
 PLAIN_QUOTED = re.compile(r"'[\w.*-]+'", re.ASCII)
+PLAIN_PATH = re.compile(r"'[\w./-]+'", re.ASCII)
 SCALARS = {"true": True, "false": False, "null": None}
 QUOTE_OR_END = re.compile(r"(\\*)('|$)")
 
@@ -247,7 +248,7 @@ def _read_plain(text: str) -> Any:
             key, _, value = entry.partition(": ")
             mapping[_read_scalar(key)] = _read_scalar(value)
         return mapping
-    return _read_scalar(text)
+    return text[1:-1] if PLAIN_PATH.fullmatch(text) else _read_scalar(text)
 
 
 def _read_scalar(text: str) -> Any:

@@ -12,7 +12,7 @@ from pydantic_core import ValidationError
 from adanorm.config.errors import NUMBER, first_problem
 from adanorm.config.outside_norms import find_outside, outside_code
 from adanorm.config.paths import choices
-from adanorm.config.yaml_file import UNGROUPED
+from adanorm.config.values import UNGROUPED
 
 if TYPE_CHECKING:
     from adanorm.norms import NormChoice

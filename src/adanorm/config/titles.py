@@ -149,7 +149,7 @@ QUANTITIES = {  # titles of what claims compare
 @cache
 def title(name: str) -> str:
     """Return the title of a norm or task from its YAML; any other name is returned unchanged."""
-    from adanorm.config.yaml_file import read_yaml_file
+    from adanorm.config.values import read_yaml_file
 
     group = next((group for group in ("task", "norm") if name in choices(group)), None)
     section = read_yaml_file(CONF / group / f"{name}.yaml") if group else {}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 
 
 class File(NamedTuple):

@@ -10,11 +10,14 @@ import numpy as np
 import torch
 
 from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
-from adanorm.data import packed, synthetic
-from adanorm.data.examples import ArrayExamples, Splits, drawn_by_label
-from adanorm.data.fetch import fetch
-from adanorm.data.inspection import batch_warnings, inspect_labeled
-from adanorm.data.synthetic import Pixels
+from adanorm.data import packed
+from adanorm.data.examples import (
+    ArrayExamples,
+    Splits,
+    batch_warnings,
+    drawn_by_label,
+    inspect_labeled,
+)
 
 SIDE, COLOR_SIDE = ImagesConfig.side, ColorImagesConfig.side  # pixels
 RECORD = (
@@ -25,6 +28,7 @@ MEMBERS = (
     "test_batch.bin",
 )  # of CIFAR-10's archive
 CLASSES = 10  # of CIFAR-10
+Pixels = np.typing.NDArray[np.uint8]
 Arrays = tuple[Pixels, Pixels, Pixels, Pixels]  # training images and labels, test images and labels
 
 
@@ -100,15 +104,13 @@ def _grey_arrays(data: ImagesConfig) -> tuple[Arrays, dict[str, str]]:
     if not files:
         if data.source == "synthetic":
             shape = (SIDE, SIDE)
-            return synthetic.images(
-                train=256 + data.valid_size,
-                test=128,
-                shape=shape,
-            ), {}
+            return made_up_images(train=256 + data.valid_size, test=128, shape=shape), {}
         if data.source not in ("mnist", "mnist-5k"):
             raise ValueError(
                 f"data.source={data.source!r}: images come from mnist, mnist-5k or synthetic"
             )
+        from adanorm.data.fetch import fetch  # reads the catalogue
+
         files = fetch(data.source, data)
     contents, checksums = _read_files(files)
     if len(contents) == 1:
@@ -182,15 +184,13 @@ def _color_arrays(data: ColorImagesConfig) -> tuple[Arrays, dict[str, str]]:
         return _arrays_of_records(contents), checksums
     if data.source == "synthetic":
         shape = (3, COLOR_SIDE, COLOR_SIDE)
-        return synthetic.images(
-            train=256 + data.valid_size,
-            test=128,
-            shape=shape,
-        ), {}
+        return made_up_images(train=256 + data.valid_size, test=128, shape=shape), {}
     if data.source != "cifar10":
         raise ValueError(
             f"data.source={data.source!r}: colour images come from cifar10 or synthetic"
         )
+    from adanorm.data.fetch import fetch
+
     (archive,) = fetch(data.source, data).values()
     members, checksum = packed.tar_members(archive, MEMBERS)
     contents = {f"{archive}/{name}": content for name, content in members.items()}
@@ -224,3 +224,37 @@ def _images(records: Pixels) -> Pixels:
         COLOR_SIDE,
         COLOR_SIDE,
     )
+
+
+def made_up_images(*, train: int, test: int, shape: tuple[int, ...]) -> Arrays:
+    """Return images (N, *shape) and labels (N,), train then test, equal on every machine.
+
+    An image is noise and a bright square, whose place tells the class; the class also chooses the
+    colour.
+    """
+    random = np.random.default_rng(0)
+    count = train + test
+    labels = random.integers(
+        0,
+        10,
+        count,
+    ).astype(np.uint8)
+    pixels = random.integers(
+        0,
+        100,
+        (count, *shape),
+    ).astype(np.uint8)
+    height = shape[-1] // 2 - 6
+    width = height - 2
+    for image, label in zip(
+        pixels,
+        labels,
+        strict=True,
+    ):
+        plane = image
+        if image.ndim == 3:
+            plane = image[label % len(image)]
+        row, column = divmod(int(label), 4)
+        top, left = 2 + height * row, 1 + width * column
+        plane[top : top + height - 2, left : left + 6] += 120
+    return pixels[:train], labels[:train], pixels[train:], labels[train:]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from adanorm.files import create_folder, naming, sha256, write_whole
+from adanorm.config.values import sha256
+from adanorm.files import create_folder, naming, write_whole
 
 CHECKSUMS = "checksums.json"  # has the SHA-256 of every other file of a prepared folder, by name
 WEEK = 7 * 24 * 3600  # seconds

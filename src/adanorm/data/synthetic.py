@@ -12,43 +12,6 @@ Rows = list[tuple[str, str, int]]
 Sides = tuple[list[str], list[str]]
 WORDS = 18_000  # vocabulary of full-size sentences and trees: about that of RT and the treebank
 TAGS = 45
-Pixels = np.typing.NDArray[np.uint8]
-
-
-def images(
-    *, train: int, test: int, shape: tuple[int, ...]
-) -> tuple[Pixels, Pixels, Pixels, Pixels]:
-    """Return images (N, *shape) and labels (N,), train then test.
-
-    An image is noise and a bright square, whose place tells the class; the class also chooses the
-    colour.
-    """
-    random = np.random.default_rng(0)
-    count = train + test
-    labels = random.integers(
-        0,
-        10,
-        count,
-    ).astype(np.uint8)
-    pixels = random.integers(
-        0,
-        100,
-        (count, *shape),
-    ).astype(np.uint8)
-    height = shape[-1] // 2 - 6
-    width = height - 2
-    for image, label in zip(
-        pixels,
-        labels,
-        strict=True,
-    ):
-        plane = image
-        if image.ndim == 3:
-            plane = image[label % len(image)]
-        row, column = divmod(int(label), 4)
-        top, left = 2 + height * row, 1 + width * column
-        plane[top : top + height - 2, left : left + 6] += 120
-    return pixels[:train], labels[:train], pixels[train:], labels[train:]
 
 
 Numbers = np.typing.NDArray[np.float32]

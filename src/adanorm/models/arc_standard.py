@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adanorm.data.treebanks.encoding import Numbers, Sentences
-from adanorm.norms.backends import cached_njit
+from adanorm.norms.closed_form import cached_njit
 
 SHIFT, LEFT_ARC, RIGHT_ARC = 0, 1, 2
 NOTHING, ROOT, FIRST_WORD = 0, 1, 2

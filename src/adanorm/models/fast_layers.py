@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from adanorm.data.examples import WHOLE, Part
 from adanorm.models.draws import current_part, dropout
-from adanorm.norms.backends import MISSING, cached_njit, is_plain
+from adanorm.norms.closed_form import MISSING, cached_njit, is_plain
 from adanorm.process import products
 
 

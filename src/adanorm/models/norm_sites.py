@@ -1,11 +1,14 @@
-"""The sites of norms in a model: which get the chosen norm, and which norms they cannot have."""
+"""Building a model; which of its norm sites get the chosen norm."""
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from pkgutil import resolve_name
+from typing import Any
 
 from torch import nn
 
-from adanorm.config.model_sections import Sites
+from adanorm.config.model_sections import MODELS, ModelConfig
+from adanorm.models.fast_layers import replace_layers
 from adanorm.norms import LayerNorm, MakeNorm, Norm
 
 
@@ -80,23 +83,15 @@ def build_with_norms(
     return model, placed
 
 
-def why_unsupported(norm: Norm, sites: Sites, batch_size: int | None = None) -> str | None:
-    """Return why a norm, by its declarations, is not defined at these sites, or None if it is.
+def build_model(settings: ModelConfig, make_norm: PlacedNorms, **sizes: Any) -> nn.Module:
+    """Return the model of a configuration, with weights drawn by torch's global generator.
 
-    `batch_size` is the number of examples in a training batch, or None if it is not fixed.
+    `sizes` are what its data decide, such as the number of `classes`.
     """
-    over_batch, over_positions = norm.depends_on_batch, norm.depends_on_positions
-    hint = f"; choose {sites.positions_with}" if sites.positions_with else ""
-    if not sites.padding_known and (over_batch or over_positions):
-        return "its sites do not say which positions are padding"
-    if sites.causal and over_positions:
-        return "over positions, a norm tells a language model of the bytes that it is to predict"
-    if norm.needs_positions and not sites.positions:
-        of_batch = "a position's, and the sites show it one row per example or per time step"
-        problem = of_batch if over_batch else "over positions, and the sites show it none"
-        return f"its statistics are {problem}{hint}"
-    if over_batch and not sites.positions and batch_size == 1:
-        return f"a batch of one example has no statistics{hint}"
-    if norm.lives_in_layer and not sites.after_layers:
-        return "no site has a layer of its own before it"
-    return None
+    model = resolve_name(MODELS[type(settings)])(
+        make_norm,
+        settings,
+        **sizes,
+    )
+    replace_layers(model)
+    return model

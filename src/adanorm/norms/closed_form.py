@@ -1,19 +1,46 @@
-"""The paper's family of norms over rows (..., H): its definition, and faster kernels."""
+"""The paper's family of norms over rows (..., H): its definition, faster kernels, which computes."""
 
 import math
+import os
+import sysconfig
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn import functional as F
 
-from adanorm.norms.backends import Backend, is_fused, is_plain
-from adanorm.norms.base import check_floating_point, upcast
+from adanorm.norms.base import Norm, check_floating_point, upcast
 
+Backend = Literal["auto", "eager", "fused"]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+COMPILERS = {"cpu": "numba", "cuda": "triton"}  # the kernels' compiler for each type of device
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)  # types that the kernels take
 Numerics = Literal["paper", "released"]
+
+
+def _missing(device: str) -> str | None:
+    """Return what the kernels for a type of device lack on this machine, or None."""
+    package = COMPILERS[device]
+    if find_spec(package) is None:
+        return f"{package} is not installed"
+    if package == "numba":
+        return None
+    headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    # Triton compiles its launcher with the machine's C compiler.
+    can_compile = headers.exists() and (os.environ.get("CC") or which("gcc") or which("clang"))
+    return None if can_compile else "triton finds no C compiler with Python's headers"
+
+
+MISSING = {device: _missing(device) for device in COMPILERS}
 
 
 class Member(NamedTuple):
@@ -152,3 +179,83 @@ def _gradient(grad: Tensor, x: Tensor | None, variance: Tensor, member: Member) 
             grad,
             create_graph=is_differentiable,
         )[0]
+
+
+def cached_njit(function: Function) -> Function:
+    """Return a function compiled at its first call, or taken from Numba's cache.
+
+    Without Numba it is returned as it is: the same, far slower.
+    """
+    if MISSING["cpu"] is not None:
+        return function
+    from numba import njit
+
+    return with_a_cache(lambda: njit(cache=True)(function))
+
+
+def with_a_cache(compile_: Callable[[], Any]) -> Any:
+    """Return what a function compiles with Numba's cache, in a temporary folder if need be."""
+    try:
+        return compile_()
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        import numba
+
+        # Neither the checkout nor the home folder is writable.
+        numba.config.CACHE_DIR = str(_temporary_folder())  # type: ignore[attr-defined]
+        return compile_()
+
+
+def _temporary_folder() -> Path:
+    """Return a folder that nobody else can write to, because code from the cache is run."""
+    folder = Path(tempfile.gettempdir(), f"adanorm-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o77077 != 0o40000:
+        return Path(tempfile.mkdtemp(prefix="adanorm-"))
+    return folder
+
+
+def is_plain(x: Tensor) -> bool:
+    """Return whether x has numbers in memory and nothing but autograd tracks the computation.
+
+    It is false while torch compiles, exports or traces, under the transforms of torch.func, in
+    forward mode, and for subclasses of Tensor, such as DTensor and fake tensors.
+    """
+    return (
+        not torch.compiler.is_compiling()
+        and type(x) in (Tensor, nn.Parameter)
+        and torch._C._has_storage(x)
+        and torch._C._len_torch_dispatch_stack() == 0
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._is_tracing()
+        and forward_ad._current_level < 0
+    )
+
+
+def is_fused(backend: Backend, x: Tensor) -> bool:
+    """Return whether the kernels compute a norm of x; `fused` does not ask if they compile."""
+    device = x.device.type
+    if backend == "eager" or x.dtype not in DTYPES or device not in COMPILERS:
+        return False
+    return (backend == "fused" or MISSING[device] is None) and is_plain(x)
+
+
+def computed_by(norm: Norm, backend: str, device: str, dtype: torch.dtype = torch.float32) -> str:
+    """Return in one line what computes a norm of a type, such as `fused: numba 0.68.1`.
+
+    Raises ValueError if `fused` is asked for and cannot run here.
+    """
+    if not norm.has_kernels:
+        return f"eager: {type(norm).__name__} has no kernels of ours"
+    if backend == "eager":
+        return "eager: as asked"
+    missing = MISSING.get(device, f"no kernels for {device}")
+    if missing is None:
+        if dtype not in DTYPES:
+            return f"eager: {str(dtype).removeprefix('torch.')}"
+        return f"fused: {COMPILERS[device]} {import_module(COMPILERS[device]).__version__}"
+    if backend == "fused":
+        raise ValueError(f"norm.backend=fused: {missing}; choose auto or eager")
+    return f"eager: {missing}"

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from adanorm.norms.backends import Backend
 from adanorm.norms.base import (
     GainAndBias,
     Norm,
@@ -22,7 +21,7 @@ from adanorm.norms.base import (
     gain_less_one,
     upcast,
 )
-from adanorm.norms.closed_form import Member, Numerics, closed_form, definition
+from adanorm.norms.closed_form import Backend, Member, Numerics, closed_form, definition
 
 Dim = int | Sequence[int]  # features, or the sizes of several last axes
 

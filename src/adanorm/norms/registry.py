@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 from adanorm.norms import family, over_rows, rowwise
 from adanorm.norms.base import Norm, as_norm, parameters_of, signature_of, takes
-from adanorm.norms.process_settings import settings_kept
 
 NORMS: dict[str, type[Norm]] = {
     "none": family.NoNorm,
@@ -98,6 +97,8 @@ def norm_factory(norm: NormChoice) -> NormFactory:
     try:
         if norm.outside is None:
             return NormFactory(cls, settings, cls(features, **settings))
+        from adanorm.norms.process_settings import settings_kept
+
         with settings_kept("building it"):
             return NormFactory(cls, settings, cls(features, **settings))
     except (ValueError, TypeError) as error:

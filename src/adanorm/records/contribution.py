@@ -33,9 +33,9 @@ from adanorm.records import integrity, lines, reader
 from adanorm.records.by_example import COLUMNS
 from adanorm.records.environment import check_environment
 from adanorm.records.evidence import evidence_of
+from adanorm.records.lines import once, unchanging
 from adanorm.records.reader import Record, contributed, contributions, record
 from adanorm.records.result import Result
-from adanorm.records.unchanging import once, unchanging
 
 FOREIGN = "is not what `adanorm contribute` writes"
 SCHEMA = 1  # of the file's format

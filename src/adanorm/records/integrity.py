@@ -14,9 +14,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from adanorm.config.digests import digest_of
 from adanorm.config.titles import METRICS
-from adanorm.config.yaml_file import read_foreign_yaml
+from adanorm.config.values import digest_of, read_foreign_yaml
 from adanorm.records.environment import check_environment
 from adanorm.records.result import AnalysisResult, Ended, Result
 
@@ -70,7 +69,9 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
                 text_digest(outputs),
                 result.test or {},
             )
-        _check_scores(identity, result)
+        test_metric, selection_metric = metrics_of(identity)
+        _check_split("valid", result.valid or {}, selection_metric)
+        _check_split("test", result.test or {}, test_metric)
         _check_rows(rows, result)
         # Another machine may have tested the weights of an evaluation on the first.
         if test_rows and not result.computed_by:
@@ -284,13 +285,6 @@ def _check_agreement(result: Ended, settings: Mapping[str, Any], source: str) ->
         value = getattr(result, key, None)
         if setting is not None and value not in (None, setting):
             raise ValueError(f"{key} is {value!r}, {source} {setting!r}")
-
-
-def _check_scores(identity: Mapping[str, Any], result: Result) -> None:
-    """Raise ValueError if a score is missing or impossible."""
-    test_metric, selection_metric = metrics_of(identity)
-    _check_split("valid", result.valid or {}, selection_metric)
-    _check_split("test", result.test or {}, test_metric)
 
 
 def metrics_of(identity: Mapping[str, Any]) -> tuple[str, str]:

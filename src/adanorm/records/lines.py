@@ -12,12 +12,12 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import cached_property, lru_cache
+from contextlib import contextmanager, suppress
+from functools import cached_property, lru_cache, wraps
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from filelock import FileLock
 
@@ -32,7 +32,6 @@ from adanorm.records.integrity import (
     text_digest,
     unpacked,
 )
-from adanorm.records.unchanging import once
 
 RECORD = "record.jsonl"  # the file of a run's folder with its line
 SUFFIX, EXAMPLES = ".jsonl", ".examples"
@@ -48,8 +47,37 @@ OLDER_TEXTS = ("outputs", "counts")  # those that older versions kept in files o
 NO_RECORD = (ValueError, RecursionError, KeyError, TypeError, AttributeError)
 # Of a file: its times of change and its size; None if it is not there.
 State: TypeAlias = tuple[int, int, int] | None
+Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
+# What `once` has computed in the blocks of `unchanging`.
+_COMPUTED: list[dict[Any, Any]] = []
 Example: TypeAlias = tuple[str, str, bytes]  # a run, a key of TEXTS, and the text or gzip file
+
+
+@contextmanager
+def unchanging() -> Iterator[None]:
+    """In this block, or decorated function, no record changes, so that each is looked up once."""
+    _COMPUTED.append({})
+    try:
+        yield
+    finally:
+        _COMPUTED.pop()
+
+
+def once(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
+    """Return a function of records that computes once per arguments while no record changes."""
+
+    @wraps(function)
+    def computed(*arguments: Arguments.args, **options: Arguments.kwargs) -> Value:
+        if not _COMPUTED:
+            return function(*arguments, **options)
+        key = function, arguments, *options.items()
+        values = _COMPUTED[-1]
+        if key not in values:
+            values[key] = function(*arguments, **options)
+        return cast("Value", values[key])
+
+    return computed
 
 
 class Line:

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from adanorm.config.digests import digest_of
 from adanorm.config.paths import PROJECT, RUNS, install_command
 from adanorm.config.sections import LoggerConfig
+from adanorm.config.values import digest_of
 from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.records.result import Result
@@ -24,17 +24,14 @@ SECONDS_TO_ANSWER = 30
 
 @contextmanager
 def open_logger(
-    logger: LoggerConfig, identity: dict[str, Any], folder: Path, *, used: bool = True
+    logger: LoggerConfig, identity: dict[str, Any], folder: Path
 ) -> Iterator[Callable[[Row, float], object]]:
     """Yield a function that logs a row or the test scores at an update.
 
-    Then print where the log lies. If the logger is `files` or not `used`, the function does
-    nothing: the run's folder has all rows anyway. The runs of a study are one group in wandb, or
-    one folder for TensorBoard.
+    Then print where the log lies. The runs of a study are one group in wandb, or one folder for
+    TensorBoard.
     """
-    if logger.name == "files" or not used:
-        yield lambda values, update: None
-    elif logger.name == "tensorboard":
+    if logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
         events = folder / "tensorboard"
@@ -105,8 +102,6 @@ def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> 
 def check(logger: LoggerConfig) -> None:
     """Raise ValueError if a logger's package is missing, or wandb is online without an account."""
     name = logger.name
-    if name == "files":
-        return
     package = importlib.util.find_spec(name)
     if (
         package is None or package.origin is None

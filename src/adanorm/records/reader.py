@@ -12,15 +12,15 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from adanorm.config.digests import digests_of
 from adanorm.config.errors import one_line
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
 from adanorm.config.sections import seed_series
+from adanorm.config.values import digests_of
 from adanorm.files import without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
+from adanorm.records.lines import once
 from adanorm.records.result import AnalysisResult, Ended, Result, validated
-from adanorm.records.unchanging import once
 
 if TYPE_CHECKING:
     from adanorm.config.experiment import Experiment

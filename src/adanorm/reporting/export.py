@@ -20,10 +20,9 @@ from pydantic import (
     create_model,
 )
 
-from adanorm.config.digests import digest_of
 from adanorm.config.sections import Config, seed_series
 from adanorm.config.titles import METRICS, title
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import digest_of, read_yaml_file
 from adanorm.files import as_json, write_files
 from adanorm.records.environment import code_text
 from adanorm.records.reader import Record, Runs

@@ -11,7 +11,7 @@ from jinja2 import Environment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
-from adanorm.config.yaml_file import dotted, read_yaml
+from adanorm.config.values import dotted, read_yaml
 from adanorm.records import reader
 from adanorm.records.environment import code_text
 from adanorm.records.folder import location

@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
-from adanorm.records.environment import processor
+from adanorm.records.environment import processor, usable_devices
 from adanorm.records.result import Result
-from adanorm.runs.devices import usable_devices
 
 # In config.yaml the epochs of a run, or else its updates, come first.
 LENGTH = re.compile(r"^  max_(?:epochs|updates): (\d+)$", re.MULTILINE)

@@ -1,32 +1,196 @@
-"""One run from its experiment to its record: it is trained or resumed, scored and recorded."""
+"""One run from its experiment to its record: prepared, trained or resumed, scored and recorded."""
 
 import math
+import os
+import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import nn
 
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted
-from adanorm.data.inspection import Inspection
-from adanorm.norms import norm_factory
-from adanorm.norms.check import check_before_processes
+from adanorm.data.examples import Inspection
+from adanorm.models.norm_sites import PlacedNorms, build_with_norms
+from adanorm.norms import NormFactory, norm_factory
+from adanorm.norms.closed_form import computed_by
 from adanorm.norms.over_rows import synchronize
 from adanorm.records import loggers
-from adanorm.records.environment import origin, peak_memory
-from adanorm.records.folder import RunFolder
+from adanorm.records.environment import (
+    check_devices,
+    describe,
+    numerics_version,
+    origin,
+    peak_memory,
+)
+from adanorm.records.folder import RunFolder, path_text
 from adanorm.records.result import Result
-from adanorm.runs.setup import Prepared, describe_environment, free_bytes, prepare, start_trainer
-from adanorm.tasks.base import TrainingTask
-from adanorm.training.checkpoint import save_weights
-from adanorm.training.distributed import LOST, broadcast, init_distributed, is_lost_process_error
+from adanorm.tasks import TrainingTask
+from adanorm.tasks import build as build_task
+from adanorm.training.distributed import (
+    ALONE,
+    LOST,
+    World,
+    broadcast,
+    init_distributed,
+    is_lost_process_error,
+)
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import Progress, planned_updates, updates_per_epoch
-from adanorm.training.state import Outcome, Row, flushed_denormals
+from adanorm.training.state import (
+    ComputeContext,
+    Outcome,
+    Row,
+    flushed_denormals,
+    load_weights,
+    save_weights,
+    seed_of,
+    set_tf32,
+)
+
+Kind = TypeVar("Kind", bound=TrainingTask)
+BATCHES_AHEAD = 4  # on a GPU
+COMPILED = (
+    "compiled: torch inductor"  # what computes norms inside compiled layers: their definition
+)
+
+
+class Prepared(NamedTuple):
+    """What a run is computed with. The model is on the device and has its initial weights."""
+
+    device: torch.device
+    norm_backend: str  # what computes the norms there
+    task: TrainingTask
+    model: nn.Module
+    sites: PlacedNorms
+
+
+def prepare(experiment: Experiment, task: TrainingTask | None = None) -> Prepared:
+    """Return what a run is computed with; writes nothing.
+
+    The same seed draws the same initial weights with every norm, unless a gain is drawn, as the
+    Transformer-XL draws LayerNorm's: weights drawn after it are others. A `task` whose data are loaded
+    already, such as another norm's, is used as it is. Raises ValueError for the user's mistakes: a
+    norm that does not exist or does not suit the model, and data or a device that cannot be had.
+    """
+    torch.set_num_threads(experiment.threads)
+    device = choose_device(experiment)
+    set_tf32(experiment.precision)
+    # From sm_90 on torch prefers cuDNN's attention in half precision, which makes a plan for every
+    # new shape.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    if experiment.norm.choice.outside is not None:
+        from adanorm.norms.check import check_before_training
+
+        check_before_training(experiment.norm.choice)
+    make_norm = compatible_norm(experiment)
+    norm_backend = computed_by(
+        make_norm.trial,
+        experiment.norm.backend,
+        device.type,
+    )
+    task = task or build_task(experiment)
+    torch.manual_seed(experiment.seed)
+    model, sites = build_with_norms(
+        lambda place_norm: task.build_model(place_norm).to(device),
+        make_norm,
+        experiment.norm.placement,
+    )
+    return Prepared(device, norm_backend, task, model, sites)
+
+
+def compatible_norm(experiment: Experiment) -> NormFactory:
+    """Return what makes the experiment's norm.
+
+    Raises ValueError for a norm or a parameter that does not exist, and where the norm is not
+    defined at the sites of the experiment's model.
+    """
+    make_norm = norm_factory(experiment.norm.choice)
+    batch_size: int | None = getattr(
+        experiment.data,
+        "batch_size",
+        None,
+    )
+    reason = experiment.model.sites().why_unsupported(make_norm.trial, batch_size)
+    if reason is not None:
+        raise ValueError(
+            f"norm {experiment.norm.name} is not defined in {experiment.task.name}: {reason}"
+        )
+    return make_norm
+
+
+def start_trainer(experiment: Experiment, prepared: Prepared, world: World = ALONE) -> Trainer:
+    """Return the trainer of a run before its first update, and seed torch for it."""
+    seed = experiment.seed
+    if world.rank and prepared.device.type == "cuda":
+        # On GPUs each process draws masks of its own, which no other seed draws.
+        seed = seed_of(experiment.seed, world.rank)
+    torch.manual_seed(seed)
+    metric = experiment.task.selection_metric
+    computation = prepared.device, experiment.precision, world, 60 * experiment.checkpoint_minutes
+    is_cuda = prepared.device.type == "cuda"
+    context = ComputeContext(
+        *computation,
+        batches_ahead=BATCHES_AHEAD if is_cuda else 0,
+        compile=experiment.compile,
+        graphs=is_cuda and experiment.graphs and world.size == 1,
+    )
+    return Trainer(
+        prepared.task,
+        prepared.model,
+        metric,
+        experiment.training,
+        context,
+    )
+
+
+def describe_environment(
+    experiment: Experiment, prepared: Prepared, *, processes: int
+) -> dict[str, Any]:
+    """Return the facts of a run's environment.json as plain values."""
+    return describe(
+        device=prepared.device,
+        precision=experiment.precision,
+        processes=processes,
+        threads=experiment.threads,
+        norm_backend=prepared.norm_backend if experiment.compile is None else COMPILED,
+        numerics_version=numerics_version(
+            experiment.norm.name, experiment.model.name, prepared.device
+        ),
+    )
+
+
+def choose_device(experiment: Experiment) -> torch.device:
+    """Return the device of this process.
+
+    Raises ValueError if the run's device or precision cannot be had.
+    """
+    if experiment.device != "cpu":
+        check_devices(
+            int(os.environ.get("LOCAL_WORLD_SIZE", "1")), is_required=experiment.device == "cuda"
+        )
+    if experiment.device == "cpu" or not torch.cuda.is_available():
+        if experiment.precision == "tf32":
+            raise ValueError(
+                "precision=tf32: a CPU has no TF32; choose fp32 or bf16, or a CUDA device"
+            )
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def free_bytes(path: Path) -> int:
+    """Return the free bytes on the disk of a path, which need not exist yet."""
+    return shutil.disk_usage(
+        next(folder for folder in (path, *path.parents) if folder.exists())
+    ).free
 
 
 @flushed_denormals()
@@ -37,7 +201,8 @@ def execute(experiment: Experiment) -> None:
     recorded as `failed` and raised as RuntimeError; one after which the next start can go on is
     only raised.
     """
-    loggers.check(experiment.logger)
+    if experiment.logger.name != "files":
+        loggers.check(experiment.logger)
     prepared = prepare(experiment)
     folder = RunFolder(experiment.folder())
     _check_disk(folder, prepared.model)
@@ -45,9 +210,7 @@ def execute(experiment: Experiment) -> None:
     inspection = _inspected(experiment, prepared.task, batches)
     with init_distributed(prepared.device) as world:
         if world.size > 1:
-            synchronize(prepared.model)
-            if prepared.device.type == "cpu" and experiment.norm.choice.outside is not None:
-                check_before_processes(norm_factory(experiment.norm.choice), experiment.norm.name)
+            _prepare_processes(experiment, prepared)
         environment = describe_environment(experiment, prepared, processes=world.size)
         recording: AbstractContextManager[RunFolder | None] = nullcontext()
         if world.is_main:  # only this process prints and writes
@@ -94,6 +257,19 @@ def execute(experiment: Experiment) -> None:
         broadcast(None, world)  # all processes wait until the record is written
 
 
+def _prepare_processes(experiment: Experiment, prepared: Prepared) -> None:
+    """Let norms of a batch see all processes' rows.
+
+    Raises ValueError for an outside norm that draws noise.
+    """
+    synchronize(prepared.model)
+    norm = experiment.norm
+    if prepared.device.type == "cpu" and norm.choice.outside is not None:
+        from adanorm.norms.check import check_before_processes
+
+        check_before_processes(norm_factory(norm.choice), norm.name)
+
+
 def _check_disk(folder: RunFolder, model: nn.Module) -> None:
     """Raise ValueError if the disk lacks room for two checkpoints."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -137,7 +313,9 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
         folder.test_rows.unlink(missing_ok=True)
         if is_tracked:
             folder.write_rows(state.test_rows, to=folder.test_rows)
-    identity = experiment.identity
+    logger: AbstractContextManager[Any] = nullcontext()
+    if is_main and experiment.logger.name != "files":  # the folder has all rows anyway
+        logger = loggers.open_logger(experiment.logger, experiment.identity, folder.path)
     with (
         Progress(
             experiment.training,
@@ -145,17 +323,13 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             trainer.metric,
             shown=is_main,
         ) as progress,
-        loggers.open_logger(
-            experiment.logger,
-            identity,
-            folder.path,
-            used=is_main,
-        ) as send,
+        logger as send,
     ):
 
         def log(row: Row) -> None:
             folder.add_row(row)
-            send(row, row["update"])
+            if send is not None:
+                send(row, row["update"])
             progress.add_row(row)
 
         log_test = partial(folder.add_row, to=folder.test_rows) if is_tracked else None
@@ -165,7 +339,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             progress,
             log_test=log_test,
         )
-        if outcome.test is not None:
+        if send is not None and outcome.test is not None:
             scores = {f"test_{name}": score for name, score in outcome.test.metrics.items()}
             send(scores, outcome.state.best_update)
         return outcome
@@ -259,3 +433,20 @@ def _finish(
         cpu_seconds=round(state.cpu_seconds, 1),
         averaged=[update for _, update in state.kept] or None,
     )
+
+
+def trained_model(experiment: Experiment, kind: type[Kind]) -> tuple[Kind, nn.Module]:
+    """Return the task of a run and its trained model.
+
+    Raises ValueError if its weights are not here.
+    """
+    path = RunFolder(experiment.folder()).weights
+    if not path.exists():
+        raise ValueError(
+            f"{path_text(path.parent)} holds no {path.name}: make the run here first, with"
+            " runs=FOLDER if its record came with the repository, and give the same runs=FOLDER"
+        )
+    prepared = prepare(experiment)
+    assert isinstance(prepared.task, kind), "the command has checked the kind"
+    prepared.model.load_state_dict(load_weights(path, experiment.digest))
+    return prepared.task, prepared.model.eval()

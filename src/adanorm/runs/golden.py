@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from adanorm.config.compose import cached_experiment
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 
 LEFT_OUT = (
     "partial-rmsnorm"  # at this size it divides by one feature, and rounding errors grow to a tenth

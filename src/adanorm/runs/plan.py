@@ -17,8 +17,8 @@ from adanorm.config.titles import counted, in_words
 from adanorm.data.catalogue import SOURCES, Source
 from adanorm.data.fetch import cache_of, missing_files
 from adanorm.records.environment import peak_memory
-from adanorm.runs.setup import choose_device, free_bytes, prepare, start_trainer
-from adanorm.tasks.base import AnyBatch
+from adanorm.runs.execute import choose_device, free_bytes, prepare, start_trainer
+from adanorm.tasks import AnyBatch
 from adanorm.training.loop import Trainer
 from adanorm.training.progress import planned_updates
 

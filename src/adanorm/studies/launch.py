@@ -28,13 +28,13 @@ from adanorm.config.overrides import quoted
 from adanorm.config.paths import CONF, PROJECT, choices, install_command
 from adanorm.config.sections import Config
 from adanorm.config.titles import counted
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 from adanorm.files import create_folder, write_whole
 from adanorm.process import end_with_parent
 from adanorm.records import reader
+from adanorm.records.environment import check_devices, usable_devices
 from adanorm.records.folder import HELD_CODE, is_locked, path_text
 from adanorm.records.result import outcome
-from adanorm.runs.devices import check_devices, usable_devices
 from adanorm.studies.study import Planned
 
 CORES_PER_GPU = 4  # for a process's main thread, the thread that collates batches, and NCCL's

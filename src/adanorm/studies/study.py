@@ -18,7 +18,7 @@ from adanorm.config.overrides import check_fixed
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Scale, Seeds, each_once
 from adanorm.config.titles import title
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 from adanorm.studies.rule import Rule
 
 

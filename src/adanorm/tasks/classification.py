@@ -12,9 +12,7 @@ from torch.nn import functional as F
 from adanorm.config.data_sections import TextConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data.examples import with_label_noise
-from adanorm.data.images import load_images
-from adanorm.data.sentences import load_sentences
-from adanorm.tasks.base import ClassTask, Evaluation, ExampleCounts, Scores
+from adanorm.tasks import ClassTask, Evaluation, ExampleCounts, Scores
 
 Array = np.typing.NDArray[Any]
 SMOOTHING = (0.1, 0.3, 1.0, 3.0)  # of naive Bayes: added to the count of every word
@@ -31,7 +29,14 @@ class Classification(ClassTask):
     def __init__(self, experiment: Experiment) -> None:
         data: Any = experiment.data
         self._data = data
-        splits = load_sentences(data) if isinstance(data, TextConfig) else load_images(data)
+        if isinstance(data, TextConfig):
+            from adanorm.data.sentences import load_sentences
+
+            splits = load_sentences(data)
+        else:
+            from adanorm.data.images import load_images
+
+            splits = load_images(data)
         self._truth = splits["train"].targets
         if data.label_noise:
             splits = with_label_noise(splits, data.label_noise, experiment.seed)
@@ -99,6 +104,8 @@ class Classification(ClassTask):
         """
         if not isinstance(self._data, TextConfig):
             return {}
+        from adanorm.data.sentences import load_sentences
+
         splits = load_sentences(self._data.model_copy(update={"min_count": 1}))
         words = len(splits.vocabulary)
         train = _word_presence(splits["train"], words)

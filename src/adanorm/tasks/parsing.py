@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
-from adanorm.data.examples import ArrayExamples, Batches
-from adanorm.data.inspection import Inspection
+from adanorm.data.examples import ArrayExamples, Batches, Inspection
 from adanorm.data.treebanks import encoding
 from adanorm.data.treebanks.conll import CODE, Sentence, inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors
@@ -24,7 +23,7 @@ from adanorm.data.treebanks.trees import Tree, attachment, is_projective, left_o
 from adanorm.models import arc_standard
 from adanorm.models.arc_standard import FIRST_WORD, LABELLED, WORDS, States
 from adanorm.models.norm_sites import PlacedNorms
-from adanorm.tasks.base import ClassTask, Evaluation, ExampleCounts, Scores
+from adanorm.tasks import ClassTask, Evaluation, ExampleCounts, Scores
 
 EVALUATION_BATCH = 4096  # transitions
 PARSING_BATCH = 1024  # sentences

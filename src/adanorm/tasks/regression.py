@@ -9,7 +9,7 @@ from adanorm.config.data_sections import GaussianConfig
 from adanorm.config.experiment import Experiment
 from adanorm.data import synthetic
 from adanorm.data.examples import ArrayExamples, Batch, Batches
-from adanorm.tasks.base import Evaluation, ExampleCounts, Loss, Scores, TrainingTask
+from adanorm.tasks import Evaluation, ExampleCounts, Loss, Scores, TrainingTask
 
 
 class Regression(TrainingTask):

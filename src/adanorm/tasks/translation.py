@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batches, batches_within
-from adanorm.data.inspection import Inspection
+from adanorm.data.examples import Batches, Inspection, batches_within
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.models.beam_search import beam_search
-from adanorm.tasks.base import Evaluation, ExampleCounts, Loss, Scores, TrainingTask
+from adanorm.tasks import Evaluation, ExampleCounts, Loss, Scores, TrainingTask
 from adanorm.tasks.bleu import KINDS, bleu, chrf, length_ratio, ngram_counts, sides
 
 LONGEST_WORD = 100  # characters; byte pair encoding takes time with the square of a word's length

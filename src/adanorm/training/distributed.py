@@ -18,7 +18,7 @@ from torch import nn
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from adanorm.tasks.base import EpochBatches
+from adanorm.tasks import EpochBatches
 
 
 class World(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adanorm.tasks.base import AnyBatch, Loss
+from adanorm.tasks import AnyBatch, Loss
 
 MOST_GRAPHS = 1000  # of one run; each holds a few megabytes beside the memory that all share
 Work = Callable[[], None]

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,10 +15,8 @@ from torch import Tensor, nn
 
 from adanorm.config.sections import TrainingConfig
 from adanorm.config.titles import METRICS
-from adanorm.data.examples import WHOLE
 from adanorm.models.draws import part_of_batch
-from adanorm.tasks.base import AnyBatch, EpochBatches, Evaluation, Loss, TrainingTask
-from adanorm.training.checkpoint import RunCheckpoints, keep_weights, mean_weights
+from adanorm.tasks import AnyBatch, EpochBatches, Evaluation, Loss, TrainingTask
 from adanorm.training.distributed import (
     all_gather,
     all_reduce,
@@ -35,7 +33,10 @@ from adanorm.training.state import (
     ComputeContext,
     Outcome,
     Row,
+    RunCheckpoints,
     State,
+    keep_weights,
+    mean_weights,
     rng_state,
     seed_of,
     set_rng_state,
@@ -164,6 +165,7 @@ class Trainer:
         The returned tensors are detached.
         """
         context = self.context
+        model: Any = self.shared_model
         total = torch.zeros(
             (),
             dtype=torch.float64,
@@ -173,8 +175,9 @@ class Trainer:
         # Entered once per update, autocast rounds each weight once. A graph must round them itself.
         with context.autocast() if self.graphs is None else nullcontext():
             for index, micro_batch in enumerate(micro_batches, 1):
+                # The last batch averages gradients over the processes.
                 is_last = index == len(micro_batches) or context.world.size == 1
-                with self._synchronized(is_last):
+                with nullcontext() if is_last else model.no_sync():
                     if self.graphs is None:
                         loss = self._add_gradient(micro_batch.to(context.device), self.carried)
                     else:
@@ -184,15 +187,10 @@ class Trainer:
                 units += loss.units
         return Loss(total, units)
 
-    def _synchronized(self, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context in which the last batch averages gradients over the processes."""
-        model: Any = self.shared_model
-        return nullcontext() if is_last else model.no_sync()
-
     def _add_gradient(self, micro_batch: AnyBatch, carried: Sequence[Tensor]) -> Loss:
         """Add the gradient of a micro-batch's summed loss to the parameters'; return that loss."""
-        part = micro_batch.part if self._shares_masks else WHOLE
-        with self.context.autocast(), part_of_batch(part):
+        shared = part_of_batch(micro_batch.part) if self._shares_masks else nullcontext()
+        with self.context.autocast(), shared:
             loss = self.task.loss(
                 self.shared_model,
                 micro_batch,

@@ -19,7 +19,7 @@ from adanorm.config.sections import NormConfig
 from adanorm.config.titles import counted, in_words
 from adanorm.data.fetch import availability
 from adanorm.records.folder import path_text
-from adanorm.runs.setup import compatible_norm
+from adanorm.runs.execute import compatible_norm
 from adanorm.studies.launch import Launch, run_all
 from adanorm.studies.study import Planned
 from adanorm.trials.entrant import Entrant, entrant_of

@@ -12,9 +12,9 @@ from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from adanorm.config.digests import digest_of
 from adanorm.config.paths import choices
 from adanorm.config.titles import title
+from adanorm.config.values import digest_of
 from adanorm.trials.rules import REFERENCE, Rules, TwoValues
 
 Parameter = tuple[str, TwoValues]  # its name and the two values to try

@@ -11,7 +11,7 @@ from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Scale, Seeds
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 from adanorm.stats.designs import Design
 from adanorm.stats.sequential import Looks
 from adanorm.studies.rule import RisingLooks

@@ -10,12 +10,11 @@ from statistics import fmean, median
 from typing import Literal, TypeAlias
 
 from adanorm.config.experiment import Experiment
-from adanorm.config.paper import departures_from_paper
 from adanorm.config.titles import METRICS, mean_text
 from adanorm.records import reader
 from adanorm.records.baselines import has_learned
 from adanorm.records.integrity import OUTPUTS
-from adanorm.records.published import Published, published
+from adanorm.records.published import Published, departures_from_paper, published
 from adanorm.records.result import Result, Status
 from adanorm.stats.variance import Spread, prediction
 from adanorm.verdicts.quantities import Quantity, metric_of, value_of

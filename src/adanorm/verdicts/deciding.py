@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from adanorm.records.unchanging import once
+from adanorm.records.lines import once
 from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.later_plans import later_plans
 from adanorm.verdicts.pair import Pair, pair

@@ -7,7 +7,7 @@ from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import seed_series
 from adanorm.records import reader
-from adanorm.records.unchanging import once
+from adanorm.records.lines import once
 from adanorm.stats.variance import TaskVariance
 from adanorm.verdicts.cell import Cell, cell_of, cell_on_record
 from adanorm.verdicts.plan import Plan

@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity, analysis_results
-from adanorm.config.digests import digest_of
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import digest_of, read_yaml_file
 from adanorm.stats.comparison import Comparison, compare_gaps
 from adanorm.stats.conjunction import in_family
 from adanorm.studies.rule import Compared

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import read_yaml_file
 from adanorm.stats.designs import Design
 from adanorm.stats.example_noise import ENOUGH_SEEDS, FLOOR
 from adanorm.stats.sequential import Looks

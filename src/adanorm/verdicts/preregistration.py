@@ -8,10 +8,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from adanorm.config.digests import digest_of
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config, Positive
-from adanorm.config.yaml_file import read_yaml_file
+from adanorm.config.values import digest_of, read_yaml_file
 from adanorm.stats.sequential import Looks
 from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
 from adanorm.verdicts.plan import Plan

@@ -7,14 +7,14 @@ from itertools import chain
 
 import numpy as np
 
-from adanorm.config.digests import digest_of
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import one_series
 from adanorm.config.titles import METRICS
+from adanorm.config.values import digest_of
 from adanorm.records import reader
 from adanorm.records.by_example import by_example, factors
 from adanorm.records.folder import path_text
-from adanorm.records.unchanging import once
+from adanorm.records.lines import once
 from adanorm.stats.example_noise import ExampleNoise, example_noise
 from adanorm.stats.sequential import Numbers
 from adanorm.stats.variance import Components, components, seed_split

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from adanorm.analyses.observers.landscape import observe
 from adanorm.analyses.step import Step
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 from tests.analyses.conftest import Records, count_passes, first_step, flat, functional_loss, grad
 
 FEW = {"probes": "2"}  # at most as many as a tiny run has steps

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from adanorm.analyses.spec import AnalysisRecord
 from adanorm.config.sections import NormConfig, Param
-from adanorm.norms import MakeNorm, backends, norm_factory
+from adanorm.norms import MakeNorm, norm_factory
+from adanorm.norms.closed_form import computed_by
 from adanorm.norms.registry import has_setting
 from adanorm.records.environment import describe
 from adanorm.records.folder import RunFolder
@@ -46,7 +47,7 @@ CHANGES: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 def make(record: AnalysisRecord) -> None:
     """Write the record of a norm: how far its output moves under each change."""
     run = record.experiment
-    backend = backends.describe(
+    backend = computed_by(
         norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64
     )
     device, threads = torch.device("cpu"), torch.get_num_threads()

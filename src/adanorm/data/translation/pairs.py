@@ -16,12 +16,17 @@ import torch
 from torch import Tensor
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
+from adanorm.config.values import sha256
 from adanorm.data import packed
-from adanorm.data.examples import WHOLE, Indices, Movable, Part, batches_within
-from adanorm.data.inspection import (
+from adanorm.data.examples import (
+    WHOLE,
     Counts,
+    Indices,
     Inspection,
+    Movable,
+    Part,
     batch_warnings,
+    batches_within,
     count_overlaps,
     overlap_warnings,
 )
@@ -37,7 +42,6 @@ from adanorm.data.translation.tokenization import (
     tokenizer_of,
     what_cut,
 )
-from adanorm.files import sha256
 
 BATCH_MULTIPLE = 8  # sentences: fairseq-train's default
 ROWS_MULTIPLE = 256  # targets: to so many a batch for a CUDA graph is filled up

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adanorm.config.data_sections import DataConfig
+from adanorm.config.values import sha256
 from adanorm.data.fetch import cache_of
 from adanorm.data.prepared import prepared
 from adanorm.data.treebanks.trees import Tree
-from adanorm.files import sha256
 
 LARGE = 2 << 20  # bytes of files: a smaller treebank is read in a second or two
 TREES = "trees.json"

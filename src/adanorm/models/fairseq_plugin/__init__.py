@@ -17,7 +17,7 @@ from fairseq.models.transformer import TransformerModel
 from adanorm.config.model_sections import FairseqTransformerConfig
 from adanorm.config.sections import NormConfig
 from adanorm.models.fairseq_transformer import initialize, replace_norms
-from adanorm.models.norm_sites import build_with_norms, why_unsupported
+from adanorm.models.norm_sites import build_with_norms
 from adanorm.norms import norm_factory
 
 # torch loads only types declared safe; fairseq's checkpoints hold options and, with --eval-bleu,
@@ -65,7 +65,7 @@ class AdaNormTransformer(TransformerModel):  # type: ignore[misc]
             name=name, path=path, params=params, placement=placement, numerics=numerics
         )
         make_norm = norm_factory(norm.choice)
-        if reason := why_unsupported(make_norm.trial, FairseqTransformerConfig.norm_sites):
+        if reason := FairseqTransformerConfig.norm_sites.why_unsupported(make_norm.trial):
             raise ValueError(f"--norm {args.norm}: {reason}")
         replace = partial(replace_norms, super().build_model(args, task))
         model, _ = build_with_norms(replace, make_norm, placement)

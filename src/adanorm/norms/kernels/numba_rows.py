@@ -12,28 +12,45 @@ do), one thread does the work.
 """
 
 import ctypes
+import hashlib
 import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from numba import cfunc, njit, types
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 from torch import Tensor
 
-from adanorm.norms.closed_form import Member
-from adanorm.norms.kernels.compiling import compiled, entry
+from adanorm.norms.closed_form import Member, with_a_cache
 
 Rows = np.ndarray[tuple[int, int], np.dtype[Any]]
 Row = np.ndarray[tuple[int], np.dtype[Any]]
 Number = Any  # np.float32: a Python float would make all arithmetic float64
 Address = Any  # the address of a Job
 
+Kernel = Callable[..., None]
+F = TypeVar("F", bound=Callable[..., Any])
+UNWRAPPED: Any = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # saves a sixth of the compile time
+# Sums may be reordered, which lets them be vectorized; infinities and NaN keep their meaning.
+# Inlining makes freshly compiled code round in the same way as code that comes from the cache
+# later.
+compiled: Callable[[F], F] = njit(
+    forceinline=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+    **UNWRAPPED,
+)
 BLOCKS = 32  # blocks of rows in a job
 GRAIN = 1 << 15  # elements from which several threads pay off
 PROCESS = os.getpid()
@@ -346,6 +363,25 @@ def _run(member: Member, out: Tensor, variance: Tensor, **job: int) -> None:
         code(work)
     else:
         team(code, work, threads, 0)
+
+
+@cache
+def entry(function: Kernel) -> Kernel:
+    """Return a kernel as a C function of one address; arrays per call cost as a small norm does."""
+    # Numba's cache checks only the file of the function itself, but inlined code stands in other
+    # files.
+    function.__qualname__ = f"{function.__name__}_{_sources()}"
+    code = with_a_cache(lambda: cfunc(types.void(types.voidptr), cache=True)(function))
+    call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
+    call.code = code  # a reference: the machine code is freed together with it
+    return call  # releases the interpreter's lock while it runs
+
+
+@cache
+def _sources() -> str:
+    """Return eight hexadecimal digits that change with every file of kernels."""
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return hashlib.sha256(sources).hexdigest()[:8]
 
 
 @cache

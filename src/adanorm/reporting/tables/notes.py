@@ -5,7 +5,7 @@ from itertools import groupby
 
 from adanorm.config.paths import CONF
 from adanorm.config.titles import QUANTITIES, title
-from adanorm.config.yaml_file import dotted, read_yaml_file
+from adanorm.config.values import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import (

@@ -12,12 +12,12 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.titles import METRICS, Metric, counted, task_metric, title
 from adanorm.records import reader
 from adanorm.records.baselines import Baseline, best_anchor, best_baseline
+from adanorm.records.lines import once
 from adanorm.records.published import (
     UNCONFIRMED,
     Published,
     published,
 )
-from adanorm.records.unchanging import once
 from adanorm.reporting.text import markdown
 from adanorm.stats.conjunction import significantly_best
 from adanorm.stats.variance import Spread, TaskVariance

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from adanorm.config.experiment import Experiment
-from adanorm.runs.setup import prepare, start_trainer
+from adanorm.runs.execute import prepare, start_trainer
 
 
 def kept_bytes(forward: Callable[[], object]) -> int:

@@ -1,4 +1,4 @@
-"""The bill of docs/howto/gpus.md, from what GPUs measured: `python -m scripts.pages.gpu_bill`.
+"""The bill of docs/howto/gpus.md, from what GPUs measured: `python -m scripts.gpu_bill`.
 
 results/bench/gpu_speed.jsonl holds the lines of scripts.lease's measured.jsonl as they came back; the
 last line of a task, precision and setting of graphs counts. results/bench/gpu_updates.csv has older

@@ -1,10 +1,9 @@
-"""Strict reading of YAML, where a key given twice is a mistake.
+"""Plain values: read strictly from YAML, by dotted key, and identified by digests."""
 
-A section's settings by dotted key.
-"""
-
+import hashlib
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,3 +143,43 @@ def dotted(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from dotted(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def digest_of(identity: dict[str, Any]) -> str:
+    """Return eight hexadecimal digits that identify plain values; 1 and 1.0 count as one value."""
+    return _digest(_canonical(identity))
+
+
+def digests_of(identity: dict[str, Any], seeds: Iterable[int]) -> list[str]:
+    """Return the digest of an identity with each of the seeds in place of its own."""
+    before, _, after = _canonical({**identity, "seed": "SEED"}).partition('"seed":"SEED"')
+    return [_digest(f'{before}"seed":{seed}{after}') for seed in seeds]
+
+
+def _canonical(values: dict[str, Any]) -> str:
+    """Return plain values as JSON with sorted keys, no spaces, and whole numbers as integers."""
+    return json.dumps(_with_integers(values), sort_keys=True, separators=(",", ":"))
+
+
+def _with_integers(value: Any) -> Any:
+    kind = type(
+        value
+    )  # asking for it is faster than isinstance, and every run's digest is computed
+    if kind is dict:
+        return {key: _with_integers(entry) for key, entry in value.items()}
+    if kind is list or kind is tuple:
+        return [_with_integers(entry) for entry in value]
+    return int(value) if kind is float and value.is_integer() else value
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def sha256(*paths: Path) -> str:
+    """Return the SHA-256 of the files' contents, one after the other, in hexadecimal."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()

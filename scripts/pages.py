@@ -1,10 +1,17 @@
-"""The README's answers and its table, written from the records."""
+"""Write the pages of this repository that show records: `python -m scripts.pages`.
+
+They are the README's answers and table, and docs/norms.md.
+"""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import mode
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import listed, title
+from adanorm.files import write_whole
+from adanorm.records.folder import path_text
+from adanorm.reporting.report import read_tables
 from adanorm.reporting.tables.answers import (
     ANSWER_COLUMNS,
     PAGE,
@@ -29,6 +36,7 @@ from adanorm.verdicts.claims import claim_results, task_answers
 from adanorm.verdicts.later_answers import answers_of
 from adanorm.verdicts.protocol import task_protocols
 from adanorm.verdicts.summary import summary
+from scripts.norm_guide import GUIDE, draw, guide
 
 README = PROJECT / "README.md"
 MARGIN = "A *margin* is the smallest difference that matters on a data set, fixed beforehand."
@@ -36,6 +44,12 @@ PAGES = (
     "How each is computed: [the average](results/tables/summary.md),"
     " [choosing among runs](results/tables/protocol.md)."
 )
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every page, by its path."""
+    tables = read_tables()
+    return {README: readme(tables), GUIDE: guide(tables)}
 
 
 def readme(tables: Mapping[str, Table]) -> str:
@@ -137,3 +151,10 @@ def _with_part(readme: str, part: str, text: str) -> str:
     if last not in rest:
         raise ValueError(f"README.md has no part {first} ... {last}")
     return f"{before}{first}\n{text}\n{last}{rest.partition(last)[2]}"
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        write_whole(path, text.encode())
+        print(path_text(path))
+    draw(PROJECT / "results" / "bench" / "norms.csv")

@@ -1,1 +1,0 @@
-"""Pages of this repository written from its records: README and the guide to the norms."""
