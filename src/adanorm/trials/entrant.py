@@ -80,9 +80,8 @@ def entrant_of(
         facts = {"suite": name}
         parameter = next(iter(rules.parameters.get(name, {}).items()), None)
     else:
-        definition = _definition(tuple(code.items()), str(path or name))
-        facts, parameter = {"code": definition.digest}, definition.parameter
-        committed = definition.defaults
+        definition, parameter, committed = _definition(tuple(code.items()), str(path or name))
+        facts = {"code": definition}
     for key, value in committed.items():
         if key in params and params[key] == value:
             del params[key]
@@ -100,17 +99,15 @@ class Alias(NamedTuple):
     statement: ast.stmt
 
 
-class Definition(NamedTuple):
-    """A class as its code has it."""
-
-    digest: str
-    parameter: Parameter | None  # that the class names
-    defaults: Mapping[str, Any]  # of the parameters of its constructor, as far as they are literals
-
-
 @cache
-def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
-    """Return the definition of a class, whatever the names of files and of the class."""
+def _definition(
+    code: tuple[tuple[str, bytes], ...], path: str
+) -> tuple[str, Parameter | None, dict[str, Any]]:
+    """Return the digest of a class's code, the parameter that it names, and literal defaults.
+
+    The digest is the same whatever the names of files and of the class; the defaults are those of
+    its constructor.
+    """
     texts = []
     trees = {}
     packages = {}
@@ -142,7 +139,7 @@ def _definition(code: tuple[tuple[str, bytes], ...], path: str) -> Definition:
             texts = [text.replace(f"'{name}'", "'Norm'") for text in texts]
     except RecursionError:
         raise ValueError(f"{path}: its code is nested too deeply") from None
-    return Definition(digest_of({"code": sorted(texts)}), parameter, defaults)
+    return digest_of({"code": sorted(texts)}), parameter, defaults
 
 
 def _tree(file: str, content: bytes) -> ast.Module:
