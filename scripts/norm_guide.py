@@ -167,8 +167,8 @@ def draw(costs: Path) -> None:
     least, most = min(times), max(times)
     message = f"{title(name)} takes {least:.2f} to {most:.2f} times as long as torch's LayerNorm"
     handles: dict[str, Handle] = {}
-    figure, grid = panels(len(cases), 2.7, message, across=2, sharey=True)
-    for panel, case in zip(grid, cases, strict=True):
+    figure, grid = panels(cases, 2.7, message, across=2, sharey=True)
+    for case, panel in grid:
         shown = [row for row in rows if _case(row) == case]
         for shift, (side, label) in zip((-0.27, 0, 0.27), SIDES.items(), strict=True):
             heights = {}

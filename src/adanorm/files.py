@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
+Values: TypeAlias = dict[str, Any]  # of an object of JSON or YAML
+Fields: TypeAlias = Mapping[str, Any]  # of such an object, which is only read
 LONGEST_CHAIN = 40  # of links, as in Linux
 CHECKSUM = "checksum"  # a JSON file's key for the checksum of all its other content
 

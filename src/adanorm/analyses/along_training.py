@@ -76,7 +76,8 @@ def updates(
     """Make a run's remaining updates; after each, yield a row if it was observed, else None."""
     assert analysis.steps is not None, "checked with the analysis"
     assert analysis.every is not None, "checked with the analysis"
-    state, batches = trainer.state, trainer.batches()
+    state = trainer.state
+    batches = trainer.batches()
     norms = {site: trainer.model.get_submodule(site) for site in sites}
     # A run with fewer updates ends with its own training.
     while state.update < analysis.steps and not trainer.finished():
@@ -102,7 +103,8 @@ def _result(
     record: AnalysisRecord, trainer: Trainer, sites: list[str], rows: Sequence[dict[str, Any]]
 ) -> AnalysisResult:
     """Return the result of the observations; raises ValueError if there are none."""
-    state, analysis = trainer.state, record.analysis
+    state = trainer.state
+    analysis = record.analysis
     if not rows and state.diverged is None:
         raise ValueError(
             f"every={analysis.every}: the run ends after {state.update} updates, none observed"

@@ -86,7 +86,9 @@ class Analysis(Config):
         options: dict[str, Any] = self.options
         if "probes" not in options:
             return
-        probes, smallest, largest = options["probes"], options["smallest"], options["largest"]
+        probes = options["probes"]
+        smallest = options["smallest"]
+        largest = options["largest"]
         if probes == 1:
             raise ValueError("probes=1: a range needs two")
         if probes > steps:
@@ -172,7 +174,8 @@ class AnalysisRecord(NamedTuple):
 
     def folder(self) -> Path:
         """Return the folder of the record, which may not exist yet."""
-        run, analysis = self.experiment, self.analysis
+        run = self.experiment
+        analysis = self.analysis
         folder = analyses_folder(run.runs) / analysis.name
         name = f"seed{run.seed}-{digest_of(self.identity)}"
         if not analysis.tasks:
@@ -206,7 +209,7 @@ def analysis_grid(
 
     `overrides` apply to every run. Raises ValueError if a run's configuration is not valid.
     """
-    grid: AnalysisGrid = {}
+    grid = {}
     for task in analysis.tasks or [""]:
         changes = [*analysis.overrides, *analysis.task_overrides.get(task, ()), *overrides]
         check_fixed(changes)
@@ -232,7 +235,7 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
 
     It is `diverges` if a run did, and `-` if there is no run.
     """
-    numbers: list[float] = []
+    numbers = []
     for record in cell:
         for result in analysis_results([record]):
             if result.status == "diverged":
@@ -240,11 +243,7 @@ def text(cell: Sequence[AnalysisRecord], quantity: Quantity) -> str:
             summary = result.summary
             if quantity.geometric:
                 rows = reader.record(record.folder()).rows("rows.jsonl")
-                summary, _ = averages(
-                    rows,
-                    geometric_mean,
-                    only=quantity.name,
-                )
+                summary, _ = averages(rows, geometric_mean, only=quantity.name)
             if quantity.name in summary:
                 numbers.append(summary[quantity.name])
     if not numbers:
@@ -275,16 +274,21 @@ def averages(
 
     `only` names the quantity to average; None: all.
     """
-    numbers: dict[str, dict[str, list[float]]] = {}
+    numbers: dict[str, dict[str, list[float]]] = {}  # by site and quantity
     for row in rows:
         for site, values in row["values"].items():
             for name, value in values.items():
-                if value is not None and only in (None, name):
-                    numbers.setdefault(site, {}).setdefault(name, []).append(value)
-    means: dict[str, dict[str, float]] = {}
-    by_name: dict[str, list[float]] = {}
+                if value is None or only not in (None, name):
+                    continue
+                series = numbers.setdefault(site, {})
+                series.setdefault(name, []).append(value)
+    places: dict[str, dict[str, float]] = {}
+    over_places: dict[str, list[float]] = {}
     for site, series in numbers.items():
-        means[site] = {name: mean(values) for name, values in series.items()}
-        for name, value in means[site].items():
-            by_name.setdefault(name, []).append(value)
-    return {name: mean(values) for name, values in by_name.items()}, means
+        places[site] = {}
+        for name, observed in series.items():
+            average = mean(observed)
+            places[site][name] = average
+            over_places.setdefault(name, []).append(average)
+    summary = {name: mean(means) for name, means in over_places.items()}
+    return summary, places

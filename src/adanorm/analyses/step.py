@@ -1,6 +1,6 @@
 """One update of a run for an observer, with its norms' inputs, outputs and gradients."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,12 +28,15 @@ class Step:
     def __init__(
         self, trainer: Trainer, batches: list[AnyBatch], sites: Mapping[str, nn.Module]
     ) -> None:
-        self.trainer, self.micro_batches, self.sites = trainer, batches, sites
-        self.model, self.task = trainer.model, trainer.task
+        self.trainer = trainer
+        self.micro_batches = batches
+        self.sites = sites
+        self.model = trainer.model
+        self.task = trainer.task
         self.loss: Loss | None = None
         self._random = rng_state(trainer.context.device)
         self._carried = trainer.carried
-        self._buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self._buffers = _copies(self.model.named_buffers())
 
     def update(self) -> Loss:
         """Make the update; return its summed loss in nats, detached, and its units."""
@@ -47,9 +50,7 @@ class Step:
         The gradient is not clipped. It has only the parameters that it reaches. If the update
         clips, it costs one more pass.
         """
-        weights = {
-            name: parameter.detach().clone() for name, parameter in self.model.named_parameters()
-        }
+        weights = self.weights()
         if self.trainer.settings.clip_norm is None:
             self.update()
             return weights, self._gradients()
@@ -57,6 +58,10 @@ class Step:
             _, gradient = self.loss_and_gradient()
         self.update()
         return weights, gradient
+
+    def weights(self) -> Tensors:
+        """Return a copy of the parameters."""
+        return _copies(self.model.named_parameters())
 
     def set_parameters(self, values: Mapping[str, Tensor]) -> None:
         """Set parameters to these values; only inside `preserved_state`."""
@@ -84,20 +89,27 @@ class Step:
         finally:
             for parameter in left_out:
                 parameter.requires_grad_(True)
-        gradients = {name: gradient / loss.units for name, gradient in self._gradients().items()}
+        gradients = self._gradients()
+        for name, gradient in gradients.items():
+            gradients[name] = gradient / loss.units
         return loss.total.item() / loss.units, gradients
 
     def _gradients(self) -> Tensors:
-        return {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
+        gradients = {}
+        for name, parameter in self.model.named_parameters():
+            if parameter.grad is not None:
+                gradients[name] = parameter.grad
+        return gradients
 
     @contextmanager
     def preserved_state(self) -> Iterator[None]:
         """Restore weights, gradients, buffers, memory and random state at the end of a block."""
         parameters = dict(self.model.named_parameters())
         tensors = parameters | dict(self.model.named_buffers())
-        copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+        copies = _copies(tensors.items())
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
-        random, carried = rng_state(self.trainer.context.device), self.trainer.carried
+        random = rng_state(self.trainer.context.device)
+        carried = self.trainer.carried
         for parameter in parameters.values():
             parameter.grad = None
         try:
@@ -108,6 +120,10 @@ class Step:
                 parameter.grad = gradients[name]
             set_rng_state(random, self.trainer.context.device)
             self.trainer.carried = carried
+
+
+def _copies(tensors: Iterable[tuple[str, Tensor]]) -> Tensors:
+    return {name: tensor.detach().clone() for name, tensor in tensors}
 
 
 def _copy_into(tensors: Mapping[str, Any], values: Mapping[str, Tensor]) -> None:
@@ -143,10 +159,16 @@ class Call:
         tensors = []
         for tensor in (self.x, self.z, self.dx, self.dz):
             assert tensor is not None, "called only when the gradients are known"
-            tensors.append(upcast(tensor).reshape(-1, tensor.shape[-1]))
-        dz = tensors[3]
-        reached = (dz.amax(-1) != 0) | (dz.amin(-1) != 0)  # ten times as fast as any()
-        return tensors if reached.all() else [rows[reached] for rows in tensors]
+            rows = upcast(tensor)
+            rows = rows.reshape(-1, rows.shape[-1])
+            tensors.append(rows)
+        # Of dz, the last; ten times as fast as any().
+        is_above = rows.amax(-1) != 0
+        is_below = rows.amin(-1) != 0
+        reached = is_above | is_below
+        if reached.all():
+            return tensors
+        return [rows[reached] for rows in tensors]
 
 
 def row_moments(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -172,19 +194,14 @@ def record_norm_calls(
     """
     with ExitStack() as hooks:
         for site, norm in sites.items():
-            for hook in _hooks(
-                site,
-                norm,
-                on_call,
-                gradients=gradients,
-            ):
+            for hook in _hooks(site, norm, on_call, gradients=gradients):
                 hooks.enter_context(hook)
         yield
 
 
 def _hooks(site: str, norm: nn.Module, on_call: OnCall, *, gradients: bool) -> tuple[Any, Any]:
     """Register the two hooks that pass on the calls of one norm, and return them."""
-    calls: list[Call] = []
+    calls = []
 
     def before(norm: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         x = arguments[0]
@@ -242,7 +259,7 @@ def row_means(step: Step, measure: Callable[[Call], dict[str, Tensor]]) -> tuple
 
     with record_norm_calls(step.sites, on_call, gradients=True):
         units = step.update().units
-    means: Values = {}
+    means = {}
     for site, count in counts.items():
         if count:
             means[site] = {name: total.item() / count for name, total in sums[site].items()}

@@ -228,7 +228,8 @@ def _comparison(
         return None
     plan = replace(plan, planned=seeds)
     spread = spread_of(pair.gaps) if variance is None else variance.of_difference(*norms)
-    return comparison_of(plan, pair.gaps, seeds, spread, noise=pair.noise)
+    noise = {"example_error": pair.noise.example_error, "examples": pair.noise.examples}
+    return comparison_of(plan, pair.gaps, seeds, spread, **noise)
 
 
 def _lines(

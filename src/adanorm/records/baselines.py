@@ -3,12 +3,12 @@
 import json
 from functools import cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
 from adanorm.config.titles import METRICS
-from adanorm.files import as_json, with_checksum, without_checksum, write_whole
+from adanorm.files import Values, as_json, with_checksum, without_checksum, write_whole
 
 PATH = PROJECT / "results" / "baselines.json"
 # Settings that leave the data set the same: they change batches, or labels of training alone.
@@ -22,7 +22,7 @@ class Baseline(NamedTuple):
 
 
 @cache
-def _entries() -> dict[str, dict[str, Any]]:
+def _entries() -> dict[str, Values]:
     """Return the recorded baselines by the data set's digest.
 
     Raises ValueError if the file was damaged.
@@ -60,16 +60,19 @@ def best_baseline(run: Experiment, metric: str) -> Baseline | None:
 
     None if none has that metric.
     """
-    return _best(run, metric, "test")
+    return _best(
+        run,
+        metric,
+        "test",
+    )
 
 
 def _best(run: Experiment, metric: str, part: str) -> Baseline | None:
     scores_by_name = _entries().get(run.data_digest, {}).get(part, {})
-    baselines = [
-        Baseline(name, scores[metric])
-        for name, scores in scores_by_name.items()
-        if metric in scores
-    ]
+    baselines = []
+    for name, scores in scores_by_name.items():
+        if metric in scores:
+            baselines.append(Baseline(name, scores[metric]))
     sign = METRICS[metric].sign
     return max(
         baselines,

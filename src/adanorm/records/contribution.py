@@ -12,10 +12,9 @@ import math
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import yaml
 from filelock import FileLock
@@ -23,6 +22,8 @@ from filelock import FileLock
 from adanorm.config.errors import one_line
 from adanorm.config.paths import choices, contributed_folder, runs_folder
 from adanorm.files import (
+    Fields,
+    Values,
     as_json,
     create_folder,
     with_checksum,
@@ -47,8 +48,8 @@ SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
 def packed_runs(
     records: Iterable[Record],
-    machine: Mapping[str, Any],
-    golden: Mapping[str, Any],
+    machine: Fields,
+    golden: Fields,
     **author: str,
 ) -> bytes:
     """Return the bytes of a contribution; `golden` has the machine's golden losses by TASK/NORM.
@@ -67,7 +68,7 @@ def _body(records: Iterable[Record]) -> bytes:
 
 
 @unchanging()
-def read_contribution(path: Path, runs: str | None = None) -> tuple[dict[str, Any], list[Record]]:
+def read_contribution(path: Path, runs: str | None = None) -> tuple[Values, list[Record]]:
     """Return a contribution's head and its records.
 
     Raises ValueError, in one line, if it must not be added. Its records are checked like those of
@@ -96,9 +97,7 @@ def is_contribution(path: Path) -> bool:
     return True
 
 
-def parse_contribution(
-    content: bytes, runs: str | None = None
-) -> tuple[dict[str, Any], list[Record]]:
+def parse_contribution(content: bytes, runs: str | None = None) -> tuple[Values, list[Record]]:
     """Return what `read_contribution` returns, from the bytes of a contribution."""
     is_packed = content.startswith(b"\x1f\x8b")
     text = integrity.unpacked(content, "gzip") if is_packed else content
@@ -143,7 +142,7 @@ def _records_in(body: bytes, runs: Path) -> list[Record]:
 
     Raises ValueError if one must not be added.
     """
-    runs_by_folder: dict[Path, Record] = {}
+    runs_by_folder = {}
     for number, line in enumerate(lines.parse(runs, body), 1):
         try:
             result = integrity.json_object("result.json", line.files["result.json"].encode())
@@ -223,7 +222,7 @@ def _check_files(run: Record) -> None:
             raise ValueError("config.yaml has aliases or tags")
 
 
-def _check_shown(environment: Mapping[str, Any]) -> None:
+def _check_shown(environment: Fields) -> None:
     """Raise ValueError if an environment lacks one of SHOWN_KEYS, or has a text of no use."""
     if not environment.keys() >= SHOWN_KEYS:
         raise ValueError(f"its environment lacks {', '.join(sorted(SHOWN_KEYS))}")
@@ -231,7 +230,7 @@ def _check_shown(environment: Mapping[str, Any]) -> None:
     integrity.check_printable(environment=environment)
 
 
-def add(head: Mapping[str, Any], records: Iterable[Record], runs: str | None = None) -> Path | None:
+def add(head: Fields, records: Iterable[Record], runs: str | None = None) -> Path | None:
     """Add the records that are not here yet as one new folder; return it, or None if all are."""
     root = contributed_folder(runs_folder(runs))
     create_folder(root.parent)

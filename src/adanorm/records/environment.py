@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from adanorm.config.paths import CONF, IS_CHECKOUT, PACKAGE, PROJECT
 from adanorm.config.values import sha256
+from adanorm.files import Fields, Values
 from adanorm.process import HELD, VARIABLE, processor_fact, products
 from adanorm.records.result import Count, validated
 
@@ -31,11 +32,12 @@ CONTROL_DEVICE = Path("/dev/nvidiactl")  # NVIDIA's driver makes it if there is 
 
 def describe(
     *, device: torch.device, precision: str, processes: int, threads: int, **norm_facts: str | int
-) -> dict[str, Any]:
+) -> Values:
     """Return code, commit, versions, hardware and `norm_facts`, without a path or the host's name."""
     import torch
 
-    code, committed = _code(), commit()
+    code = _code()
+    committed = commit()
     return {
         "code": _digest_of(code),
         "commit": committed,
@@ -88,7 +90,7 @@ class _Environment(BaseModel):
     changes: dict[Text, Text | Count] = {}  # size and checksum of a patch that is too large to keep
 
 
-def check_environment(values: Mapping[str, Any], name: str = "environment.json: ") -> None:
+def check_environment(values: Fields, name: str = "environment.json: ") -> None:
     """Raise ValueError if these are no facts of `describe`; `name` stands before the key."""
     validated(_Environment, values, name)
 
@@ -98,12 +100,13 @@ def driver_version() -> str | None:
     return DRIVER.read_text("utf-8").strip() if DRIVER.exists() else None
 
 
-def _cuda() -> dict[str, Any]:
+def _cuda() -> Values:
     """Return the versions of CUDA, its libraries and the driver, and what is rounded to TF32 or bf16."""
     import torch
 
     nccl: Any = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else ()  # type: ignore[no-untyped-call]
-    matmul, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn.allow_tf32
+    matmul = torch.backends.cuda.matmul
+    convolutions = torch.backends.cudnn.allow_tf32
     return {
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
@@ -128,7 +131,7 @@ ORIGIN = (
 )
 
 
-def origin(environment: Mapping[str, Any]) -> dict[str, Any]:
+def origin(environment: Fields) -> Values:
     """Return the facts of `describe` that decide a run's bits."""
     return {key: environment[key] for key in ORIGIN if key in environment}
 
@@ -220,7 +223,7 @@ def commit() -> str | None:
 def _differs_from_commit(code: Mapping[str, bytes]) -> bool:
     """Return whether code differs from its commit's own tree."""
     committed = {}
-    for entry in _git(
+    tree = _git(
         "ls-tree",
         "-r",
         "-z",
@@ -228,7 +231,8 @@ def _differs_from_commit(code: Mapping[str, bytes]) -> bool:
         "HEAD",
         "--",
         *CODE,
-    ).split(b"\0"):
+    )
+    for entry in tree.split(b"\0"):
         facts, _, name = entry.partition(b"\t")
         path = name.decode()
         if path and all(map(_is_code, path.split("/"))):
@@ -254,18 +258,11 @@ def changes() -> bytes:
         "--",
         *CODE,
     )
-    compared: list[tuple[str, ...]] = [("HEAD", "--", *CODE)]
+    diff = ("diff", "--no-ext-diff", "--binary")
+    patch = _git(*diff, "HEAD", "--", *CODE)
     for path in filter(None, listed.decode().split("\0")):
-        compared.append(("--no-index", "--", os.devnull, path))
-    return b"".join(
-        _git(
-            "diff",
-            "--no-ext-diff",
-            "--binary",
-            *pair,
-        )
-        for pair in compared
-    )
+        patch += _git(*diff, "--no-index", "--", os.devnull, path)
+    return patch
 
 
 def variables_for_git() -> dict[str, str]:
@@ -292,7 +289,7 @@ def _git(*arguments: str) -> bytes:
     return process.stdout if process.returncode in (0, 1) else b""
 
 
-def code_text(environment: Mapping[str, Any]) -> str:
+def code_text(environment: Fields) -> str:
     """Return the code of an environment in words: its commit, its digest, whether it had changes."""
     digest = environment.get("code")
     text = environment.get("commit") or "unknown"

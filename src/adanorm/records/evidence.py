@@ -1,13 +1,14 @@
 """Evidence: a record that is whole, and that training could have written as it stands."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from adanorm.config.sections import AverageConfig, Positive
 from adanorm.config.titles import METRICS
+from adanorm.files import Fields, Values
 from adanorm.records import integrity
 from adanorm.records.environment import check_environment
 from adanorm.records.integrity import COUNTS, OUTPUTS, ROWS, TEST_ROWS
@@ -71,7 +72,7 @@ def _check_keys(record: Record) -> None:
                 raise ValueError(f"{name}: not JSON, or a key is given twice") from None
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: Sequence[tuple[str, Any]]) -> Values:
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a key is given twice")
@@ -82,7 +83,8 @@ def _check_facts(record: Record, result: Result) -> None:
     """Raise ValueError if facts of a run that do not depend on its rows contradict each other."""
     if result.norm_parameters > result.parameters:
         raise ValueError("norm_parameters is more than all parameters")
-    computed, chosen = record.environment.get("precision"), record.identity.get("precision")
+    computed = record.environment.get("precision")
+    chosen = record.identity.get("precision")
     if None not in (computed, chosen) and computed != chosen:
         raise ValueError("environment.json: precision is not that of config.yaml")
     _check_starts(result.computed_by, record.environment)
@@ -93,7 +95,7 @@ def _check_facts(record: Record, result: Result) -> None:
         raise ValueError("it diverged, and has outputs of a test")
 
 
-def _check_starts(starts: Sequence[dict[str, Any]] | None, environment: Mapping[str, Any]) -> None:
+def _check_starts(starts: Sequence[Values] | None, environment: Fields) -> None:
     """Raise ValueError if the starts of a run are none, or the last is not of its environment."""
     if starts is None:
         return
@@ -127,7 +129,7 @@ def _check_course(record: Record, result: Result) -> None:
     _check_end(result, training, max(updates, default=0))
 
 
-def _check_columns(name: str, rows: Sequence[dict[str, Any]]) -> None:
+def _check_columns(name: str, rows: Sequence[Values]) -> None:
     """Raise ValueError if a row of a file has a column that training does not write."""
     for number, row in enumerate(rows, 1):
         for column in row:
@@ -135,8 +137,9 @@ def _check_columns(name: str, rows: Sequence[dict[str, Any]]) -> None:
                 raise ValueError(f"{name}, line {number}: {column!a:.40} is no column")
 
 
-def _evaluations(rows: Sequence[dict[str, Any]], metric: str) -> list[_Evaluation]:
-    column, sign = f"valid_{metric}", METRICS[metric].sign
+def _evaluations(rows: Sequence[Values], metric: str) -> list[_Evaluation]:
+    column = f"valid_{metric}"
+    sign = METRICS[metric].sign
     evaluations = []
     for number, row in enumerate(rows, 1):
         if column not in row:
@@ -161,7 +164,8 @@ def _averaged(
 
 def _check_end(result: Result, training: _Training, last_update: int) -> None:
     """Raise ValueError if a run cannot have ended at its step, its last row at `last_update`."""
-    steps, reason = result.steps or 0, result.diverged
+    steps = result.steps or 0
+    reason = result.diverged
     if training.max_updates is not None and steps > training.max_updates:
         raise ValueError(f"steps is {steps}, training ends at {training.max_updates}")
     if reason is None:

@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
 from filelock import FileLock, Timeout
 
 from adanorm.config.paths import PROJECT
-from adanorm.files import as_json, create_folder, naming, sweep, write_whole
+from adanorm.files import Fields, Values, as_json, create_folder, naming, sweep, write_whole
 from adanorm.records import reader
 from adanorm.records.environment import LARGEST_PATCH, changes
 from adanorm.records.integrity import (
@@ -44,7 +44,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, *, rows: str = "metrics.jsonl") -> None:
-        self.path, self.rows = path, path / rows
+        self.path = path
+        self.rows = path / rows
         self.test_rows = path / TEST_ROWS
         self.checkpoint = path / "checkpoint.pt"  # the training state of an unfinished run
         self.weights = path / "weights.safetensors"  # the best weights of a finished run
@@ -55,7 +56,7 @@ class RunFolder:
 
     @contextmanager
     def recording(
-        self, identity: dict[str, Any], environment: dict[str, Any], code: Mapping[str, bytes]
+        self, identity: Values, environment: Values, code: Mapping[str, bytes]
     ) -> Iterator[Self]:
         """Lock the folder during a block, and write the record's line after it.
 
@@ -66,7 +67,8 @@ class RunFolder:
         the suite wrote it.
         """
         with self.locked():
-            self.is_complete, self.result = reader.is_complete(self.path), None
+            self.is_complete = reader.is_complete(self.path)
+            self.result = None
             if self.is_complete:
                 self._clear()
                 yield self
@@ -75,7 +77,8 @@ class RunFolder:
             patch = changes() if environment.get("dirty") else b""
             if len(patch) > LARGEST_PATCH:
                 kept = {"sha256": text_digest(patch), "bytes": len(patch)}
-                environment, patch = {**environment, "changes": kept}, b""
+                environment = {**environment, "changes": kept}
+                patch = b""
             self._contents = {
                 "config.yaml": yaml.safe_dump(identity, sort_keys=False).encode(),
                 "environment.json": as_json(environment),
@@ -110,14 +113,7 @@ class RunFolder:
         contents["result.json"] = result.sealed(digests)
         contents |= {f"code/{name}": content for name, content in sorted(code.items())}
         file = self.path / RECORD
-        write_whole(
-            file,
-            line_of(
-                self.path.name,
-                contents,
-                file,
-            ).as_text(),
-        )
+        write_whole(file, line_of(self.path.name, contents, file).as_text())
 
     def _clear(self) -> None:
         """Remove what only a running run needs, from a folder that has its line."""
@@ -153,15 +149,16 @@ class RunFolder:
             message = f"{path_text(self.path)} is being written by another process"
             raise HeldError(message) from None
 
-    def write_rows(self, rows: Sequence[Mapping[str, Any]], *, to: Path | None = None) -> None:
+    def write_rows(self, rows: Sequence[Fields], *, to: Path | None = None) -> None:
         """Write all rows so far to `rows`, or to the file `to`; a resumed run appends to them."""
         path = to or self.rows
         check_rows(path.name, rows)
         write_whole(path, b"".join(map(_line, rows)))
 
-    def add_row(self, row: Mapping[str, Any], *, to: Path | None = None) -> None:
+    def add_row(self, row: Fields, *, to: Path | None = None) -> None:
         """Append a row to `rows`, or to the file `to`; a full disk leaves no half row."""
-        rest, path = _line(row), to or self.rows
+        rest = _line(row)
+        path = to or self.rows
         check_rows(path.name, [row])
         with naming(path), path.open("ab", buffering=0) as file:
             before = file.tell()
@@ -185,7 +182,7 @@ class RunFolder:
             self._contents[COUNTS] = _line(values)
 
 
-def _line(row: Mapping[str, Any]) -> bytes:
+def _line(row: Fields) -> bytes:
     return (json.dumps(row, allow_nan=False) + "\n").encode()
 
 

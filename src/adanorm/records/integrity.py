@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from adanorm.config.titles import METRICS
 from adanorm.config.values import digest_of, read_foreign_yaml
+from adanorm.files import Fields, Values
 from adanorm.records.environment import check_environment
 from adanorm.records.result import AnalysisResult, Ended, Result
 
@@ -64,11 +65,7 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
         counts = content(COUNTS)
         if counts is not None:
             outputs = unpacked(content(OUTPUTS) or b"")
-            counts_of(
-                counts,
-                text_digest(outputs),
-                result.test or {},
-            )
+            counts_of(counts, text_digest(outputs), result.test or {})
         test_metric, selection_metric = metrics_of(identity)
         _check_split("valid", result.valid or {}, selection_metric)
         _check_split("test", result.test or {}, test_metric)
@@ -80,7 +77,7 @@ def check_record(folder: Path, content: Callable[[str], bytes | None], result: E
     check_rows(TEST_ROWS, test_rows)
 
 
-def settings_of(text: str) -> dict[str, Any]:
+def settings_of(text: str) -> Values:
     """Return the settings in the text of config.yaml; raises ValueError if they are not a mapping.
 
     Records of a series differ in their seed alone: the rest is parsed once, so do not change it.
@@ -93,14 +90,14 @@ def settings_of(text: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def _settings_of(text: str) -> dict[str, Any]:
+def _settings_of(text: str) -> Values:
     settings = read_foreign_yaml(text) or {}
     if not isinstance(settings, dict):
         raise ValueError("config.yaml: has no settings")
     return settings
 
 
-def json_object(name: str, content: bytes) -> dict[str, Any]:
+def json_object(name: str, content: bytes) -> Values:
     """Return the JSON object in `content`.
 
     Raises ValueError with `name` if it is none or too long.
@@ -114,13 +111,13 @@ def json_object(name: str, content: bytes) -> dict[str, Any]:
     return values
 
 
-def json_rows(name: str, content: bytes) -> list[dict[str, Any]]:
+def json_rows(name: str, content: bytes) -> list[Values]:
     """Return the rows of a file of JSON lines; raises ValueError naming a line that is not one."""
     rows = enumerate(content.splitlines(), 1)
     return [json_object(f"{name}, line {number}", row) for number, row in rows]
 
 
-def check_rows(name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def check_rows(name: str, rows: Sequence[Fields]) -> None:
     """Raise ValueError if rows are no curve: `name` is that of the file that has them.
 
     A row has the number of its update, larger than the last one's, and columns of numbers that are
@@ -190,7 +187,7 @@ def check_printable(**parts: object) -> None:
                 raise ValueError(f"a text of its {part} cannot be shown")
 
 
-def environment_of(content: bytes) -> dict[str, Any]:
+def environment_of(content: bytes) -> Values:
     """Return the values of environment.json; raises ValueError if they are no environment."""
     values = json_object("environment.json", content)
     check_environment(values)
@@ -232,27 +229,24 @@ def counts_of(content: bytes, outputs: str, scores: Mapping[str, float]) -> dict
 
     try:
         values = json.loads(content)
-        digest, texts = values["outputs"], values["counts"].items()
+        digest = values["outputs"]
+        texts = values["counts"].items()
         counts = {metric: by_example.from_text(metric, columns) for metric, columns in texts}
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{COUNTS}: has no counts of test examples") from None
     if digest != outputs:
         raise ValueError(f"{COUNTS} is of other outputs")
     for metric, examples in counts.items():
-        score, on_record = by_example.score(metric, examples), scores.get(metric, math.nan)
-        if not math.isclose(
-            score,
-            on_record,
-            rel_tol=1e-6,
-            abs_tol=1e-6,
-        ):
+        score = by_example.score(metric, examples)
+        on_record = scores.get(metric, math.nan)
+        if not math.isclose(score, on_record, rel_tol=1e-6, abs_tol=1e-6):
             raise ValueError(
                 f"test.{metric} is {scores.get(metric)}, its examples make {score:.6g}"
             )
     return counts
 
 
-def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) -> None:
+def _check_identity(folder: Path, identity: Fields, result: Ended) -> None:
     """Raise ValueError if the result contradicts the name of its folder or its config.yaml."""
     match = NAME.fullmatch(folder.name)
     if match is None:
@@ -276,7 +270,7 @@ def _check_identity(folder: Path, identity: Mapping[str, Any], result: Ended) ->
     _check_agreement(result, in_config, "its config.yaml says")
 
 
-def _check_agreement(result: Ended, settings: Mapping[str, Any], source: str) -> None:
+def _check_agreement(result: Ended, settings: Fields, source: str) -> None:
     """Raise ValueError if the result has another value of a setting.
 
     An analysis need not have all.
@@ -287,7 +281,7 @@ def _check_agreement(result: Ended, settings: Mapping[str, Any], source: str) ->
             raise ValueError(f"{key} is {value!r}, {source} {setting!r}")
 
 
-def metrics_of(identity: Mapping[str, Any]) -> tuple[str, str]:
+def metrics_of(identity: Fields) -> tuple[str, str]:
     """Return the metrics of test and selection; raises ValueError if config.yaml names none."""
     task = identity.get("task") or {}
     test_metric: Any = task.get("metric")
@@ -307,7 +301,7 @@ def _check_split(split: str, scores: Mapping[str, float], metric: str) -> None:
             raise ValueError(f"{split}.{name} is {score}, which is impossible")
 
 
-def _check_rows(rows: Sequence[Mapping[str, Any]], result: Result) -> None:
+def _check_rows(rows: Sequence[Fields], result: Result) -> None:
     """Raise ValueError if the last or best row is missing, or if the best row has other scores."""
     last = rows[-1].get("update") if rows else None
     if last != result.steps:
@@ -319,7 +313,7 @@ def _check_best(
     split: str,
     scores: Mapping[str, float],
     file: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Fields],
     result: Result,
 ) -> None:
     """Raise ValueError unless the row of the best step in a file has the scores of the result.

@@ -21,7 +21,14 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from filelock import FileLock
 
-from adanorm.files import create_folder, with_checksum, without_checksum, write_whole
+from adanorm.files import (
+    Fields,
+    Values,
+    create_folder,
+    with_checksum,
+    without_checksum,
+    write_whole,
+)
 from adanorm.records.integrity import (
     COUNTS,
     FILES,
@@ -87,15 +94,20 @@ class Line:
     """
 
     def __init__(
-        self, file: Path, values: Mapping[str, Any], texts: Mapping[str, bytes] | None = None
+        self, file: Path, values: Fields, texts: Mapping[str, bytes] | None = None
     ) -> None:
-        self.file, self.values, self._texts = file, values, texts
+        self.file = file
+        self.values = values
+        self._texts = texts
         self.run: str = values["run"]
         self.files: Mapping[str, str] = values["files"]
-        if not all(isinstance(text, str) for text in (self.run, *self.files.values())):
-            raise TypeError("its run or a file is not text")
-        # The names of the record's files.
-        self.names = [*self.files, *(name for key, name in TEXTS.items() if values.get(key))]
+        for text in (self.run, *self.files.values()):
+            if not isinstance(text, str):
+                raise TypeError("its run or a file is not text")
+        self.names = [*self.files]  # of the record's files
+        for key, name in TEXTS.items():
+            if values.get(key):
+                self.names.append(name)
 
     @property
     def is_kept(self) -> bool:
@@ -123,8 +135,7 @@ class Line:
 
     def contents(self) -> dict[str, bytes]:
         """Return the bytes of the record's files that can be read, by name."""
-        contents = {name: self.content(name) for name in self.names}
-        return {name: content for name, content in contents.items() if content is not None}
+        return _present({name: self.content(name) for name in self.names})
 
     def text(self, key: str) -> bytes | None:
         """Return the text of a key of TEXTS; None if no text has the digest in the line."""
@@ -143,8 +154,7 @@ class Line:
 
     def texts(self) -> dict[str, bytes]:
         """Return the long texts that there are, by key."""
-        texts = {key: self.text(key) for key in TEXTS}
-        return {key: text for key, text in texts.items() if text is not None}
+        return _present({key: self.text(key) for key in TEXTS})
 
     def as_text(self) -> bytes:
         """Return the lines that a folder or a contribution has of it: long texts, then its own."""
@@ -158,19 +168,31 @@ class Line:
         return {path: content for path, content in contents.items() if content}
 
 
+def _present(contents: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    return {name: content for name, content in contents.items() if content is not None}
+
+
 def line_of(run: str, contents: Mapping[str, bytes], file: Path) -> Line:
     """Return the line of a record from its files' bytes; `file` is where it comes from.
 
     Raises ValueError if the outputs cannot be unpacked, or if packing them here gives other bytes.
     """
-    files = {name: _text(text) for name, text in contents.items() if name not in TEXTS.values()}
-    values: dict[str, Any] = {"run": run, "files": files, "outputs": None}
-    texts = {key: contents[name] for key, name in TEXTS.items() if name in contents}
-    if "outputs" in texts:
-        texts["outputs"] = unpacked(contents[OUTPUTS])
-        if packed(texts["outputs"]) != contents[OUTPUTS]:
-            raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
-    values |= {key: text_digest(text) for key, text in texts.items()}
+    files = {}
+    for name, content in contents.items():
+        if name not in TEXTS.values():
+            files[name] = _text(content)
+    values: Values = {"run": run, "files": files, "outputs": None}
+    texts = {}
+    for key, name in TEXTS.items():
+        if name not in contents:
+            continue
+        text = contents[name]
+        if name == OUTPUTS:
+            text = unpacked(text)
+            if packed(text) != contents[name]:
+                raise ValueError(f"{OUTPUTS} is not packed as Python's gzip does here")
+        texts[key] = text
+        values[key] = text_digest(text)
     return Line(file, with_checksum(values), texts)
 
 
@@ -199,7 +221,8 @@ def line_in(folder: Path) -> Line | None:
     Older versions left the record's files in the folder: the line is made of them. Raises
     ValueError if what is there is no record.
     """
-    file, older_file = folder / RECORD, folder / "result.json"
+    file = folder / RECORD
+    older_file = folder / "result.json"
     if file.is_file():
         lines = [*parse(file, _content(file))]
         if [line.run for line in lines] != [folder.name]:
@@ -348,7 +371,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _json(values: Mapping[str, Any]) -> bytes:
+def _json(values: Fields) -> bytes:
     return _bytes(json.dumps(values, ensure_ascii=False) + "\n")
 
 

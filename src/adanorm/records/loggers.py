@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from adanorm.config.paths import PROJECT, RUNS, install_command
 from adanorm.config.sections import LoggerConfig
 from adanorm.config.values import digest_of
+from adanorm.files import Values
 from adanorm.records.folder import path_text
 from adanorm.records.reader import Record
 from adanorm.records.result import Result
@@ -24,7 +24,7 @@ SECONDS_TO_ANSWER = 30
 
 @contextmanager
 def open_logger(
-    logger: LoggerConfig, identity: dict[str, Any], folder: Path
+    logger: LoggerConfig, identity: Values, folder: Path
 ) -> Iterator[Callable[[Row, float], object]]:
     """Yield a function that logs a row or the test scores at an update.
 
@@ -71,7 +71,7 @@ def open_logger(
 @contextmanager
 def _errors_of_threads() -> Iterator[None]:
     """Raise here what a thread raises, such as TensorBoard's own on a full disk, unprinted."""
-    errors: list[BaseException | None] = []
+    errors = []
     hook = threading.excepthook
     threading.excepthook = lambda raised: errors.append(raised.exc_value)
     try:

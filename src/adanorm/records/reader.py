@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from adanorm.config.errors import one_line
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
 from adanorm.config.sections import seed_series
 from adanorm.config.values import digests_of
-from adanorm.files import without_checksum
+from adanorm.files import Values, without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
 from adanorm.records.lines import once
@@ -36,8 +36,9 @@ class Record:
     """
 
     def __init__(self, folder: Path, line: lines.Line | None = None) -> None:
-        self.folder, self._given_line = folder, line
-        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self.folder = folder
+        self._given_line = line
+        self._rows: dict[str, list[Values]] = {}
 
     @cached_property
     def line(self) -> lines.Line | None:
@@ -130,11 +131,15 @@ class Record:
         kind: type[Ended] = AnalysisResult if "analysis" in values else Result
         ended = validated(kind, values)
         if not self.is_kept:
-            integrity.check_record(self.folder, self.content, ended)
+            integrity.check_record(
+                self.folder,
+                self.content,
+                ended,
+            )
         return ended
 
     @property
-    def values(self) -> dict[str, Any] | None:
+    def values(self) -> Values | None:
         """The content of result.json, unchecked.
 
         None if there is none, or it is not a JSON object.
@@ -144,12 +149,12 @@ class Record:
         return None
 
     @cached_property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Values:
         """The settings that identify the run, from config.yaml."""
         return integrity.settings_of(self.text("config.yaml"))
 
     @cached_property
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Values:
         """What the run was computed with: commit, packages, device; empty if it cannot be read."""
         with suppress(ValueError):
             return integrity.environment_of(self.content("environment.json") or b"{}")
@@ -174,17 +179,14 @@ class Record:
         facts = self.environment
         if not facts:
             return None
-        texts = [f"numerics {facts.get('numerics_version', 1)}"]
+        text = f"numerics {facts.get('numerics_version', 1)}"
         if "norm_backend" not in facts:
-            texts[0] += " before the norms' kernels"
-        texts.append(f"torch {facts.get('packages', {}).get('torch')}")
-        texts.append(str(facts.get("device")))
+            text += " before the norms' kernels"
+        text += f", torch {facts.get('packages', {}).get('torch')}, {facts.get('device')}"
         mode = facts.get("arithmetic", {}).get(VARIABLE)
-        if mode:
-            texts.append(f"{mode} arithmetic")
-        return ", ".join(texts)
+        return f"{text}, {mode} arithmetic" if mode else text
 
-    def rows(self, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
+    def rows(self, name: str = "metrics.jsonl") -> list[Values]:
         """Return the rows of a file of JSON lines.
 
         Raises ValueError naming a line that is not one, or if a record's rows cannot be read.
@@ -229,11 +231,7 @@ class Record:
         if not text:
             return {}
         try:
-            return integrity.counts_of(
-                text,
-                self.outputs_digest,
-                ended.test or {},
-            )
+            return integrity.counts_of(text, self.outputs_digest, ended.test or {})
         except ValueError as error:
             warnings.warn(f"{self.folder}: its examples are not counted: {error}", stacklevel=1)
             return {}
@@ -249,11 +247,7 @@ def record(folder: Path) -> Record:
     A whole line that is kept comes first, then the line of the folder itself, then contributions.
     """
     parent, file = _parts(folder)
-    return _record_in(
-        parent,
-        folder.name,
-        _kept(parent, file),
-    )
+    return _record_in(parent, folder.name, _kept(parent, file))
 
 
 @cache
@@ -387,9 +381,10 @@ def siblings(run: Record) -> list[Record]:
     return [record(run.folder.with_name(name)) for name in by_seed.values()]
 
 
-def _names_by_seed(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
+def _names_by_seed(parent: Path, identity: Values) -> dict[int, str]:
     """Return by seed, sorted, the names of runs with this identity but for a seed of its series."""
-    scale, series = identity["scale"], seed_series(identity["seed"])
+    scale = identity["scale"]
+    series = seed_series(identity["seed"])
     present = set(names(parent))
     seeds = set()
     for name in present:
@@ -397,12 +392,8 @@ def _names_by_seed(parent: Path, identity: dict[str, Any]) -> dict[int, str]:
         if match and match[1] == scale and seed_series(int(match[2])) == series:
             seeds.add(int(match[2]))
     by_seed = {}
-    digests = digests_of(identity, sorted(seeds))
-    for seed, digest in zip(
-        sorted(seeds),
-        digests,
-        strict=True,
-    ):
+    in_order = sorted(seeds)
+    for seed, digest in zip(in_order, digests_of(identity, in_order), strict=True):
         name = f"{scale}-seed{seed}-{digest}"
         if name in present:
             by_seed[seed] = name

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from adanorm.config.sections import TaskConfig
 from adanorm.config.titles import METRICS
-from adanorm.files import as_json, with_checksum
+from adanorm.files import Values, as_json, with_checksum
 
 Status = Literal["done", "diverged", "failed"]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -56,9 +56,10 @@ class Ended(BaseModel):
         """Whether it is done or diverged. A failed one is tried again."""
         return self.status != "failed"
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Values:
         """Return the content of result.json without `files` and checksum."""
-        nulls, values = self.NULLS if self.is_complete else (), self.model_dump(by_alias=True)
+        nulls = self.NULLS if self.is_complete else ()
+        values = self.model_dump(by_alias=True)
         return {key: value for key, value in values.items() if value is not None or key in nulls}
 
     def sealed(self, files: dict[str, str]) -> bytes:
@@ -93,7 +94,7 @@ class Result(Ended):
     seconds: Seconds | None = None
     cpu_seconds: Seconds | None = None  # processor time; older records lack it
     # What computed each start, if the starts differ.
-    computed_by: Annotated[list[dict[str, Any]], Field(min_length=2)] | None = None
+    computed_by: Annotated[list[Values], Field(min_length=2)] | None = None
     averaged: list[Count] | None = None  # the updates whose weights were averaged
     signatures: dict[str, str] | None = None  # by metric: how it was computed
     diverged: str | None = None  # the reason
@@ -154,9 +155,11 @@ def outcome(task: TaskConfig, result: Result) -> str:
     """Return a text with the test and validation scores of a result, or why there are none."""
     if result.status != "done":
         return f"{result.status}: {result.reason}"
-    metric, criterion = task.metric, task.selection_metric
+    metric = task.metric
+    criterion = task.selection_metric
     validation = f"validation {criterion if criterion != metric else ''}".rstrip()
-    test, valid = result.test_score(metric), result.valid_score(criterion)
+    test = result.test_score(metric)
+    valid = result.valid_score(criterion)
     return (
         f"test {metric} {METRICS[metric].text(test)}, {validation} {METRICS[criterion].text(valid)}"
     )

@@ -23,14 +23,14 @@ from pydantic import (
 from adanorm.config.sections import Config, seed_series
 from adanorm.config.titles import METRICS, title
 from adanorm.config.values import digest_of, read_yaml_file
-from adanorm.files import as_json, write_files
+from adanorm.files import Values, as_json, write_files
 from adanorm.records.environment import code_text
 from adanorm.records.reader import Record, Runs
 from adanorm.records.result import Result
 from adanorm.stats.comparison import student_interval
 
 SCHEMA = read_yaml_file(Path(__file__).with_name("schema.yaml"))
-KINDS: dict[str, Any] = {
+KINDS: Values = {
     "text": StrictStr,
     "texts": dict[str, StrictStr],
     "truth": StrictBool,
@@ -73,12 +73,16 @@ def export(
     if the folder has the model already.
     """
     schema = schema_type(SCHEMA)
-    files: dict[str, bytes] = {}
+    files = {}
     for model, seed_runs in _by_model(runs).items():
         record, first = seed_runs[0]
         if any(result.test for _, result in seed_runs):
             urls = addresses(record.identity["data"]["source"])
-            values = _evaluations(model, seed_runs, urls)
+            values = _evaluations(
+                model,
+                seed_runs,
+                urls,
+            )
             schema.checked(values, f"{model}: ")
             files[f"data/{first.task}/{model}/{uuid.uuid4()}.json"] = as_json(values)
     if not files:
@@ -111,7 +115,7 @@ def _by_model(runs: Runs) -> dict[str, Runs]:
     return {model: list(by_seed.values()) for model, by_seed in models.items()}
 
 
-def _evaluations(model: str, runs: Runs, urls: Sequence[str]) -> dict[str, Any]:
+def _evaluations(model: str, runs: Runs, urls: Sequence[str]) -> Values:
     """Return the scores of a model in the schema of Every Eval Ever."""
     record, first = runs[0]
     now = str(time.time())
@@ -125,15 +129,11 @@ def _evaluations(model: str, runs: Runs, urls: Sequence[str]) -> dict[str, Any]:
         source |= {"source_type": "url", "url": list(urls)}
     tests = [result.test for _, result in runs if result.test]
     shared = set.intersection(*map(set, tests))  # older runs lack some metrics
-    evaluations = [
-        {
-            "evaluation_name": first.task,
-            "source_data": source,
-            **_score(runs, metric),
-        }
-        for metric in tests[0]
-        if metric in shared and METRICS[metric].higher_is_better is not None
-    ]
+    evaluations = []
+    for metric in tests[0]:
+        if metric in shared and METRICS[metric].higher_is_better is not None:
+            about = {"evaluation_name": first.task, "source_data": source}
+            evaluations.append(about | _score(runs, metric))
     return {
         "schema_version": "0.3.0",
         "evaluation_id": f"{first.task}/{model}/{now}",
@@ -159,15 +159,14 @@ def _evaluations(model: str, runs: Runs, urls: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _score(runs: Runs, name: str) -> dict[str, Any]:
+def _score(runs: Runs, name: str) -> Values:
     """Return a test score: metric, mean, uncertainty over several seeds, and origin."""
     metric = METRICS[name]
     done = [result for _, result in runs if result.test]
     scores = [result.test_score(name) for result in done]
-    mean, count = fmean(scores), len(scores)
-    commits = set()
-    for record, _ in runs:
-        commits.add(code_text(record.environment))
+    mean = fmean(scores)
+    count = len(scores)
+    commits = {code_text(record.environment) for record, _ in runs}
     details = {
         "n": count,
         "seeds": [result.seed for result in done],
@@ -178,7 +177,7 @@ def _score(runs: Runs, name: str) -> dict[str, Any]:
         "commits": sorted(commits),
         "computed_by": sorted({str(record.arithmetic) for record, _ in runs}),
     }
-    score: dict[str, Any] = {
+    score: Values = {
         "score": min(mean, metric.largest),  # sacrebleu's perfect score is slightly larger
         "details": {key: json.dumps(value) for key, value in details.items()},
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adanorm.config.titles import mean_and_deviation
+from adanorm.files import Values
 from adanorm.stats.comparison import ASSUMPTIONS, Comparison, digits_for
 from adanorm.stats.conjunction import League, Two
 from adanorm.stats.designs import Moments
@@ -57,9 +58,7 @@ def seeds_to_show(
     }
 
 
-def as_json(
-    leagues: Sequence[FileLeague], keys: Mapping[str, str], looks: Looks | None
-) -> dict[str, Any]:
+def as_json(leagues: Sequence[FileLeague], keys: Mapping[str, str], looks: Looks | None) -> Values:
     """Return the answers on every pair of every task as values for JSON, by verdict.schema.json."""
     tasks = []
     for entry in leagues:
@@ -98,7 +97,7 @@ def as_json(
     }
 
 
-def _pair(entry: FileLeague, first: str, second: str, pair: Comparison) -> dict[str, Any]:
+def _pair(entry: FileLeague, first: str, second: str, pair: Comparison) -> Values:
     moments = pair.moments
     sizes = moments.sizes if moments else (pair.seeds, pair.seeds)
     shared = moments.shared if moments else pair.seeds
@@ -128,7 +127,8 @@ def _pair(entry: FileLeague, first: str, second: str, pair: Comparison) -> dict[
 
 def as_svg(leagues: Sequence[FileLeague]) -> str:
     """Return a figure: each name's lead over the base, both intervals, its groups and the margin."""
-    parts, top = [], 0.0
+    parts = []
+    top = 0.0
     for entry in leagues:
         drawn, height = _panel(entry, top)
         parts += drawn
@@ -149,13 +149,15 @@ def is_league(path: Path) -> bool:
 
 def _panel(entry: FileLeague, top: float) -> tuple[list[str], float]:
     """Return the parts of a task's panel that begins at `top`, and its height in pixels."""
-    names, margin = [*entry.league.scores], entry.margin
+    names = [*entry.league.scores]
+    margin = entry.margin
     pairs = {name: entry.with_base(name) for name in names if name != entry.base}
     bounds = [-margin, margin]
     for pair in pairs.values():
         if pair:
             bounds += [*pair.interval]
-    low, high = min(bounds), max(bounds)
+    low = min(bounds)
+    high = max(bounds)
     digits = digits_for(margin)
 
     def at(value: float) -> str:
@@ -176,7 +178,8 @@ def _panel(entry: FileLeague, top: float) -> tuple[list[str], float]:
         drawn.append(f'<text x="8" y="{y + 4:.0f}">{escape(name[:28], quote=False)}</text>')
         letters = entry.league.letters[name]
         drawn.append(f'<text x="{LEFT + RIGHT + 12}" y="{y + 4:.0f}">{letters}</text>')
-        pair, lead = pairs.get(name), 0.0
+        pair = pairs.get(name)
+        lead = 0.0
         if pair:
             lead = pair.gap
             for interval, line_width in ((pair.interval, 1), (pair.margin_interval, 4)):

@@ -4,7 +4,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment
 
@@ -12,6 +11,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.config.values import dotted, read_yaml
+from adanorm.files import Values
 from adanorm.records import reader
 from adanorm.records.environment import code_text
 from adanorm.records.folder import location
@@ -89,25 +89,22 @@ class RunGroups:
     """The runs behind the cells of tables; a cell that several tables show has one group."""
 
     def __init__(self, tables: Iterable[Table]) -> None:
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[Values] = []
         self.counts: Counter[str] = Counter()  # of runs, by status
         self._anchors: dict[Path, str] = {}  # of a run's group, by the run's folder
-        self._first_groups: dict[tuple[str, str], dict[str, Any]] = {}  # by task and scale
+        self._first_groups: dict[tuple[str, str], Values] = {}  # by task and scale
         for table in tables:
-            for address, shown in table.cells.items():
+            for (row, task), shown in table.cells.items():
                 if shown is not None:
                     self._add(
                         table,
-                        address[0],
+                        row,
                         shown,
-                        table.lines[address],
+                        table.lines[row, task],
                     )
             for (row, _), by_task in table.tries.items():
                 for tried in by_task.values():
-                    runs = cell(
-                        tried.candidate.runs,
-                        metric=table.metric,
-                    )
+                    runs = cell(tried.candidate.runs, metric=table.metric)
                     self._add(
                         table,
                         row,
@@ -130,19 +127,14 @@ class RunGroups:
         """Add the group of a cell, unless another table has added its runs."""
         if not runs.folders or runs.folders[0] in self._anchors:
             return
-        folder, task, scale = (
-            runs.folders[0],
-            title(runs.runs[0].task.name),
-            table.study.scale,
-        )
+        folder = runs.folders[0]
+        task = title(runs.runs[0].task.name)
+        scale = table.study.scale
         anchor = f"runs-{folder.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
+        self.counts.update(result.status for result in runs.results)
         entries = []
-        for run_folder, result in zip(
-            runs.folders,
-            runs.results,
-            strict=True,
-        ):
+        for run_folder, result in zip(runs.folders, runs.results, strict=True):
             entries.append(
                 _run(
                     run_folder,
@@ -151,13 +143,12 @@ class RunGroups:
                     runs.metric,
                 )
             )
-            self.counts[result.status] += 1
         common = list(entries[0]["facts"])  # facts that all runs share are shown once
         for run in entries:
             common = [fact for fact in common if fact in run["facts"]]
         for run in entries:
             run["facts"] = [fact for fact in run["facts"] if fact not in common]
-        group: dict[str, Any] = {
+        group: Values = {
             "task": task,
             "norm": title(table.study.rows[row].norm),
             "scale": scale,
@@ -180,37 +171,19 @@ def _run(
     result: Result,
     overrides: Sequence[str],
     metric: str,
-) -> dict[str, Any]:
+) -> Values:
     """Return what the report shows of a run."""
     environment = reader.record(folder).environment
     packages = environment.get("packages", {}).items()
-    facts = [
-        ("record", location(folder)),
-        (
-            "repeat",
-            shlex.join(
-                [
-                    "adanorm",
-                    "run",
-                    *overrides,
-                    f"seed={result.seed}",
-                ]
-            ),
-        ),
-        ("commit", code_text(environment)),
-        (
-            "computed on",
-            f"{environment.get('device')}, {environment.get('precision')}",
-        ),
-        (
-            "packages",
-            ", ".join(f"{name} {version}" for name, version in packages),
-        ),
-        (
-            "seconds",
-            "-" if result.seconds is None else f"{result.seconds:,.0f}",
-        ),
-    ]
+    about = {
+        "record": location(folder),
+        "repeat": shlex.join(["adanorm", "run", *overrides, f"seed={result.seed}"]),
+        "commit": code_text(environment),
+        "computed on": f"{environment.get('device')}, {environment.get('precision')}",
+        "packages": ", ".join(f"{name} {version}" for name, version in packages),
+        "seconds": "-" if result.seconds is None else f"{result.seconds:,.0f}",
+    }
+    facts = [*about.items()]
     facts += [("data", f"{name} {checksum[:16]}") for name, checksum in result.data.items()]
     signatures = result.signatures or {}
     facts += [("counted", f"{name}: {text}") for name, text in signatures.items()]

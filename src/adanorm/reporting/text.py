@@ -49,6 +49,16 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list
     return [f"| {' | '.join(fields)} |" for fields in (header, ["---"] * len(header), *rows)]
 
 
+def table_block(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table as one block of a page."""
+    return "\n".join(markdown_table(header, rows))
+
+
+def page(blocks: Iterable[str]) -> str:
+    """Return a page of Markdown; an empty line parts its blocks."""
+    return "\n\n".join(blocks) + "\n"
+
+
 @cache
 def how_to_read(part: str) -> str:
     """Return a section of how-to-read.md, such as `Claims`, as one paragraph of Markdown."""
@@ -87,7 +97,8 @@ def seeds(by_row: Iterable[Iterable[int]]) -> str:
     if not every:
         return "no seeds"
     names = ", ".join(map(str, every))
-    first, last = every[0], every[-1]
+    first = every[0]
+    last = every[-1]
     if len(every) > 2 and len(every) == last - first + 1:
         names = f"{first} to {last}"
     counts = sorted(map(len, rows))

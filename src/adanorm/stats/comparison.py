@@ -22,7 +22,7 @@ from adanorm.stats.sequential import (
     seeds_looked_at,
     seeds_needed,
 )
-from adanorm.stats.variance import ROUNDING, Spread, spread_of
+from adanorm.stats.variance import ROUNDING, Spread, spread_of, student_tail
 
 Answer = Literal["better", "worse", "equivalent", "open"]
 Sign = Literal["ahead", "behind", "not told apart"]
@@ -55,7 +55,8 @@ class Interval(NamedTuple):
         Up to three more decimals show that an interval excludes zero, where rounding would hide it.
         """
         excludes_zero = self.low > 0 or self.high < 0
-        nearest, most = min(abs(self.low), abs(self.high)), digits + 3
+        nearest = min(abs(self.low), abs(self.high))
+        most = digits + 3
         while excludes_zero and digits < most and not round(nearest, digits):
             digits += 1
         return f"{self.low:+z.{digits}f} to {self.high:+z.{digits}f}"
@@ -161,10 +162,12 @@ class Comparison:
 
         Groups that do not pair have degrees of freedom of their own, not `df`.
         """
-        sd, moments = self.sd, self.moments
+        sd = self.sd
+        moments = self.moments
         if moments:
             moments = moments.grown(seeds - self.seeds)
-            sd, df = moments.error * math.sqrt(seeds), moments.df
+            sd = moments.error * math.sqrt(seeds)
+            df = moments.df
         return replace(self, sd=sd, df=df, seeds=seeds, moments=moments, levels=levels)
 
     def seeds_to_show(self, effect: float, kind: Kind, looks: Looks | None = None) -> int | None:
@@ -173,7 +176,8 @@ class Comparison:
         With probability 0.8 (`Looks.power`), by the comparison's own noise: a difference if it is
         the true one, equivalence if there is none. None if 2,000 are too few.
         """
-        sd, df_per_seed = self.sd, 1.0
+        sd = self.sd
+        df_per_seed = 1.0
         if self.moments:
             sd = self.moments.gap_sd
             variances = self.moments.variances
@@ -217,9 +221,11 @@ class Comparison:
 
         A p that is corrected decides in place of the interval, and stands behind it.
         """
-        level, interval = "95 %", self.interval
+        level = "95 %"
+        interval = self.interval
         if self.answer == "equivalent":
-            level, interval = "90 %", self.margin_interval
+            level = "90 %"
+            interval = self.margin_interval
         inner = f"{level}: {interval.text(self.digits)}"
         if self.family_p is not None and self.answer != "equivalent":
             inner += f" uncorrected, corrected p {self.family_p:.3f}"
@@ -230,7 +236,8 @@ class Comparison:
         """What decides the answer: its interval (both, if *open*), and the corrected p."""
         p = "" if self.family_p is None else f", corrected p {self.family_p:.3f}"
         sign = f"interval {self.interval.text(self.digits)}{p}"
-        size, margin = self.margin_interval.text(self.digits), f"for the margin of {self.margin:g}"
+        size = self.margin_interval.text(self.digits)
+        margin = f"for the margin of {self.margin:g}"
         if self.answer != "open":
             return f"interval {size} {margin}" if self.answer == "equivalent" else sign
         is_one = self.levels.difference == self.levels.equivalence
@@ -270,7 +277,8 @@ class Comparison:
     @property
     def p(self) -> float:
         """The two-sided p of the hypothesis that there is no difference."""
-        return self._corrected(2 * self._tail(abs(self.gap)), self.levels.difference)
+        tail = student_tail(abs(self.gap), self.error, self.df)
+        return self._corrected(2 * tail, self.levels.difference)
 
     def p_of(self, hypothesis: Hypothesis) -> float:
         """Return the p of the test for a hypothesis on the first norm: if small, it is true.
@@ -279,24 +287,21 @@ class Comparison:
         concern the margin and are one-sided: each side has half of the nominal level of
         equivalence.
         """
-        gap, margin = self.gap, self.margin
+        gap = self.gap
+        margin = self.margin
         distances = {
             "not inferior": gap + margin,
             "inferior": -gap - margin,
             "not superior": margin - gap,
         }
         if hypothesis in distances:
-            return self._corrected(self._tail(distances[hypothesis]), self.levels.equivalence / 2)
+            tail = student_tail(distances[hypothesis], self.error, self.df)
+            return self._corrected(tail, self.levels.equivalence / 2)
         if self.answer == "equivalent":
             return 1.0
-        tail = self._tail(gap if hypothesis == "better" else -gap)
+        distance = gap if hypothesis == "better" else -gap
+        tail = student_tail(distance, self.error, self.df)
         return self._corrected(2 * tail, self.levels.difference)
-
-    def _tail(self, distance: float, error: float | None = None) -> float:
-        """Return the probability of a distance or more by chance: the upper tail of Student's t."""
-        from scipy.special import stdtr  # importing scipy.stats takes longer than all else here
-
-        return float(stdtr(self.df, -distance / (self.error if error is None else error)))
 
     def _corrected(self, p: float, nominal: float) -> float:
         """Return p rescaled from the look's nominal level: the look rejects below `level`."""
@@ -312,7 +317,8 @@ class Comparison:
             return None
         distance = max(0.0, abs(self.gap - self.paper.value) - self.paper.rounding)
         # Only seeds add noise: the paper's gap was measured on the same test examples.
-        return self._corrected(2 * self._tail(distance, self.seed_error), self.levels.difference)
+        tail = student_tail(distance, self.seed_error, self.df)
+        return self._corrected(2 * tail, self.levels.difference)
 
 
 def compare(
@@ -362,10 +368,12 @@ def compare_groups(
         raise ValueError(f"level={level:g}: must be above 0 and below 1, such as 0.05")
     ours, theirs, shared = paired_first(ours, theirs)
     if only_shared:
-        ours, theirs = ours.take(slice(shared)), theirs.take(slice(shared))
+        ours = ours.take(slice(shared))
+        theirs = theirs.take(slice(shared))
     elif shared < 2:
         shared = 0
-    scores, means = (ours.scores, theirs.scores), (ours.means, theirs.means)
+    scores = (ours.scores, theirs.scores)
+    means = (ours.means, theirs.means)
     if scores[0].shape[1:] != scores[1].shape[1:]:
         raise ValueError("scores: both norms need the same test examples, or none")
     fewest = min(map(len, means))
@@ -375,7 +383,7 @@ def compare_groups(
         return None
     is_paired = shared == len(means[0]) == len(means[1])
     largest = max(ours.largest, theirs.largest)
-    facts: dict[str, Any] = {"level": level, "levels": levels, "largest": largest}
+    facts: dict[str, Any] = {"level": level}
     if scores[0].ndim == 2:
         if is_paired:
             noise = example_noise(scores[0] - scores[1])
@@ -383,34 +391,18 @@ def compare_groups(
             noise = example_noise_of_groups(*scores)
         facts |= {"example_error": example_error(noise), "examples": scores[0].shape[1]}
     if is_paired:
-        return compare_gaps(means[0] - means[1], margin, **facts)
-    return _compare_unpaired(means[0], means[1], margin, shared=shared, **facts)
-
-
-def _compare_unpaired(
-    first: Numbers,
-    second: Numbers,
-    margin: float,
-    *,
-    shared: int,
-    level: float,
-    levels: Levels | None,
-    largest: float,
-    **facts: Any,
-) -> Comparison | None:
-    """Return the comparison of two groups; the first `shared` scores of both have the same seeds."""
-    moments = moments_of(first, second, shared)
-    seeds = min(moments.sizes)
+        gaps = means[0] - means[1]
+        return compare_gaps(gaps, margin, levels=levels, largest=largest, **facts)
+    moments = moments_of(*means, shared)
     if moments.error <= ROUNDING * largest:
         return None
     return Comparison(
-        gap=float(first.mean() - second.mean()),
-        sd=moments.error * math.sqrt(seeds),
+        gap=float(means[0].mean() - means[1].mean()),
+        sd=moments.error * math.sqrt(fewest),
         df=moments.df,
-        seeds=seeds,
+        seeds=fewest,
         margin=margin,
         levels=levels or Levels(level, 2 * level),
-        level=level,
         design="partly paired" if shared else "independent",
         moments=moments,
         **facts,
@@ -474,7 +466,8 @@ def _check_finite(group: Group) -> None:
     is_wrong = ~((sizes == 0) | (sizes >= SMALLEST) & (sizes < LARGEST))
     if is_wrong.any():
         wrong = int(is_wrong.argmax())
-        seed, score = group.seeds[wrong], group.means[wrong]
+        seed = group.seeds[wrong]
+        score = group.means[wrong]
         is_named = isinstance(seed, str) or seed < NO_SEED
         name = f"seed {seed}" if is_named else "a list"
         text = (

@@ -1,7 +1,7 @@
 """Several comparisons combined: families, counts of data sets, one estimate, leagues."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -51,7 +51,8 @@ def count_shown(ps: Sequence[float], significance: float) -> int:
 def corrected(ps: Sequence[float]) -> list[float]:
     """Return a family's p-values, corrected for their number (Holm 1979), in the same order."""
     values = np.asarray(ps, dtype=float)
-    order, count = np.argsort(values), len(values)
+    order = np.argsort(values)
+    count = len(values)
     adjusted = np.empty(count)
     adjusted[order] = np.minimum(
         np.maximum.accumulate((count - np.arange(count)) * values[order]), 1
@@ -109,15 +110,15 @@ def significantly_best(variance: TaskVariance, significance: float) -> str | Non
     if len(scores) < 2 or not all(scores.values()):
         return None
     best = max(scores, key=lambda norm: fmean(scores[norm].values()))
-    comparisons: list[Comparison | None] = []
+    comparisons = []
     for norm in scores.keys() - {best}:
         spread = variance.of_difference(norm, best)
         if spread is None:
             return None
         gaps = variance.gaps(norm, best)
         comparisons.append(compare_gaps(gaps, spread=spread, level=significance))
-    beaten = [comparison for comparison in in_family(comparisons) if comparison]
-    return best if all(comparison.sign == "ahead" for comparison in beaten) else None
+    signs = {comparison.sign for comparison in in_family(comparisons) if comparison}
+    return best if signs <= {"ahead"} else None
 
 
 def sign_test(gaps: Sequence[float]) -> tuple[int, int, float]:
@@ -195,7 +196,8 @@ class League:
         """
         if self.chance(first, second) not in (0.0, 1.0):
             return None
-        ours, theirs = self.scores[first].keys(), self.scores[second].keys()
+        ours = self.scores[first].keys()
+        theirs = self.scores[second].keys()
         shared = len(ours & theirs)
         if shared > 1:
             return 2**shared
@@ -218,12 +220,14 @@ class League:
         By insertion and absorption (Piepho 2004): each pair that is told apart splits the groups
         that have both names. Raises ValueError if there are more groups than letters.
         """
-        order, groups, most = [*self.scores], [frozenset(self.scores)], len(ascii_letters)
+        order = [*self.scores]
+        groups = [frozenset(self.scores)]
+        most = len(ascii_letters)
         for two in self.told_apart:
             split = set()
             for group in groups:
                 split |= {group - {name} for name in two} if group >= {*two} else {group}
-            groups = [group for group in split if not _is_part(group, split)]
+            groups = [group for group in split if not any(map(group.__lt__, split))]
             if len(groups) > most:
                 raise ValueError(f"{len(order)} names fall into over {most} groups: compare fewer")
         in_order = [sorted(group, key=order.index) for group in groups]
@@ -266,10 +270,6 @@ class League:
         return comparison
 
 
-def _is_part(group: frozenset[str], groups: Collection[frozenset[str]]) -> bool:
-    return any(group < larger for larger in groups)
-
-
 def league(
     scores: Mapping[str, SeedScores],
     margin: float,
@@ -291,7 +291,9 @@ def league(
     means = {name: group.by_seed for name, group in groups.items()}
 
     def compare_two(first: str, second: str) -> Comparison | None:
-        ours, theirs, levels = groups[first], groups[second], None
+        ours = groups[first]
+        theirs = groups[second]
+        levels = None
         if looks:
             size = min(len(ours.seeds), len(theirs.seeds))
             if paired:

@@ -60,7 +60,8 @@ class Moments:
     @property
     def _covariance(self) -> float:
         # The product of both variances may leave the range of numbers.
-        return self.correlation * math.sqrt(self.variances[0]) * math.sqrt(self.variances[1])
+        first, second = map(math.sqrt, self.variances)
+        return self.correlation * first * second
 
     @property
     def _parts(self) -> tuple[float, float]:
@@ -85,11 +86,19 @@ def moments_of(first: Numbers, second: Numbers, shared: int = 0) -> Moments:
     """
     if min(len(first), len(second)) < 2:
         raise ValueError(f"{len(first)} and {len(second)} scores: a spread needs two of each")
-    variances = (float(first.var(ddof=1)), float(second.var(ddof=1)))
     correlation = 0.0
     if shared:
-        ours = first[:shared] - first[:shared].mean()
-        theirs = second[:shared] - second[:shared].mean()
-        lengths = math.sqrt(float(ours @ ours)) * math.sqrt(float(theirs @ theirs))
-        correlation = float(ours @ theirs) / lengths if lengths else 0.0
-    return Moments(variances, (len(first), len(second)), shared, correlation)
+        ours = first[:shared]
+        ours = ours - ours.mean()
+        theirs = second[:shared]
+        theirs = theirs - theirs.mean()
+        # The product of both squares may leave the range of numbers.
+        lengths = math.sqrt(ours @ ours) * math.sqrt(theirs @ theirs)
+        if lengths:
+            correlation = float(ours @ theirs) / lengths
+    return Moments(
+        variances=(float(first.var(ddof=1)), float(second.var(ddof=1))),
+        sizes=(len(first), len(second)),
+        shared=shared,
+        correlation=correlation,
+    )

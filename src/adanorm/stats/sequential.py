@@ -78,12 +78,8 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
     BINS. Raises ValueError unless looks rise from 2 on, level lies between 0 and 1, and spending is
     above 0.
     """
-    if (
-        not looks
-        or looks[0] < 2
-        or [*looks] != sorted({*looks})
-        or not (0 < level < 1 and spending > 0)
-    ):
+    rise = looks and looks[0] >= 2 and [*looks] == sorted({*looks})
+    if not rise or not 0 < level < 1 or not spending > 0:
         raise ValueError(
             f"looks {looks}, level {level:g}, spending {spending:g}: looks rise, from 2 on"
         )
@@ -109,7 +105,8 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
             levels.append(p)
         edges, next_middles = _bins(seeds, p)
         stays = np.diff(_inside(middles, edges, seeds - 1), axis=1)
-        mass, middles = mass @ stays, next_middles
+        mass = mass @ stays
+        middles = next_middles
     return tuple(levels)
 
 
@@ -166,9 +163,12 @@ def _t_below(angle: Numbers, df: int) -> Numbers:
     time of scipy's `stdtr`. Beyond ± pi / 2 it is 0 or 1.
     """
     angle = np.clip(angle, -np.pi / 2, np.pi / 2)
-    sine, cosine = np.sin(angle), np.cos(angle)
+    sine = np.sin(angle)
+    cosine = np.cos(angle)
     is_odd = df % 2
-    term, series, squares = cosine**is_odd, np.zeros_like(angle), cosine**2
+    term = cosine**is_odd
+    series = np.zeros_like(angle)
+    squares = cosine**2
     for step in range(2 + is_odd, df + 1, 2):
         series += term
         term *= squares * ((step - 1) / step)
@@ -257,15 +257,19 @@ def seeds_needed(
         return None
     from scipy.special import nctdtr, stdtrit
 
+    level = plan.level if kind == "equivalence" else plan.level / 2
+
     def power(count: int) -> float:
         df = df_per_seed * (count - 1) + prior_df
-        center = effect / math.sqrt(sd**2 / count + example_error**2)
+        error = math.sqrt(sd**2 / count + example_error**2)
+        center = effect / error
+        bound = -stdtrit(df, level)
+        misses = float(nctdtr(df, center, bound))
         if kind == "equivalence":
-            bound = -float(stdtrit(df, plan.level))
-            return 1 - 2 * float(nctdtr(df, center, bound))
-        bound = -float(stdtrit(df, plan.level / 2))
-        far = np.nan_to_num(nctdtr(df, center, -bound))  # scipy gives NaN where it vanishes
-        return 1 - float(nctdtr(df, center, bound)) + float(far)
+            return 1 - 2 * misses
+        far = nctdtr(df, center, -bound)
+        far = np.nan_to_num(far)  # scipy gives NaN where it vanishes
+        return 1 - misses + float(far)
 
     # Power rises with seeds, so bisection finds the first number that is enough.
     first = bisect_left(range(MOST_SEEDS + 1), plan.power, lo=2, key=power)

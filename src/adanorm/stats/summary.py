@@ -12,6 +12,7 @@ import numpy as np
 
 from adanorm.stats.comparison import Interval, student_interval
 from adanorm.stats.sequential import Numbers
+from adanorm.stats.variance import student_tail
 
 LARGEST = 1e50  # of an effect or error: squares and their ratios stay finite
 NORMAL_DF = 1e9  # Student's t with more degrees of freedom is normal
@@ -67,9 +68,7 @@ class RandomEffects:
     @property
     def p(self) -> float:
         """The two-sided p of a mean of zero."""
-        from scipy.special import stdtr
-
-        return 2 * float(stdtr(self.df, -abs(self.mean) / self.error))
+        return 2 * student_tail(abs(self.mean), self.error, self.df)
 
     def interval(self, significance: float = 0.05) -> Interval:
         """Return the mean's interval, which excludes zero if p is below `significance`."""
@@ -153,9 +152,7 @@ class Multiple(NamedTuple):
 
     def p_of(self, value: float) -> float:
         """Return the two-sided p of the hypothesis that the true factor is `value`."""
-        from scipy.special import stdtr
-
-        return 2 * float(stdtr(self.df, -abs(self.value - value) / self.error))
+        return 2 * student_tail(abs(self.value - value), self.error, self.df)
 
 
 def multiple_of(effects: Numbers, errors: Numbers, dfs: Numbers, reference: Numbers) -> Multiple:
@@ -218,7 +215,8 @@ def posterior(
     effects, errors, dfs = _checked(2, effects=effects, errors=errors, dfs=dfs)
     if not 0 < prior_deviation < LARGEST:
         raise ValueError(f"prior_deviation={prior_deviation:g}: must be positive and finite")
-    scaled, spread = errors / prior_deviation, float(np.ptp(effects))
+    scaled = errors / prior_deviation
+    spread = float(np.ptp(effects))
     is_far = spread > FARTHEST * errors.min()
     if is_far or scaled.min() < LEAST_ERROR or scaled.max() > MOST_ERROR:
         ends = f"effects {effects.min():g} to {effects.max():g}, errors {errors.min():g} to"
@@ -239,7 +237,8 @@ def posterior(
 
     # Points of no weight are left out: those of the rest are (points,).
     is_kept = joint > 1e-9 * joint.max()
-    weights, centers = joint[is_kept], means[is_kept]
+    weights = joint[is_kept]
+    centers = means[is_kept]
     weights /= weights.sum()
     widths = np.broadcast_to(deviations[:, None], means.shape)[is_kept]
     each = []

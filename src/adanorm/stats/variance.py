@@ -61,9 +61,11 @@ class TaskVariance:
         gaps = self.gaps(first, second)
         if not gaps:
             return None
-        pair_squares, pair_df = float(np.var(gaps)) * len(gaps) / 2, len(gaps) - 1
+        pair_squares = float(np.var(gaps)) * len(gaps) / 2
+        pair_df = len(gaps) - 1
         squares, df = self.residual
-        rest, rest_df = max(0.0, squares - pair_squares), df - pair_df
+        rest = max(0.0, squares - pair_squares)
+        rest_df = df - pair_df
         borrowed_df = min(self.prior_df, rest_df) if rest_df else 0.0
         if pair_df + borrowed_df <= 0:
             return None
@@ -91,7 +93,8 @@ class TaskVariance:
 
         pairs = [gaps for two in combinations(self.scores, 2) if len(gaps := self.gaps(*two)) > 1]
         variances = np.array([np.var(gaps, ddof=1) for gaps in pairs])
-        most, fewest = self.prior_df_at_most, 1e-3
+        most = self.prior_df_at_most
+        fewest = 1e-3
         if len(pairs) < FEWEST_PAIRS or not (variances.any() or self.resolution):
             return most
         halves = (np.array([*map(len, pairs)]) - 1) / 2
@@ -156,6 +159,13 @@ def spread_of(
     return Spread(sd, len(gaps) - 1) if sd > least else None
 
 
+def student_tail(distance: float, error: float, df: float) -> float:
+    """Return the probability of a distance or more by chance: the upper tail of Student's t."""
+    from scipy.special import stdtr  # importing scipy.stats takes longer than all else here
+
+    return float(stdtr(df, -distance / error))
+
+
 class Prediction(NamedTuple):
     """Where a number lies among further runs: percentile in %, two-sided p, verdict."""
 
@@ -173,19 +183,16 @@ def prediction(
     freedom. The number may be rounded by up to `rounding`. DIFFERS and CONSISTENT are the verdicts'
     limits of p.
     """
-    from scipy.special import stdtr
-
     scale = spread.sd * math.sqrt(1 + 1 / count)
     distance = max(0.0, abs(number - mean) - rounding)
-    p = 2 * float(stdtr(spread.df, -distance / scale))
-    verdict: Standing = (
-        "differs" if p < DIFFERS else "consistent" if p >= CONSISTENT else "inconclusive"
-    )
-    return Prediction(
-        100 * float(stdtr(spread.df, (number - mean) / scale)),
-        p,
-        verdict,
-    )
+    p = 2 * student_tail(distance, scale, spread.df)
+    verdict: Standing = "inconclusive"
+    if p < DIFFERS:
+        verdict = "differs"
+    elif p >= CONSISTENT:
+        verdict = "consistent"
+    percentile = 100 * student_tail(mean - number, scale, spread.df)
+    return Prediction(percentile, p, verdict)
 
 
 class Components(NamedTuple):
@@ -215,7 +222,9 @@ def components(values: Numbers) -> Components:
     one seed, `example` includes the rest.
     """
     seeds, examples = values.shape
-    over_examples, over_seeds, mean = values.mean(1), values.mean(0), values.mean()
+    over_examples = values.mean(1)
+    over_seeds = values.mean(0)
+    mean = values.mean()
     if seeds == 1:
         return Components(
             None,

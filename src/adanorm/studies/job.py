@@ -70,7 +70,7 @@ def reserved_devices(
 
     Each device takes `runs_per_device` jobs: a job holds the lock of one of the device's turns.
     """
-    reserved: list[str] = []
+    reserved = []
     while devices:
         with ExitStack() as locks:
             for turn, device in product(range(runs_per_device), devices):

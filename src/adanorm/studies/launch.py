@@ -315,13 +315,14 @@ def _group(command: Sequence[str], output: IO[str] | None) -> Iterator[subproces
 
 def _report(runs: Sequence[Planned], index: int, folder: Path) -> None:
     """Print how the run of an index has ended, with its outcome or the end of its log."""
-    run, code = runs[index], _code(folder, index)
+    run = runs[index]
+    code = _code(folder, index)
     state = _state(run, code)
     words = {"made": "ended", "held": "held by another process", "failed": f"FAILED with {code}"}
     print(f"[{index + 1}/{len(runs)}] {run.name}: {words[state]}", flush=True)
     result = reader.result(run.experiment.folder())
     log = folder / f"{index}.log"
-    details: list[str] = []
+    details = []
     if result is not None and (state == "made" or code == "1"):  # 1: a failure on record
         details = [outcome(run.experiment.task, result)]
     elif state == "failed" and log.exists():

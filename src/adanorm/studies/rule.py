@@ -1,6 +1,6 @@
 """The rule by which a study's rows are compared, written in its YAML before any run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -14,12 +14,13 @@ def _two_or_four(rows: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError(
             f"{list(rows)}: name a row and the row to compare it with, or two such pairs"
         )
-    if any(first == second for first, second in _pairs(rows)):
+    if any(first == second for first, second in pairs_of(rows)):
         raise ValueError(f"{list(rows)}: compares a row with itself")
     return rows
 
 
-def _pairs(rows: tuple[str, ...]) -> list[tuple[str, str]]:
+def pairs_of(rows: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the one or two pairs of rows that are compared."""
     return list(
         zip(
             rows[::2],
@@ -36,7 +37,7 @@ def _compare_each_once(family: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, 
     """
     seen = set()
     for rows in family:
-        comparison = frozenset(map(frozenset, _pairs(rows)))
+        comparison = frozenset(map(frozenset, pairs_of(rows)))
         if comparison in seen:
             raise ValueError(f"{list(rows)}: compared twice, in one direction or the other")
         seen.add(comparison)

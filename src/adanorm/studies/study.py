@@ -152,7 +152,12 @@ def load_study(name: str) -> Study:
     if not file.is_file():
         if name.endswith(".yaml"):
             raise ValueError(f"{name}: no such file")
-        check_known("study", [name], choices("study"), ", or name a .yaml file of your own")
+        check_known(
+            "study",
+            [name],
+            choices("study"),
+            ", or name a .yaml file of your own",
+        )
     content = read_yaml_file(file)
     try:
         study = Study.checked(content)
@@ -171,8 +176,16 @@ def _check_names(study: Study) -> None:
     columns = [*study.column_overrides]
     for row in study.rows.values():
         columns += [*(row.only or ()), *row.column_overrides]
-    check_known("task", study.columns, choices("task"))
-    check_known("norm", norms, sorted(known_norms))
+    check_known(
+        "task",
+        study.columns,
+        choices("task"),
+    )
+    check_known(
+        "norm",
+        norms,
+        sorted(known_norms),
+    )
     check_known("column", columns, sorted(study.columns))
     _check_rule(study, norms)
     norm_by_title = {title(norm): norm for norm in choices("norm")}
@@ -245,21 +258,18 @@ def study_grid(study: Study, *, runs: str | None = None, settings: Sequence[str]
 
     Raises ValueError with the name of a wrong row.
     """
-    grid: StudyGrid = {}
+    grid = {}
     for task, (label, row) in product(study.columns, study.rows.items()):
-        is_run = not row.undefined and (row.only is None or task in row.only)
+        candidates: tuple[Candidate, ...] = ()
         try:
-            candidates = (
-                _candidates(
+            if not row.undefined and (row.only is None or task in row.only):
+                candidates = _candidates(
                     study,
                     label,
                     task,
                     runs,
                     settings,
                 )
-                if is_run
-                else ()
-            )
         except ValueError as error:
             raise ValueError(f"row {label!r}: {error}") from None
         grid[label, task] = CellPlan(candidates)
@@ -314,15 +324,6 @@ def plan_runs(grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
             for turn, run in enumerate(candidate.runs):
                 folder = [f"runs={run.runs}"] if run.runs else []
                 arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *folder]
-                planned.setdefault(
-                    run.folder(),
-                    (
-                        turn,
-                        Planned(
-                            label,
-                            run,
-                            arguments,
-                        ),
-                    ),
-                )
+                entry = turn, Planned(label, run, arguments)
+                planned.setdefault(run.folder(), entry)
     return [run for _, run in sorted(planned.values(), key=lambda entry: entry[0])]

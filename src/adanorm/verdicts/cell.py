@@ -43,6 +43,17 @@ class Cell:
             result.test_score(self.metric) for result in self.results if result.status == "done"
         ]
 
+    def values(self, quantity: Quantity = "test") -> dict[int, float]:
+        """Return by seed the value of a quantity of each run that is done and has it, unsigned."""
+        values = {}
+        for run, result in zip(self.runs, self.results, strict=True):
+            if result.status != "done":
+                continue
+            value = value_of(run, result, quantity, self.metric)
+            if value is not None:
+                values[run.seed] = value
+        return values
+
     @property
     def folders(self) -> tuple[Path, ...]:
         """The folders of the runs."""
@@ -111,7 +122,9 @@ class Cell:
         *consistent*, *inconclusive* or *differs*, with its percentile; no verdict on an
         unconfirmed number.
         """
-        number, ended, diverged = self.paper, len(self.results), self.count("diverged")
+        number = self.paper
+        ended = len(self.results)
+        diverged = self.count("diverged")
         if not ended or number is None:
             return "" if ended else "not run"
         if not number.confirmed:
@@ -123,7 +136,8 @@ class Cell:
             return f"did not learn ({len(self.unlearned)}/{ended})"
         if not self.scores or spread is None or spread.sd == 0:
             return "inconclusive"
-        mean, count = fmean(self.scores), len(self.scores)
+        mean = fmean(self.scores)
+        count = len(self.scores)
         position = prediction(
             number.value, rounding=number.rounding, mean=mean, count=count, spread=spread
         )
@@ -136,7 +150,8 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     If `metric` is not the task's own, the cell shows it where runs have it, and has no number of
     the paper.
     """
-    first, seeds = experiments[0], {experiment.seed for experiment in experiments}
+    first = experiments[0]
+    seeds = {experiment.seed for experiment in experiments}
     runs = [*experiments, *(run for run in reader.runs_on_record(first) if run.seed not in seeds)]
     full_cell = cell_of(first, runs)
     if metric and any(metric in (result.test or {}) for result in full_cell.results):
@@ -145,11 +160,7 @@ def cell(experiments: Sequence[Experiment], *, metric: str | None = None) -> Cel
     is_compared = paper is not None and full_cell.metric == first.task.metric
     if not is_compared or departures_from_paper(first) is not None:
         paper = None
-    return replace(
-        full_cell,
-        planned=len(experiments),
-        paper=paper,
-    )
+    return replace(full_cell, planned=len(experiments), paper=paper)
 
 
 def cell_on_record(first: Experiment, quantity: Quantity = "test") -> Cell:
@@ -170,7 +181,9 @@ def cell_of(
     """
     metric = metric or first.task.metric
     sign = metric_of(first, quantity, metric).sign
-    ended, unlearned, by_seed = [], [], {}
+    ended = []
+    unlearned = []
+    by_seed = {}
     for run in runs:
         result = reader.result(run.folder())
         if result is None:

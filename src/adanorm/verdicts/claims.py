@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from itertools import product
+from typing import Literal, TypeAlias
 
 from adanorm.config.titles import title
 from adanorm.stats.comparison import Answer, Comparison, Hypothesis
@@ -98,11 +99,7 @@ class ClaimResult:
         if not self.run:
             return "not run"
         verdicts: tuple[Verdict, ...] = ("supported", "contradicted", "no such gain")
-        for verdict, p in zip(
-            verdicts,
-            self.family or self.ps,
-            strict=True,
-        ):
+        for verdict, p in zip(verdicts, self.family or self.ps, strict=True):
             if p < preregistration().level:
                 return verdict
         return "open"
@@ -129,11 +126,8 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
 
 
 def _has_runs_of_its_own(result: ClaimResult) -> bool:
-    return any(not _is_read_at_the_papers_size(result.claim, task.task) for task in result.run)
-
-
-def _is_read_at_the_papers_size(claim: Claim, task: str) -> bool:
-    return plans_to_decide(task, "small", claim.quantity)[-1].scale == "paper"
+    plans = [plans_to_decide(task.task, "small", result.claim.quantity) for task in result.run]
+    return any(plan.scale != "paper" for *_, plan in plans)
 
 
 def first_plan_results(runs: str | None = None) -> list[TaskResult]:
@@ -141,7 +135,8 @@ def first_plan_results(runs: str | None = None) -> list[TaskResult]:
     results = []
     for claim in preregistration().claims:
         for task in claim.tasks:
-            plans, norms = plans_to_decide(task, "small", claim.quantity), claim.norms(task)
+            plans = plans_to_decide(task, "small", claim.quantity)
+            norms = claim.norms(task)
             if plans[-1].scale != "paper":
                 continue
             by_first = read(plans[-1], norms, runs).pair
@@ -174,7 +169,13 @@ def _judged(claim: Claim, task: str, scale: str, runs: str | None) -> TaskResult
         plan = replace(reading.plan, quantity=quantity)
         beside.append(read(plan, norms, runs).pair)
     with_own_noise = None if reading.plan.name == "first" else by_own_noise(*reading)
-    return TaskResult(claim, task, reading.pair, with_own_noise, *beside)
+    return TaskResult(
+        claim,
+        task,
+        reading.pair,
+        with_own_noise,
+        *beside,
+    )
 
 
 def claim_evidence(claim: Claim, scale: str, runs: str | None = None) -> dict[str, Evidence]:
@@ -240,6 +241,9 @@ class TaskAnswer:
         return f"{self.seeds_compared}{folds}"
 
 
+Answers: TypeAlias = Sequence[TaskAnswer]  # one for each data set
+
+
 def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
     """Return the answer to a claim on each of its tasks, in order.
 
@@ -247,14 +251,8 @@ def task_answers(claim: Claim, *, runs: str | None = None) -> list[TaskAnswer]:
     """
     answers = [_answer(claim, task, runs) for task in claim.tasks]
     ps = [1.0 if answer.comparison is None else answer.comparison.p for answer in answers]
-    return [
-        replace(answer, family_p=p)
-        for answer, p in zip(
-            answers,
-            corrected(ps),
-            strict=True,
-        )
-    ]
+    pairs = zip(answers, corrected(ps), strict=True)
+    return [replace(answer, family_p=p) for answer, p in pairs]
 
 
 def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
@@ -269,15 +267,18 @@ def _answer(claim: Claim, task: str, runs: str | None) -> TaskAnswer:
         comparison = with_own_noise = compare_by(plan, samples, norms)
     else:
         reading = deciding(plans, norms, runs)
-        plan, folds, comparison = reading.plan, [reading.records], reading.pair.comparison
-        with_own_noise, without_scores = by_own_noise(*reading), reading.pair.answer
+        plan = reading.plan
+        folds = [reading.records]
+        comparison = reading.pair.comparison
+        with_own_noise = by_own_noise(*reading)
+        without_scores = reading.pair.answer
         for older in decided_before(reading, plans, runs):
             before.append(TaskAnswer(older.plan, older.comparison, len(older.seeds)))
     setbacks: dict[str, None] = {}  # each once, in the order of norms and folds
-    for norm in norms:
-        for records in folds:
-            if setback := records.norms[norm].setback:
-                setbacks[f"{title(norm)} {setback}"] = None
+    for norm, records in product(norms, folds):
+        setback = records.norms[norm].setback
+        if setback:
+            setbacks[f"{title(norm)} {setback}"] = None
     return TaskAnswer(
         plan,
         comparison,

@@ -9,7 +9,7 @@ from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.later_plans import later_plans
 from adanorm.verdicts.pair import Pair, pair
 from adanorm.verdicts.plan import Plan
-from adanorm.verdicts.preregistration import first_plan, preregistration
+from adanorm.verdicts.preregistration import Norms, first_plan, preregistration
 from adanorm.verdicts.quantities import Quantity
 
 
@@ -33,21 +33,26 @@ def plans_to_decide(task: str, scale: str = "small", quantity: Quantity = "test"
     any other scale are read by the first plan alone.
     """
     registered = preregistration().plans_of(task, quantity)
-    newest = registered[-1]
-    if scale != "small" and (scale, newest.scale) != ("paper", "paper"):
+    size = registered[-1].scale
+    if scale != "small" and (scale, size) != ("paper", "paper"):
         return [first_plan(task, scale, quantity)]
-    later = later_plans().newest_first(task) if quantity == "test" else []
-    return later + [plan for plan in reversed(registered) if plan.scale == newest.scale]
+    plans = []
+    if quantity == "test":
+        plans += later_plans().newest_first(task)
+    for plan in reversed(registered):
+        if plan.scale == size:
+            plans.append(plan)
+    return plans
 
 
 @once
-def read(plan: Plan, norms: tuple[str, str], runs: str | None = None) -> Reading:
+def read(plan: Plan, norms: Norms, runs: str | None = None) -> Reading:
     """Return two norms (better, worse) as a plan reads the runs of a folder."""
     records = evidence(plan, runs=runs, norms=norms)
     return Reading(records, pair(records, *norms))
 
 
-def deciding(plans: Sequence[Plan], norms: tuple[str, str], runs: str | None = None) -> Reading:
+def deciding(plans: Sequence[Plan], norms: Norms, runs: str | None = None) -> Reading:
     """Return the newest reading that has had its first look, or else that of the first plan."""
     for plan in plans:
         reading = read(plan, norms, runs)
@@ -71,9 +76,7 @@ def decided_before(reading: Reading, plans: Sequence[Plan], runs: str | None) ->
             yield older
 
 
-def deciding_pair(
-    task: str, scale: str, norms: tuple[str, str], runs: str | None = None
-) -> Pair | None:
+def deciding_pair(task: str, scale: str, norms: Norms, runs: str | None = None) -> Pair | None:
     """Return two norms (worse, better) as the plan that decides reads the runs of a scale.
 
     None where that is the first plan, or a plan that reads other runs or folds.

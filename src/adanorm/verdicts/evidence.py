@@ -1,7 +1,7 @@
 """The runs of all norms on a task that a plan reads, and the variance of their scores."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from adanorm.config.compose import cached_experiment
 from adanorm.config.experiment import Experiment
@@ -34,10 +34,10 @@ class Evidence:
                     kept,
                     self.plan.quantity,
                 )
-        return replace(
-            self,
-            norms=norms,
-            variance=variance_of(norms, self.plan.quantity),
+        return Evidence(
+            self.plan,
+            norms,
+            variance_of(norms, self.plan.quantity),
         )
 
 

@@ -8,7 +8,13 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from adanorm.analyses.spec import Analysis, AnalysisGrid, Quantity, analysis_results
+from adanorm.analyses.spec import (
+    Analysis,
+    AnalysisGrid,
+    AnalysisRecord,
+    Quantity,
+    analysis_results,
+)
 from adanorm.config.paths import CONF
 from adanorm.config.sections import Config
 from adanorm.config.values import digest_of, read_yaml_file
@@ -71,20 +77,16 @@ def finding_rows(finding: Finding, analysis: Analysis, grid: AnalysisGrid) -> li
         row = _finding_row(finding, grid, task, quantities[name])
         if row is not None:
             rows.append(row)
-    tested = iter(in_family([row.comparison for row in rows if row.comparison]))
+    tested = [position for position, row in enumerate(rows) if row.comparison]
+    family = in_family([rows[position].comparison for position in tested])
     expected = "behind" if finding.expected == "lower" else "ahead"
-    judged = []
-    for row in rows:
-        if row.comparison is None:
-            judged.append(row)
-            continue
-        comparison = next(tested)
+    for position, comparison in zip(tested, family, strict=True):
         assert comparison is not None, "of a row with a comparison"
         verdict = "supported" if comparison.sign == expected else "contradicted"
         if comparison.sign == "not told apart":
             verdict = "undecided"
-        judged.append(row._replace(comparison=comparison, verdict=verdict))
-    return judged
+        rows[position] = rows[position]._replace(comparison=comparison, verdict=verdict)
+    return rows
 
 
 def _finding_row(
@@ -95,15 +97,7 @@ def _finding_row(
     None without shared seeds.
     """
     assert finding.norms is not None, "a comparison names two norms"
-    first, second = (
-        _by_seed(
-            grid,
-            norm,
-            task,
-            quantity.name,
-        )
-        for norm in finding.norms
-    )
+    first, second = (_by_seed(grid[norm, task], quantity.name) for norm in finding.norms)
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
         return None
@@ -111,12 +105,18 @@ def _finding_row(
     gaps = [scale(second[seed]) - scale(first[seed]) for seed in seeds]
     means = mean(first[seed] for seed in seeds), mean(second[seed] for seed in seeds)
     comparison = compare_gaps(gaps, level=preregistration().level)
-    return FindingRow(task, quantity, means, gaps, comparison)
+    return FindingRow(
+        task,
+        quantity,
+        means,
+        gaps,
+        comparison,
+    )
 
 
-def _by_seed(grid: AnalysisGrid, norm: str, task: str, quantity: str) -> dict[int, float]:
+def _by_seed(cell: Sequence[AnalysisRecord], quantity: str) -> dict[int, float]:
     values = {}
-    for result in analysis_results(grid[norm, task]):
+    for result in analysis_results(cell):
         if result.status == "done" and quantity in result.summary:
             values[result.seed] = result.summary[quantity]
     return values

@@ -1,6 +1,7 @@
 """What the plans of conf/plans/later.yaml answer, each comparison in the order of its reading."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from adanorm.config.paths import choices
@@ -21,21 +22,27 @@ class LaterAnswer(NamedTuple):
 
 def later_answers(runs: str | None = None) -> list[LaterAnswer]:
     """Return the answers of all later plans whose scale and study exist."""
-    answers: list[LaterAnswer] = []
-    for name, entry in later_plans().plans.items():
-        if _can_run(entry):
-            answers += answers_of(name, runs)
-    return answers
+    plans = later_plans().plans
+    by_plan = [answers_of(name, runs) for name, entry in plans.items() if _can_run(entry)]
+    return [*chain(*by_plan)]
 
 
 def answers_of(name: str, runs: str | None = None) -> list[LaterAnswer]:
     """Return the answers of one later plan, whose scale and study exist."""
     entry = later_plans().plans[name]
-    answers: list[LaterAnswer] = []
+    answers = []
     for task in _tasks(entry):
         for quantity in (None, entry.also) if entry.also else (None,):
-            plan = later_plans().plan(name, task, quantity)
-            answers += _answers_by(plan, entry, runs)
+            plan = later_plans().plan(
+                name,
+                task,
+                quantity,
+            )
+            answers += _answers_by(
+                plan,
+                entry,
+                runs,
+            )
     return answers
 
 
@@ -62,22 +69,18 @@ def _answers_by(plan: Plan, entry: LaterPlan, runs: str | None) -> Iterator[Late
     comparisons = entry.comparisons or (later_plans().norms_of_summary,)
     is_open = True
     for position, (worse, better) in enumerate(comparisons):
-        compared = None
-        if is_open:
-            compared = read(plan, (better, worse), runs).pair
+        compared = read(plan, (better, worse), runs).pair if is_open else None
         yield LaterAnswer(plan, (worse, better), compared)
-        if entry.comparisons and position == 0:
-            is_open = _opens(compared)
+        if compared and position == 0:
+            is_open = not entry.comparisons or _opens(compared)
 
 
-def _opens(first: Pair | None) -> bool:
+def _opens(first: Pair) -> bool:
     """Return whether the first comparison makes a bed a positive control, so that the rest is read.
 
     The norm must be better by more than the margin, by the lower end of the 95 % interval. Where
     the other diverges, which has no interval, Fisher's exact test decides.
     """
-    if first is None:
-        return False
     if first.divergence_p is not None:
         return first.answer == "better"
     comparison = first.comparison

@@ -89,10 +89,12 @@ class LaterPlans(Config):
         level = self.level / 2 if entry.also else self.level
         margins = entry.chrf_margins if quantity else entry.margins
         groups = entry.groups if isinstance(entry.groups, str) else entry.groups[task]
-        scale, overrides = entry.scale, entry.overrides
+        scale = entry.scale
+        overrides = entry.overrides
         if entry.study is not None:
             study = load_study(entry.study)
-            scale, overrides = scale or study.scale, (*overrides, *study.overrides)
+            scale = scale or study.scale
+            overrides = (*overrides, *study.overrides)
         assert scale is not None, "a plan without a scale has a study"
         return Plan(
             name=name,

@@ -1,12 +1,12 @@
 """Two norms on a task, compared over all their records; the answer is one of a few words."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean, median
-from typing import Literal
+from typing import Any, Literal
 
 from adanorm.config.titles import task_metric, title
 from adanorm.records.published import READ_OFF, published, published_last_loss
@@ -14,10 +14,10 @@ from adanorm.stats.comparison import Answer, Comparison, Hypothesis, PaperGap
 from adanorm.stats.conjunction import fisher_test
 from adanorm.stats.example_noise import ENOUGH_SEEDS, example_error
 from adanorm.stats.sequential import Prospect, seeds_looked_at
-from adanorm.stats.variance import Components, Spread, TaskVariance
+from adanorm.stats.variance import Spread, TaskVariance
 from adanorm.verdicts.cell import FATES, Cell
 from adanorm.verdicts.evidence import Evidence
-from adanorm.verdicts.plan import Noise, Plan, compare_by
+from adanorm.verdicts.plan import Plan, compare_by
 from adanorm.verdicts.preregistration import claimed_pairs
 from adanorm.verdicts.same_examples import ByExample, compare_examples
 
@@ -76,12 +76,18 @@ class Pair:
 
         The simulation takes a while.
         """
-        comparison, looks = self.comparison, self.plan.looks
+        comparison = self.comparison
+        looks = self.plan.looks
         if comparison is None or self.spread is None:
             return None
         paper_lead = abs(comparison.paper.value) if comparison.paper else 0.0
         noise = {"sd": self.spread.sd, "example_error": comparison.example_error}
-        to_find = seeds_looked_at(looks, paper_lead, kind="difference", **noise)
+        to_find = seeds_looked_at(
+            looks,
+            paper_lead,
+            kind="difference",
+            **noise,
+        )
         to_equate = seeds_looked_at(
             looks,
             comparison.margin,
@@ -97,11 +103,7 @@ class Pair:
         for fate in FATES:
             if any(side.count(fate) for side in self.sides):
                 shares = []
-                for norm, side in zip(
-                    self.norms,
-                    self.sides,
-                    strict=True,
-                ):
+                for norm, side in zip(self.norms, self.sides, strict=True):
                     shares.append(f"{title(norm)} {side.count(fate)} of {len(side.results)}")
                 parts.append(f"{fate}: {', '.join(shares)}")
         if parts or self.comparison is not None or self.answer != "open":
@@ -135,47 +137,35 @@ def pair(records: Evidence, better: str, worse: str) -> Pair:
 
     If a decision stands, that is the first look that decides.
     """
-    plan, paper = (
-        records.plan,
-        paper_gap(
-            records,
-            better,
-            worse,
-        ),
+    plan = records.plan
+    paper = paper_gap(
+        records,
+        better,
+        worse,
     )
     sides = records.norms[better], records.norms[worse]
     shared = records.variance.shared(worse, better)
     for look in plan.read_in_turn(len(shared)) or [len(shared)]:
         seeds = shared[:look]
         variance = _without(records.variance, shared[look:])
-        noise = (
-            _example_noise(
-                records,
-                better,
-                worse,
-                seeds,
-            )
-            if seeds
-            else None
-        )
+        noise = _example_noise(records, better, worse, seeds) if seeds else {}
         comparison = compare_by(
             plan,
             [variance],
             (better, worse),
-            noise=noise,
             paper=paper,
+            **noise,
         )
         if comparison is not None and comparison.answer != "open":
             break
-    spread, gaps = variance.of_difference(worse, better), variance.gaps(worse, better)
     return Pair(
         plan,
         (better, worse),
         sides,
         tuple(seeds),
         comparison,
-        spread,
-        gaps,
+        variance.of_difference(worse, better),
+        variance.gaps(worse, better),
     )
 
 
@@ -186,10 +176,12 @@ def by_own_noise(records: Evidence, read: Pair) -> Comparison | None:
     """
     if read.plan.quantity not in ("test", "top3"):
         return None
-    noise = _own_noise(records, *read.norms, read.seeds)
-    if read.comparison is None or noise is None:
-        return read.comparison
-    return replace(read.comparison, **noise._asdict())
+    noise = _own_noise(
+        records,
+        *read.norms,
+        read.seeds,
+    )
+    return read.comparison and replace(read.comparison, **noise)
 
 
 def _without(variance: TaskVariance, late: Collection[int]) -> TaskVariance:
@@ -204,83 +196,79 @@ def _without(variance: TaskVariance, late: Collection[int]) -> TaskVariance:
 
 def _example_noise(
     records: Evidence, better: str, worse: str, seeds: Collection[int]
-) -> Noise | None:
-    """Return the noise of test examples.
+) -> Mapping[str, Any]:
+    """Return the noise of test examples, as fields of a comparison.
 
-    None if none are counted, or the quantity is no test score. Pooled, it is a mean over all pairs
+    {} if none are counted, or the quantity is no test score. Pooled, it is a mean over all pairs
     of the task's norms, each up to its last look. A pair's component may be negative; only a
     negative mean is set to 0.
     """
     plan = records.plan
     if plan.quantity not in ("test", "top3") or plan.examples == "none":
-        return None
+        return {}
     if plan.examples == "own":
-        return _own_noise(records, better, worse, seeds)
-    if plan.examples == "claimed pairs":
-        is_claimed = {(worse, better), (better, worse)} & {*claimed_pairs(plan.task)}
-        if not is_claimed:
-            return None
-        by_example = _by_example(records, better, worse, seeds)
-        return None if by_example is None else _noise_of(by_example.noise)
-    noises = []
-    for first, second in combinations(records.variance.scores, 2):
-        shared = records.variance.shared(first, second)
-        shared = shared[: plan.seeds_read(len(shared))]
-        if len(shared) < 2:  # one seed cannot separate the noise of examples from its own
-            continue
-        by_example = _by_example(records, first, second, shared)
-        if by_example is not None:
-            noises.append(by_example.noise)
-    if not noises:
-        return None
-    return _noise_of(noises[0]._replace(example=fmean(noise.example for noise in noises)))
-
-
-def _noise_of(components: Components) -> Noise:
-    return Noise(components.example_error, components.examples)
-
-
-def _own_noise(records: Evidence, better: str, worse: str, seeds: Collection[int]) -> Noise | None:
-    """Return the pair's own noise of test examples; None if none are counted, or for one seed.
-
-    With few seeds it is shrunk towards the median of the other pairs (conf/plans/later.yaml).
-    """
-    by_example = (
-        _by_example(
+        return _own_noise(
             records,
             better,
             worse,
             seeds,
         )
-        if len(seeds) > 1
-        else None
-    )
+    if plan.examples == "pooled":
+        noises = [by_example.noise for _, by_example in _pairs_of(records, records.variance.scores)]
+    else:
+        claimed = {*claimed_pairs(plan.task)}
+        is_claimed = (worse, better) in claimed or (better, worse) in claimed
+        by_example = _by_example(records, better, worse, seeds) if is_claimed else None
+        noises = [by_example.noise] if by_example else []
+    if not noises:
+        return {}
+    mean = noises[0]._replace(example=fmean(noise.example for noise in noises))
+    return {"example_error": mean.example_error, "examples": mean.examples}
+
+
+def _own_noise(
+    records: Evidence, better: str, worse: str, seeds: Collection[int]
+) -> Mapping[str, Any]:
+    """Return the pair's own noise of test examples; {} if none are counted, or for one seed.
+
+    With few seeds it is shrunk towards the median of the other pairs (conf/plans/later.yaml).
+    """
+    by_example = _by_example(records, better, worse, seeds) if len(seeds) > 1 else None
     if by_example is None or by_example.own_noise is None:
-        return None
-    noise, median_of_pairs = by_example.own_noise, 0.0
+        return {}
+    noise = by_example.own_noise
+    median_of_pairs = 0.0
     if noise.seeds < ENOUGH_SEEDS:
         median_of_pairs = _median_noise(records, {better, worse})
-    return Noise(example_error(noise, median_of_pairs), by_example.noise.examples)
+    error = example_error(noise, median_of_pairs)
+    return {"example_error": error, "examples": by_example.noise.examples}
 
 
 def _median_noise(records: Evidence, pair_of: Collection[str]) -> float:
     """Return the median noise of other pairs of norms that learn about as much as LayerNorm, or 0."""
-    plan, scores = records.plan, records.variance.scores
     norms = []
-    for norm in scores:
+    for norm in records.variance.scores:
         gaps = records.variance.gaps("layernorm", norm)
-        if norm == "layernorm" or (gaps and fmean(gaps) >= -plan.margin):
+        if norm == "layernorm" or (gaps and fmean(gaps) >= -records.plan.margin):
             norms.append(norm)
     variances = []
-    for first, second in combinations(norms, 2):
-        shared = records.variance.shared(first, second)
-        shared = shared[: plan.seeds_read(len(shared))]
-        if {first, second} == {*pair_of} or len(shared) < 2:
-            continue
-        by_example = _by_example(records, first, second, shared)
-        if by_example is not None and by_example.own_noise is not None:
+    for two, by_example in _pairs_of(records, norms):
+        if two != pair_of and by_example.own_noise is not None:
             variances.append(by_example.own_noise.variance)
     return median(variances) if variances else 0.0
+
+
+def _pairs_of(records: Evidence, norms: Iterable[str]) -> Iterator[tuple[set[str], ByExample]]:
+    """Yield every two norms compared by test examples, up to their last look, if they have counts.
+
+    Not with one seed, which cannot separate the noise of examples from its own.
+    """
+    for first, second in combinations(norms, 2):
+        shared = records.variance.shared(first, second)
+        shared = shared[: records.plan.seeds_read(len(shared))]
+        by_example = _by_example(records, first, second, shared) if len(shared) > 1 else None
+        if by_example is not None:
+            yield {first, second}, by_example
 
 
 def _by_example(
@@ -297,13 +285,22 @@ def paper_gap(records: Evidence, better: str, worse: str) -> PaperGap | None:
 
     None without two numbers, at another scale or in other settings.
     """
-    task, quantity = records.plan.task, records.plan.quantity
+    task = records.plan.task
+    quantity = records.plan.quantity
     if records.plan.scale != "paper" or records.plan.overrides:
         return None
     if quantity in ("test", "top3"):
-        return published_gap(task, better, worse)
+        return published_gap(
+            task,
+            better,
+            worse,
+        )
     part = quantity.removeprefix("last_").removesuffix("_loss")  # train or valid
-    better_loss = published_last_loss(task, better, part)
+    better_loss = published_last_loss(
+        task,
+        better,
+        part,
+    )
     worse_loss = published_last_loss(task, worse, part)
     if better_loss is None or worse_loss is None:
         return None
@@ -315,16 +312,13 @@ def published_gap(task: str, better: str, worse: str) -> PaperGap | None:
 
     None unless it has both numbers.
     """
-    numbers = published(task, better), published(task, worse)
-    if any(number is None or number.value is None for number in numbers):
+    ours = published(task, better)
+    theirs = published(task, worse)
+    if ours is None or theirs is None or None in (ours.value, theirs.value):
         return None
     gap = published_score(task, better) - published_score(task, worse)
-    rounding = sum(number.rounding for number in numbers if number)
-    return PaperGap(
-        gap,
-        rounding,
-        all(number.confirmed for number in numbers if number),
-    )
+    rounding = ours.rounding + theirs.rounding
+    return PaperGap(gap, rounding, ours.confirmed and theirs.confirmed)
 
 
 def published_score(task: str, norm: str) -> float:

@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from adanorm.stats.comparison import Comparison, PaperGap, compare_gaps
+from adanorm.stats.comparison import Comparison, compare_gaps
 from adanorm.stats.designs import Design, moments_of
 from adanorm.stats.sequential import Levels, Looks, last_look
-from adanorm.stats.variance import ROUNDING, Components, Spread, TaskVariance, spread_of
+from adanorm.stats.variance import ROUNDING, Spread, TaskVariance, spread_of
 from adanorm.verdicts.quantities import Quantity
 
 
@@ -71,26 +71,17 @@ class Plan:
         return levels
 
 
-class Noise(NamedTuple):
-    """The standard error that the choice of test examples adds, and the number of examples."""
-
-    example_error: float
-    examples: int
-
-
 def compare_by(
     plan: Plan,
     samples: Sequence[TaskVariance],
     rows: Sequence[str],
-    *,
-    noise: Noise | Components | None = None,
-    paper: PaperGap | None = None,
-    beyond_margin: bool = False,
+    **facts: Any,
 ) -> Comparison | None:
     """Return the comparison of rows as a plan reads their scores; None before its first look.
 
     Of rows (a, b) it compares a with b; of (a, b, c, d) a's lead over b with c's over d. `samples`
-    has the scores of all rows, one sample for each fold of the plan. None too if gaps do not vary.
+    has the scores of all rows, one sample for each fold of the plan. `facts` are further fields of
+    the comparison, such as the noise of test examples. None too if gaps do not vary.
     """
     shared = [sample.shared(*rows) for sample in samples]
     seeds = plan.seeds_read(min(map(len, shared)))
@@ -108,9 +99,7 @@ def compare_by(
         resolution = 0.0 if plan.folds else samples[0].resolution
         largest = max(sample.largest for sample in samples)
         spread = spread_of(gaps, resolution, largest=largest)
-    return comparison_of(
-        plan, gaps, seeds, spread, noise=noise, paper=paper, beyond_margin=beyond_margin
-    )
+    return comparison_of(plan, gaps, seeds, spread, **facts)
 
 
 def comparison_of(
@@ -118,10 +107,7 @@ def comparison_of(
     gaps: Sequence[float],
     seeds: int,
     spread: Spread | None,
-    *,
-    noise: Noise | Components | None = None,
-    paper: PaperGap | None = None,
-    beyond_margin: bool = False,
+    **facts: Any,
 ) -> Comparison | None:
     """Return the comparison of gaps, by seed or by fold, at a plan's look after `seeds` seeds.
 
@@ -129,9 +115,6 @@ def comparison_of(
     """
     if spread is None:
         return None
-    facts: dict[str, Any] = {"paper": paper, "beyond_margin": beyond_margin, "design": plan.groups}
-    if noise is not None:
-        facts |= {"example_error": noise.example_error, "examples": noise.examples}
     return compare_gaps(
         gaps,
         plan.margin,
@@ -139,6 +122,7 @@ def comparison_of(
         levels=plan.levels(seeds),
         spread=spread,
         overlap=plan.overlap,
+        design=plan.groups,
         **facts,
     )
 

@@ -16,7 +16,7 @@ from adanorm.studies.rule import Compares, Look, Margin, RisingLooks
 from adanorm.verdicts.plan import Plan
 from adanorm.verdicts.quantities import Quantity
 
-Norms: TypeAlias = tuple[str, str]  # worse, better: the second is compared with the first
+Norms: TypeAlias = tuple[str, str]  # two norms
 Tasks = Annotated[list[str], Field(min_length=1)]
 
 
@@ -43,14 +43,12 @@ class Claim(Config):
     at_least: Positive | None = None
     at: dict[str, ClaimAtScale] | None = None  # by scale; other scales show it on all tasks
 
-    def _at_scale(self, scale: str) -> ClaimAtScale:
-        return (self.at or {}).get(scale, ClaimAtScale())
-
     def tasks_at(self, scale: str) -> list[str]:
         """Return the tasks on which the runs of a scale can show the claim."""
-        return self._at_scale(scale).tasks or self.tasks
+        at_scale = (self.at or {}).get(scale)
+        return (at_scale and at_scale.tasks) or self.tasks
 
-    def norms(self, task: str) -> tuple[str, str]:
+    def norms(self, task: str) -> Norms:
         """Return the norm that is claimed to be better on a task, and the worse one."""
         better, worse = (n if isinstance(n, str) else n[task] for n in (self.better, self.worse))
         return better, worse
@@ -124,16 +122,13 @@ class Preregistration(Config):
         """Return the looks of a plan: `first`, or one of `plans`."""
         if name == "first":
             after = tuple(range(self.stopping.planned, self.stopping.most + 1))
-            return Looks(
-                after,
-                self.stopping.spending,
-                self.level,
-                self.power,
-            )
-        entry = self.plans[name]
+            spending = self.stopping.spending
+        else:
+            after = self.plans[name].looks
+            spending = self.plans[name].spending
         return Looks(
-            entry.looks,
-            entry.spending,
+            after,
+            spending,
             self.level,
             self.power,
         )
@@ -141,21 +136,15 @@ class Preregistration(Config):
     def plans_of(self, task: str, quantity: Quantity = "test") -> list[Plan]:
         """Return the plans of a task: the first, then those written after it."""
         names = [name for name, entry in self.plans.items() if task in entry.tasks]
-        return [
-            self.plan(
-                name,
-                task,
-                quantity,
-            )
-            for name in ("first", *names)
-        ]
+        return [self.plan(name, task, quantity) for name in ("first", *names)]
 
     def plan(self, name: str, task: str, quantity: Quantity = "test") -> Plan:
         """Return a plan of a task.
 
         A later one reads its own quantity where the first reads test scores.
         """
-        margin, looks = self.margin(task, quantity), self.looks_of(name)
+        margin = self.margin(task, quantity)
+        looks = self.looks_of(name)
         if name == "first":
             return Plan(
                 name=name,
@@ -201,14 +190,12 @@ def preregistration() -> Preregistration:
 
 def first_plan(task: str, scale: str = "paper", quantity: Quantity = "test") -> Plan:
     """Return the first plan of a task, as it reads the runs of any scale."""
-    return replace(
-        preregistration().plan(
-            "first",
-            task,
-            quantity,
-        ),
-        scale=scale,
+    plan = preregistration().plan(
+        "first",
+        task,
+        quantity,
     )
+    return replace(plan, scale=scale)
 
 
 def drawn_claim(claim: Claim) -> Claim | None:

@@ -75,20 +75,7 @@ def task_protocols(runs: str | None = None) -> list[TaskProtocols]:
             continue
         paper = published_gap(task, *NORMS)
         size = paper.value - paper.rounding if paper else 0.0
-        shown = []
-        for protocol in PROTOCOLS:
-            shown.append(
-                _mean_over_folds(
-                    [
-                        _tried(
-                            protocol,
-                            fold,
-                            size,
-                        )
-                        for fold in folds
-                    ]
-                )
-            )
+        shown = [_tried(protocol, folds, size) for protocol in PROTOCOLS]
         ours, theirs = (_number_of_runs(folds, norm) for norm in NORMS)
         scale = preregistration().plans_of(task)[-1].scale
         results.append(
@@ -127,8 +114,8 @@ def same_orders(runs: str | None = None) -> list[SameOrder]:
         ("fresh, to the last look", "fresh", True),
         ("fresh, all", "fresh", False),
     ):
-        is_same: list[bool] = []
-        of_confirmed: list[bool] = []
+        is_same = []
+        of_confirmed = []
         for task in preregistration().plans["fresh"].tasks:
             plan = preregistration().plan(name, task)
             means = _means(
@@ -137,7 +124,11 @@ def same_orders(runs: str | None = None) -> list[SameOrder]:
                 runs,
             )
             for first, second in combinations(means, 2):
-                paper = published_gap(task, first, second)
+                paper = published_gap(
+                    task,
+                    first,
+                    second,
+                )
                 if paper and paper.value:
                     is_same.append((means[first] - means[second]) * paper.value > 0)
                     of_confirmed += is_same[-1:] if paper.confirmed else []
@@ -155,7 +146,11 @@ def papers_own_count(runs: str | None = None) -> ClaimResult:
     for claim in preregistration().claims:
         update = {"at_least": PAPERS_COUNT} if claim.id == "adanorm" else {}
         claims.append(claim.model_copy(update=update))
-    results = evaluated(claims, "small", runs=runs)
+    results = evaluated(
+        claims,
+        "small",
+        runs=runs,
+    )
     return next(result for result in results if result.claim.id == "adanorm")
 
 
@@ -185,7 +180,11 @@ def _runs_by_fold(task: str, runs: str | None) -> list[dict[str, dict[str, Numbe
         for norm in NORMS:
             scores: dict[int, tuple[float, float]] = {}
             for plan in plans:
-                plan_of_tests = replace(plan, quantity="test", overrides=fold.overrides)
+                plan_of_tests = replace(
+                    plan,
+                    quantity="test",
+                    overrides=fold.overrides,
+                )
                 cells = evidence(plan_of_tests, runs=runs).norms
                 scores |= _scores(cells[norm])
             columns = np.array([*scores.values()]).reshape(-1, 2).T
@@ -197,31 +196,30 @@ def _runs_by_fold(task: str, runs: str | None) -> list[dict[str, dict[str, Numbe
 
 def _scores(cell: Cell) -> dict[int, tuple[float, float]]:
     """Return by seed the test and the validation score of each run that is done."""
+    if not cell.runs:
+        return {}
+    sign = METRICS[cell.metric].sign
+    sign_of_valid = METRICS[cell.runs[0].task.selection_metric].sign
+    valid = cell.values("valid_best")
     scores = {}
-    for run, result in zip(
-        cell.runs,
-        cell.results,
-        strict=True,
-    ):
-        if result.status == "done":
-            selection = run.task.selection_metric
-            test = METRICS[cell.metric].sign * result.test_score(cell.metric)
-            valid = METRICS[selection].sign * result.valid_score(selection)
-            scores[run.seed] = test, valid
+    for seed, test in cell.values().items():
+        scores[seed] = sign * test, sign_of_valid * valid[seed]
     return scores
 
 
-def _tried(protocol: Protocol, fold: dict[str, dict[str, Numbers]], size: float) -> Tried:
-    chosen = fold[protocol.chooses]
-    return best_of(
-        chosen["test"],
-        fold["layernorm"]["test"],
-        criterion=chosen[protocol.by],
-        tries=protocol.tries,
-        size=size,
-    )
-
-
-def _mean_over_folds(tried: Sequence[Tried]) -> Tried:
-    lead, ahead, as_large = (fmean(values) for values in zip(*tried, strict=True))
-    return Tried(lead, ahead, as_large)
+def _tried(
+    protocol: Protocol, folds: Sequence[dict[str, dict[str, Numbers]]], size: float
+) -> Tried:
+    """Return the means over folds of what a protocol would show."""
+    by_fold = []
+    for fold in folds:
+        chosen = fold[protocol.chooses]
+        shown = best_of(
+            chosen["test"],
+            fold["layernorm"]["test"],
+            criterion=chosen[protocol.by],
+            tries=protocol.tries,
+            size=size,
+        )
+        by_fold.append(shown)
+    return Tried(*map(fmean, zip(*by_fold, strict=True)))

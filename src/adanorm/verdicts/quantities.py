@@ -1,7 +1,7 @@
 """What is compared of a run: its value of each quantity, from its record."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from operator import itemgetter
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -25,16 +25,37 @@ class Scored(NamedTuple):
 def value_of(run: Experiment, result: Result, quantity: Quantity, metric: str = "") -> Value:
     """Return a completed run's value of a quantity (a test score in `metric`).
 
-    None if it has none.
+    None if it has none. `top3` is the mean test score of the three evaluations best by validation;
+    averaged weights are a mean over evaluations already: theirs is the run's test score.
     """
-    return _VALUES[quantity](run, result, metric)
+    selection = run.task.selection_metric
+    if quantity == "top3":
+        evaluations = scored(
+            run,
+            result,
+            quantity,
+            metric,
+        )
+        return fmean(evaluation.test for evaluation in evaluations) if evaluations else None
+    if quantity == "valid_best":
+        return (result.valid or {}).get(selection)
+    if quantity == "valid_level":
+        return tail_mean(reader.curve(run.folder(), f"valid_{selection}"))
+    if quantity.startswith("last_"):
+        rows = reader.record(run.folder()).rows()
+        return float(rows[-1][quantity.removeprefix("last_")]) if rows else None
+    if quantity in ("memorized", "recovered"):
+        # A score of the training data's wrong labels in percent, at the last evaluation.
+        rows = reader.record(run.folder()).rows("test_metrics.jsonl")
+        return rows[-1].get(f"test_{quantity}") if rows else None
+    return (result.test or {}).get(metric if quantity == "test" else quantity)
 
 
 def scored(run: Experiment, result: Result, quantity: Quantity, metric: str) -> list[Scored]:
     """Return the test scores whose mean is a completed run's value; [] for no test score."""
     if quantity == "top3" and not result.averaged:
         return three_best(_evaluations(run, metric))
-    score = _test(run, result, metric)
+    score = (result.test or {}).get(metric)
     if quantity not in ("test", "top3") or score is None or result.best_step is None:
         return []
     return [Scored(result.best_step, score)]
@@ -57,31 +78,19 @@ def tail_mean(curve: Sequence[float]) -> Value:
     return fmean(curve[-max(1, len(curve) // 3) :]) if curve else None
 
 
-def _test(_: Experiment, result: Result, metric: str) -> Value:
-    return (result.test or {}).get(metric)
-
-
-def _top3(run: Experiment, result: Result, metric: str) -> Value:
-    """Return the mean test score of the three evaluations best by validation, or None.
-
-    Averaged weights are a mean over evaluations already: theirs is the run's test score.
-    """
-    evaluations = scored(run, result, "top3", metric)
-    return fmean(evaluation.test for evaluation in evaluations) if evaluations else None
-
-
 def three_best(evaluations: Sequence[tuple[float, Scored]]) -> list[Scored]:
     """Return the test scores with the three largest validation scores; of ties the first."""
-    best = sorted(
+    best_first = sorted(
         evaluations,
-        key=lambda evaluation: evaluation[0],
+        key=itemgetter(0),
         reverse=True,
-    )[:3]
-    return [evaluation for _, evaluation in best]
+    )
+    return [evaluation for _, evaluation in best_first[:3]]
 
 
 def _evaluations(run: Experiment, metric: str) -> list[tuple[float, Scored]]:
-    record, name = reader.record(run.folder()), run.task.selection_metric
+    record = reader.record(run.folder())
+    name = run.task.selection_metric
     tests = {row["update"]: row[f"test_{metric}"] for row in record.rows("test_metrics.jsonl")}
     evaluations = []
     for row in record.rows():
@@ -89,44 +98,3 @@ def _evaluations(run: Experiment, metric: str) -> list[tuple[float, Scored]]:
             valid = METRICS[name].sign * row[f"valid_{name}"]
             evaluations.append((valid, Scored(row["update"], tests[row["update"]])))
     return evaluations
-
-
-def _valid_best(run: Experiment, result: Result, _: str) -> Value:
-    return (result.valid or {}).get(run.task.selection_metric)
-
-
-def _valid_level(run: Experiment, _: Result, __: str) -> Value:
-    return tail_mean(reader.curve(run.folder(), f"valid_{run.task.selection_metric}"))
-
-
-def _last(name: str, run: Experiment, _: Result, __: str) -> Value:
-    rows = reader.record(run.folder()).rows()
-    return float(rows[-1][name]) if rows else None
-
-
-def _of_wrong_labels(name: str, run: Experiment, _: Result, __: str) -> Value:
-    """Return a score of the training data's wrong labels in percent, at the last evaluation."""
-    rows = reader.record(run.folder()).rows("test_metrics.jsonl")
-    return rows[-1].get(f"test_{name}") if rows else None
-
-
-_VALUES: dict[Quantity, Callable[[Experiment, Result, str], Value]] = {
-    "test": _test,
-    "top3": _top3,
-    "chrf": lambda run, result, _: _test(
-        run,
-        result,
-        "chrf",
-    ),
-    "length_ratio": lambda run, result, _: _test(
-        run,
-        result,
-        "length_ratio",
-    ),
-    "valid_best": _valid_best,
-    "valid_level": _valid_level,
-    "last_train_loss": partial(_last, "train_loss"),
-    "last_valid_loss": partial(_last, "valid_loss"),
-    "memorized": partial(_of_wrong_labels, "memorized"),
-    "recovered": partial(_of_wrong_labels, "recovered"),
-}

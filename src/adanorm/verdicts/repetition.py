@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
 
 from adanorm.config.titles import METRICS
+from adanorm.files import Fields
 from adanorm.records.integrity import OUTPUTS
 from adanorm.records.reader import Record, siblings
 from adanorm.records.result import Result
@@ -53,14 +54,17 @@ def repetition(before: Record, after: Record) -> Repetition:
     tests the score as one more run's: *within the seeds' spread* or *differs*; *open* with fewer
     than two seeds on record.
     """
-    scores, recorded, repeated = scores_alike(before), score_of(before), score_of(after)
+    scores = scores_alike(before)
+    recorded = score_of(before)
+    repeated = score_of(after)
     curve, outputs = _curve_and_outputs(after)
     recorded_curve, recorded_outputs = _curve_and_outputs(before)
     agreement: Agreement = "open"
     p = None
     if repeated is not None and len(scores) > 1:
         spread = Spread(max(stdev(scores), LEAST_SPREAD), len(scores) - 1)
-        mean, count = fmean(scores), len(scores)
+        mean = fmean(scores)
+        count = len(scores)
         p = prediction(
             repeated,
             rounding=0.0,
@@ -133,15 +137,17 @@ def _close(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
     )
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def differences(before: Fields, after: Fields) -> list[str]:
     """Return one line per difference of two environments: on record, and here."""
     lines = []
     for key, name in FACTS.items():
-        was, now = before.get(key), after.get(key)
+        was = before.get(key)
+        now = after.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
             for part in {**was, **now}:
                 if was.get(part) != now.get(part):
-                    recorded, here = _shown(was.get(part)), _shown(now.get(part))
+                    recorded = _shown(was.get(part))
+                    here = _shown(now.get(part))
                     lines.append(f"{part}: {recorded} on record, {here} here")
         # For the backend `eager`, the reason behind the colon changes no number.
         elif was != now and {str(value).partition(":")[0] for value in (was, now)} != {"eager"}:

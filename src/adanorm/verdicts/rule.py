@@ -50,7 +50,9 @@ def rule_plan(study: Study, rule: Rule, task: str, quantity: Compares) -> Plan:
     one, decides both the sign and the size, where claims take the 90 % one for the size.
     """
     registered = preregistration()
-    folds = {row.at for row in study.rows.values()} if rule.folds_overlap is not None else {*()}
+    folds = 0
+    if rule.folds_overlap is not None:
+        folds = len({row.at for row in study.rows.values()})
     looks = (len(study.seeds),) if folds or not rule.looks else rule.looks
     return Plan(
         name="the study's rule",
@@ -67,7 +69,7 @@ def rule_plan(study: Study, rule: Rule, task: str, quantity: Compares) -> Plan:
         margin=rule_margin(rule, task, quantity),
         size_interval="95 %",
         examples="none",
-        folds=len(folds),
+        folds=folds,
         overlap=rule.folds_overlap or 0.0,
     )
 
@@ -97,8 +99,13 @@ def column_of(study: Study, rule: Rule, task: str, quantity: Compares, cells: Ce
 
     `cells` has the column's cells of the study's table.
     """
-    plan = rule_plan(study, rule, task, quantity)
-    planned: dict[str, Cell] = {}
+    plan = rule_plan(
+        study,
+        rule,
+        task,
+        quantity,
+    )
+    planned = {}
     for row, cell in cells.items():
         metric = cell.metric if quantity == "test" else None
         runs = [run for run in cell.runs if run.seed in study.seeds]
@@ -111,13 +118,20 @@ def column_of(study: Study, rule: Rule, task: str, quantity: Compares, cells: Ce
             )
     setbacks = {row: cell.setback for row, cell in planned.items() if cell.setback}
     if plan.folds:
-        return _column_of_folds(study, plan, planned, setbacks)
+        return _column_of_folds(
+            study,
+            plan,
+            planned,
+            setbacks,
+        )
     scores = {row: cell.by_seed for row, cell in planned.items() if row not in setbacks}
-    examples = [cell.example for cell in planned.values()] if quantity == "test" else []
+    example = 0.0
+    if quantity == "test":
+        example = max((cell.example for cell in planned.values()), default=0.0)
     return Column(
         plan,
         [TaskVariance(scores, 0.0)],
-        max(examples, default=0.0),
+        example,
         setbacks,
     )
 
@@ -187,20 +201,12 @@ def decide(rule: Rule, columns: Mapping[Compares, Sequence[Column]]) -> dict[str
     decisions = {}
     for name, family in rule.families.items():
         cases = list(product(family, columns[rule.quantity_of(name)]))
-        comparisons = []
-        for rows, column in cases:
-            comparisons.append(
-                compare_by(
-                    column.plan,
-                    column.samples,
-                    rows,
-                    beyond_margin=rule.beyond_margin,
-                )
-            )
-        corrected = zip(cases, in_family(comparisons), strict=True)
-        decisions[name] = [
-            Decision(rows, column, comparison) for (rows, column), comparison in corrected
+        comparisons = [
+            compare_by(column.plan, column.samples, rows, beyond_margin=rule.beyond_margin)
+            for rows, column in cases
         ]
+        corrected = zip(cases, in_family(comparisons), strict=True)
+        decisions[name] = [Decision(*case, comparison) for case, comparison in corrected]
     return decisions
 
 
@@ -222,11 +228,7 @@ def not_worse(first: str, second: str, columns: Sequence[Column]) -> bool | None
     """
     shows = []
     for column in columns:
-        comparison = compare_by(
-            column.plan,
-            column.samples,
-            (first, second),
-        )
+        comparison = compare_by(column.plan, column.samples, (first, second))
         if comparison is None:
             return None
         shows.append(comparison.p_of("not inferior") < comparison.level)

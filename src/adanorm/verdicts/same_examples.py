@@ -46,7 +46,11 @@ def compare_examples(sides: Sequence[Sequence[Experiment]], metric: str) -> ByEx
     records = []
     for side in sides:
         records.append(tuple(reader.record(run.folder()) for run in side))
-    return _compared(seeds, tuple(records), metric)
+    return _compared(
+        seeds,
+        tuple(records),
+        metric,
+    )
 
 
 @once
@@ -105,11 +109,7 @@ def _factor_gaps(sides: Sequence[Sequence[reader.Record]], metric: str) -> dict[
     for first_record, second_record in zip(*sides, strict=True):
         first = factors(metric, first_record.counts[metric])
         second = factors(metric, second_record.counts[metric])
-        for name, partner in zip(
-            first,
-            reversed([*first]),
-            strict=True,
-        ):
+        for name, partner in zip(first, reversed(first), strict=True):
             mean = (first[partner] + second[partner]) / 2
             part = (second[name] - first[name]) * mean
             parts[name] = parts.get(name, 0.0) + part / len(sides[0])

@@ -36,7 +36,7 @@ def column_names(text: str) -> dict[str, str]:
 
     Raises ValueError for an unknown column of ours, or one that is named twice.
     """
-    names: dict[str, str] = {}
+    names = {}
     for entry in filter(None, text.split(",")):
         ours, colon, theirs = entry.partition(":")
         check_known("column", [ours], COLUMNS)
@@ -131,17 +131,16 @@ def _add_examples(
         cell[entry] = score
     first: dict[str, object] = {}
     for (task, name, seed), cell in cells.items():
+        where = f"{path}, row {by_task[task].rows[name][seed]}"
         by_cluster: dict[str, list[float]] = {}
         for cluster, example in sorted(cell):
             by_cluster.setdefault(cluster, []).append(cell[cluster, example])
         sizes = {cluster: len(scores) for cluster, scores in by_cluster.items()}
         scored = cell.keys() if are_named else sizes
         if scored != first.setdefault(task, scored):
-            row = by_task[task].rows[name][seed]
-            raise ValueError(f"{path}, row {row}: {name} has other examples than the first run")
+            raise ValueError(f"{where}: {name} has other examples than the first run")
         if len(sizes) < 2:
-            row = by_task[task].rows[name][seed]
-            raise ValueError(f"{path}, row {row}: noise of examples needs two of them or more")
+            raise ValueError(f"{where}: noise of examples needs two of them or more")
         scores = _per_cluster([*by_cluster.values()])
         by_task[task].scores.setdefault(name, {})[seed] = scores
 
@@ -152,8 +151,8 @@ def _per_cluster(clusters: list[list[float]]) -> Numbers:
     The clusters' linearized contributions: their variance is that of a mean with clustered errors
     (Miller 2024, section 2.2).
     """
-    sizes = np.array([len(cluster) for cluster in clusters])
-    means = np.array([np.mean(cluster) for cluster in clusters])
+    sizes = np.array([*map(len, clusters)])
+    means = np.array([*map(np.mean, clusters)])
     mean = float(sizes @ means) / sizes.sum()
     return np.asarray(mean + len(sizes) * sizes * (means - mean) / sizes.sum())
 
@@ -169,7 +168,9 @@ def _fields(path: Path, columns: Mapping[str, str]) -> tuple[list[int], dict[str
         raise ValueError(f"{path}, row {row}: not UTF-8") from None
     separator = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows, records, row = [], [], 0
+    rows = []
+    records = []
+    row = 0
     try:
         header = [name.strip().casefold() for name in next(reader, [])]
         positions = _positions(path, header, columns)

@@ -48,7 +48,8 @@ def _claim_in_words(result: ClaimResult) -> str:
     """Return what a claim says of two norms, which may be other ones on each data set."""
     claim = result.claim
     names = {claim.norms(task.task) for task in result.tasks}
-    better, worse = "the norm claimed to be better", "the other"
+    better = "the norm claimed to be better"
+    worse = "the other"
     if len(names) == 1:
         better, worse = map(title, names.pop())
     relation = "no worse than" if claim.bound == "no_worse" else "better than"
@@ -90,7 +91,8 @@ def claim_closing(result: ClaimResult) -> str:
     """
     if result.verdict in ("supported", "contradicted", "no such gain"):
         return ""
-    closing, missing = [], []
+    closing = []
+    missing = []
     for task in result.tasks:
         if task.pair.answer == "open":
             closing.append(f"{title(task.task)}: {lacking(task.pair)}")
@@ -103,7 +105,8 @@ def claim_closing(result: ClaimResult) -> str:
 
 def lacking(pair: Pair) -> str:
     """Return what closes a comparison: seeds to show equivalence and to find the paper's gap."""
-    comparison, prospect = pair.comparison, pair.prospect
+    comparison = pair.comparison
+    prospect = pair.prospect
     if comparison is None or prospect is None:
         if any(side.unlearned for side in pair.sides):
             return "runs that learn"

@@ -75,7 +75,7 @@ def summary(answers: Sequence[TaskAnswer]) -> Summary | None:
     Errors are those of a single reading, with the pair's own noise of test examples. None with
     fewer than two data sets.
     """
-    leads = [lead for answer in answers if (lead := _lead(answer)) is not None]
+    leads = list(filter(None, map(_lead, answers)))
     if len(leads) < 2:
         return None
     effects, errors, dfs = _columns(leads)
@@ -84,20 +84,19 @@ def summary(answers: Sequence[TaskAnswer]) -> Summary | None:
     if any(lead.paper for lead in in_paper):
         reference = np.array([lead.paper for lead in in_paper])
         multiple = multiple_of(*_columns(in_paper), reference)
-    belief = posterior(effects, errors, dfs)
     return Summary(
         tuple(leads),
         random_effects(effects, errors),
         multiple,
-        belief,
+        posterior(effects, errors, dfs),
     )
 
 
 def _columns(leads: Sequence[Lead]) -> tuple[Numbers, Numbers, Numbers]:
     """Return the values, errors and degrees of freedom, each (data sets,)."""
-    values = [lead.value for lead in leads]
-    errors = [lead.error for lead in leads]
-    return np.array(values), np.array(errors), np.array([lead.df for lead in leads])
+    columns = np.array([(lead.value, lead.error, lead.df) for lead in leads])
+    values, errors, dfs = columns.T
+    return values, errors, dfs
 
 
 def _lead(answer: TaskAnswer) -> Lead | None:

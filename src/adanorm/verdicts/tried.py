@@ -1,7 +1,6 @@
 """A setting that a study tries in a cell, judged by validation."""
 
 import math
-from collections import Counter
 from statistics import fmean
 
 from adanorm.config.titles import METRICS
@@ -18,10 +17,14 @@ class Tried:
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
         self._metric = candidate.runs[0].task.selection_metric
-        self.results = [reader.result(run.folder()) for run in candidate.runs]
+        self.results = []
+        self.valid = []
+        for run in candidate.runs:
+            result = reader.result(run.folder())
+            self.results.append(result)
+            if result and result.status == "done":
+                self.valid.append(result.valid_score(self._metric))
         self.has_ended = None not in self.results
-        done = [result for result in self.results if result and result.status == "done"]
-        self.valid = [result.valid_score(self._metric) for result in done]
 
     @property
     def text(self) -> str:
@@ -29,14 +32,21 @@ class Tried:
 
         `-` if none ended.
         """
-        statuses = Counter(result.status for result in self.results if result)
-        facts = [METRICS[self._metric].text(fmean(self.valid))] if self.valid else []
-        facts += [f"{statuses[s]} {s}" for s in ("diverged", "failed") if s in statuses]
+        statuses = [result.status for result in self.results if result]
+        facts = []
+        if self.valid:
+            facts.append(METRICS[self._metric].text(fmean(self.valid)))
+        for status in ("diverged", "failed"):
+            if status in statuses:
+                facts.append(f"{statuses.count(status)} {status}")
         if facts and not self.has_ended:
-            facts.append(f"{statuses.total()}/{len(self.results)} seeds")
+            facts.append(f"{len(statuses)}/{len(self.results)} seeds")
         return ", ".join(facts) or "-"
 
     def rank(self) -> tuple[bool, bool, float]:
         """Return a sort key, largest for the best: all ended, all done, mean signed score."""
-        mean = METRICS[self._metric].sign * fmean(self.valid) if self.valid else -math.inf
-        return self.has_ended, len(self.valid) == len(self.results), mean
+        mean = -math.inf
+        if self.valid:
+            mean = METRICS[self._metric].sign * fmean(self.valid)
+        is_done = len(self.valid) == len(self.results)
+        return self.has_ended, is_done, mean

@@ -34,12 +34,14 @@ def shares(call: Call, threshold: float) -> dict[str, Tensor]:
     mean, variance = row_moments(x)
     std = variance.sqrt()
     if isinstance(call.norm, AdaNorm):
-        k, learned = call.norm.member.k, call.norm.C
+        k = call.norm.member.k
+        learned = call.norm.C
         limit = 1 / k if k else math.inf
         C = call.norm.member.C if learned is None else learned.detach()
         mean_y = (x - mean[:, None]).mean(-1) / std.clamp(min=torch.finfo(std.dtype).tiny)
         means["factor_mean"] = C * (1 - k * mean_y)
-    high, low = mean + limit * std, mean - limit * std
+    high = mean + limit * std
+    low = mean - limit * std
     largest = torch.maximum(x.amax(-1) - mean, mean - x.amin(-1))
     varies = std > 0  # a constant row has no y
     above = (x >= high[:, None]).float().mean(-1) * varies

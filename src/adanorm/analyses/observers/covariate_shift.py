@@ -27,8 +27,8 @@ def observe(step: Step) -> Values:
     """
     with calls(step.model) as called:
         before, gradient = step.update_and_gradient()
-    after = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
-    values: Values = {}
+    after = step.weights()
+    values = {}
     with step.preserved_state():
         step.set_parameters(before)
         has_shifted = False
@@ -46,7 +46,8 @@ def observe(step: Step) -> Values:
 def change(gradient: Mapping[str, Tensor], shifted: Mapping[str, Tensor]) -> dict[str, float]:
     """Return |G - G'|, its ratio to |G|, and the cosine of G and G'; NaN where a divisor is 0."""
     shift = l2_norm(difference(gradient, shifted))
-    size, shifted_size = l2_norm(gradient), l2_norm(shifted)
+    size = l2_norm(gradient)
+    shifted_size = l2_norm(shifted)
     product = 0.0
     for name, tensor in gradient.items():
         product += (tensor.double() * shifted[name].double()).sum().item()

@@ -43,7 +43,7 @@ def observe(step: Step, *, contrast: float, brightness: float, examples: int) ->
 
 def measure(step: Step, batch: Batch) -> tuple[float, float, dict[str, Tensor]]:
     """Return mean loss, share of errors and each site's outputs (N, H) on a batch."""
-    outputs: dict[str, Tensor] = {}
+    outputs = {}
 
     def on_call(site: str, call: Call) -> None:
         assert call.z is not None, "without gradients a call is passed on when z is known"
@@ -51,9 +51,10 @@ def measure(step: Step, batch: Batch) -> tuple[float, float, dict[str, Tensor]]:
 
     with torch.no_grad(), record_norm_calls(step.sites, on_call, gradients=False):
         logits = step.model(batch.inputs).float()
-    loss = F.cross_entropy(logits, batch.targets).item()
-    error = (logits.argmax(-1) != batch.targets).float().mean().item()
-    return loss, error, outputs
+    loss = F.cross_entropy(logits, batch.targets)
+    is_wrong = logits.argmax(-1) != batch.targets
+    error = is_wrong.float().mean()
+    return loss.item(), error.item(), outputs
 
 
 def distance(source: Tensor, target: Tensor) -> float:

@@ -50,7 +50,8 @@ def make(record: AnalysisRecord) -> None:
     backend = computed_by(
         norm_factory(run.norm.choice).trial, run.norm.backend, "cpu", torch.float64
     )
-    device, threads = torch.device("cpu"), torch.get_num_threads()
+    device = torch.device("cpu")
+    threads = torch.get_num_threads()
     setup = describe(
         device=device, precision="fp64", processes=1, threads=threads, norm_backend=backend
     )
@@ -79,19 +80,18 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
     A norm with an eps gets that of `options`, since its own would spoil exactness. Draws of N(0,
     learned^2) are added to the initial values of its parameters.
     """
-    eps, learned = float(options["eps"]), float(options["learned"])
+    eps = float(options["eps"])
+    learned = float(options["learned"])
     make_norm = norm_factory(norm.choice)
     if has_setting(make_norm.cls, "eps"):
         make_norm = norm_factory(norm.choice._replace(params={**norm.params, "eps": eps}))
     torch.manual_seed(seed)
-    W, x = (
-        torch.randn(
-            H,
-            D,
-            dtype=torch.float64,
-        ),
-        torch.randn(B, T, D, dtype=torch.float64),
+    W = torch.randn(
+        H,
+        D,
+        dtype=torch.float64,
     )
+    x = torch.randn(B, T, D, dtype=torch.float64)
     before = _output(
         make_norm,
         W,
@@ -100,7 +100,8 @@ def differences(norm: NormConfig, *, seed: int, options: Mapping[str, Param]) ->
         seed,
         learned,
     )
-    size, moved = before.square().mean().sqrt(), {}
+    size = before.square().mean().sqrt()
+    moved = {}
     for name, change in CHANGES.items():
         after = _output(
             make_norm,

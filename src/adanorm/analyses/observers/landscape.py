@@ -20,7 +20,9 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
     """
     x, g = step.update_and_gradient()
     rate = step.trainer.optimizer.param_groups[0]["lr"]
-    losses, changes, smoothness = [], [], []
+    losses = []
+    changes = []
+    smoothness = []
     steepness = l2_norm(g)
     with step.preserved_state():
         step.set_parameters(x)
@@ -39,6 +41,7 @@ def observe(step: Step, *, probes: int, smallest: float, largest: float) -> Valu
             )
     values = {"smoothness": max(smoothness), "magnitude": steepness}
     for name, probed in (("loss", losses), ("gradient", changes)):
-        low, high = min(probed), max(probed)
+        low = min(probed)
+        high = max(probed)
         values |= {name: high - low, f"{name}_low": low, f"{name}_high": high}
     return {"": values}

@@ -30,7 +30,8 @@ def observe(step: Step) -> Values:
         raise ValueError(
             f"layer-gradients: a gradient reaches {len(sites)} norms of this model, two are needed"
         )
-    first, last = sites[0], sites[-1]
+    first = sites[0]
+    last = sites[-1]
     leaves = math.sqrt(means[first]["before"]) / units
     enters = math.sqrt(means[last]["after"]) / units
     passed = leaves / enters if enters else math.nan

@@ -52,8 +52,9 @@ def observe(step: Step, *, back: int) -> Values:
         )
         torch.autograd.backward(loss)
     step.update()
-    values: Values = {}
+    values = {}
     for site, by_step in sizes.items():
-        near, far = by_step[0], by_step[back]
+        near = by_step[0]
+        far = by_step[back]
         values[site] = {"near": near, "far": far, "factor": (far / near) ** (1 / back)}
     return values

@@ -67,11 +67,21 @@ def figures() -> dict[str, Draw]:
         tasks = [task for task in choices("task") if study.scale in scales_of(task)]
         for task in study.columns if study.over else tasks:
             figure = f"curves-{task}-{study.scale}"
-            drawing[figure] = partial(_curves, figure, study, task)
+            drawing[figure] = partial(
+                _curves,
+                figure,
+                study,
+                task,
+            )
     for name, study in studies.items():
         if study.shows == "curves":
             for task in study.columns:
-                drawing[f"{name}-{task}"] = partial(_curves, f"{name}-{task}", study, task)
+                drawing[f"{name}-{task}"] = partial(
+                    _curves,
+                    f"{name}-{task}",
+                    study,
+                    task,
+                )
         elif study.over or "figure" in study.roles or "square" in study.roles:
             drawing[f"norms-{name}"] = partial(_scores, name, study)
     claims = [claim for claim in preregistration().claims if drawn_claim(claim) == claim]
@@ -85,17 +95,15 @@ def figures() -> dict[str, Draw]:
 
 
 def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
-    table, figure = table_of(name, runs), f"norms-{name}"
+    table = table_of(name, runs)
+    figure = f"norms-{name}"
     if "square" in study.roles:
         return square(figure, table)
     return over_setting(figure, table) if study.over else norm_scores(figure, table)
 
 
 def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
-    grid = study_grid(
-        study.model_copy(update={"columns": [task]}),
-        runs=runs,
-    )
+    grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
     planned: dict[str, list[Experiment]] = {}
     for (row, _), plan in grid.items():
         norm = study.rows[row].norm
@@ -106,8 +114,4 @@ def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure
 
 
 def _analysis(analysis: Analysis, task: str, runs: str | None) -> NamedFigure | None:
-    return over_updates(
-        analysis,
-        analysis_grid(analysis, runs=runs),
-        task,
-    )
+    return over_updates(analysis, analysis_grid(analysis, runs=runs), task)

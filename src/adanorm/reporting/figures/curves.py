@@ -103,44 +103,38 @@ def curves(
     if not ours.by_norm:
         return None
     run = _first_run(cells)
-    task, unit = (
-        run.task.name,
-        KIND_METRICS[run.task.kind].axis,
-    )
+    task = run.task.name
+    unit = KIND_METRICS[run.task.kind].axis
     sources = {"ours": (ours, unit)}
-    papers = _papers_curves(task)
+    papers = published_curves(task)
     if papers:
-        sources["paper"] = (
-            papers,
-            PUBLISHED_UNITS.get(task, unit),
-        )
+        over, points = papers
+        drawn_points = {key: [Curve(dict(pairs))] for key, pairs in points.items()}
+        sources["paper"] = Curves(over, drawn_points), PUBLISHED_UNITS.get(task, unit)
     styles = style.norm_styles(cells)
     figure, grid = style.panels(
-        2 * len(sources),
+        list(product(sources, PARTS)),
         1.9,
         _message(task, ours),
     )
-    handles: dict[str, style.Handle] = {}
+    handles: style.Handles = {}
     is_cut = False
-    for (source, part), axes in zip(
-        product(sources, PARTS),
-        grid,
-        strict=True,
-    ):
+    for (source, part), axes in grid:
         drawn, label = sources[source]
         for norm in cells:
             curves_of_norm = drawn.by_norm.get((norm, part))
             if curves_of_norm:
-                done, color = (
-                    drawn.done(norm, part),
-                    styles[norm].color,
-                )
+                done = drawn.done(norm, part)
                 handles[title(norm)] = style.seeds_line(
                     axes,
                     done,
                     styles[norm],
                 )
-                _draw_diverged(axes, curves_of_norm, color)
+                _draw_diverged(
+                    axes,
+                    curves_of_norm,
+                    styles[norm].color,
+                )
         heading = f"{PARTS[part]}, {source}" if papers else PARTS[part]
         axes.set(
             title=heading,
@@ -150,7 +144,11 @@ def curves(
         if _scale(axes):
             is_cut = True
         else:
-            _enlarge(axes, drawn.means(part), styles)
+            _enlarge(
+                axes,
+                drawn.means(part),
+                styles,
+            )
     handles[f"lowest to highest {repeated}"] = style.BAND_HANDLE
     if any(curve.diverged for by_seed in ours.by_norm.values() for curve in by_seed):
         handles["diverged"] = {"linewidth": 0.6, **CROSS}
@@ -162,18 +160,10 @@ def curves(
         is_cut=is_cut,
         has_papers=papers is not None,
     )
-    return style.NamedFigure(name, caption, figure)
-
-
-def _papers_curves(task: str) -> Curves | None:
-    """Return the paper's curves of a task; None if it shows none."""
-    published = published_curves(task)
-    if published is None:
-        return None
-    over, by_norm = published
-    return Curves(
-        over,
-        {key: [Curve(dict(points))] for key, points in by_norm.items()},
+    return style.NamedFigure(
+        name,
+        caption,
+        figure,
     )
 
 
@@ -181,10 +171,8 @@ def _draw_diverged(axes: Axes, curves: Iterable[Curve], color: str) -> None:
     """Draw each diverged run as a thin line that ends in a cross."""
     for curve in curves:
         if curve.diverged:
-            x, y = (
-                list(curve.points),
-                list(curve.points.values()),
-            )
+            x = list(curve.points)
+            y = list(curve.points.values())
             axes.plot(
                 x,
                 y,
@@ -204,10 +192,7 @@ def _message(task: str, ours: Curves) -> str:
     trained = {norm: mean[max(mean)] for norm, mean in ours.means("train").items()}
     validated = {norm: min(mean.values()) for norm, mean in ours.means("valid").items()}
     parts = []
-    for part, ends in (
-        ("training", trained),
-        ("validation", validated),
-    ):
+    for part, ends in zip(PARTS.values(), (trained, validated), strict=True):
         if ends:
             best = min(ends, key=ends.__getitem__)
             parts.append(f"in {part} {title(best)} ({ends[best]:.3g})")
@@ -258,14 +243,19 @@ def _enlarge(
     inset = axes.inset_axes((0.55, 0.66, 0.45, 0.27))
     for norm, mean in means.items():
         if mean[max(mean)] < last[below]:
-            late, drawn = list(mean)[-2:], styles[norm]
+            late = list(mean)[-2:]
+            drawn = styles[norm]
             inset.plot(
                 late,
                 [mean[x] for x in late],
                 color=drawn.color,
                 marker=drawn.marker,
             )
-    inset.set_title("the lowest, enlarged", fontsize=6, pad=2)
+    inset.set_title(
+        "the lowest, enlarged",
+        fontsize=6,
+        pad=2,
+    )
     inset.tick_params(labelsize=6, labelbottom=False)
     inset.yaxis.set_major_locator(ticker.MaxNLocator(3))
 

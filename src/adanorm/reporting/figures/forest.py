@@ -15,9 +15,10 @@ def forest(name: str, summary: Summary | None) -> style.NamedFigure | None:
     """Return one row per data set and one for the mean, all in margins; None without a summary."""
     if summary is None:
         return None
-    leads, mean = summary.leads, summary.effects
-    figure, (axes,) = style.panels(
-        1,
+    leads = summary.leads
+    mean = summary.effects
+    figure, [(_, axes)] = style.panels(
+        [summary],
         0.28 * (len(leads) + 2),
         summary_sentence(summary),
         across=1,
@@ -48,7 +49,7 @@ def forest(name: str, summary: Summary | None) -> style.NamedFigure | None:
     style.name_rows(axes, [*(title(lead.task) for lead in leads), "mean"])
     axes.set_xlim(-4, 4)
     axes.set_xlabel("AdaNorm's lead over LayerNorm, in margins")
-    handles: dict[str, style.Handle] = {
+    handles: style.Handles = {
         "lead, 95 %": LEAD,
         "mean, 95 %": MEAN,
         "within the margin": MARGIN,

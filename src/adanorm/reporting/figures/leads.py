@@ -1,18 +1,19 @@
 """One norm's lead over another: on each data set, and over the number of seeds."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from adanorm.config.titles import METRICS, listed, task_metric, title
+from adanorm.config.titles import listed, task_metric, title
 from adanorm.reporting.figures import style
 from adanorm.reporting.tables.answers import SIZES
 from adanorm.reporting.tables.summary import answer_sentence
 from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.claims import TaskAnswer, claim_evidence
 from adanorm.verdicts.evidence import Evidence
-from adanorm.verdicts.pair import Pair, pair
+from adanorm.verdicts.pair import pair
 from adanorm.verdicts.preregistration import Claim
 
 ANSWERS = {
@@ -41,7 +42,7 @@ ZERO: style.Drawn = {
     "linewidth": 0.8,
     "zorder": 1,
 }
-INTERVALS: dict[str, style.Handle] = {
+INTERVALS: style.Handles = {
     "95 %: who is ahead": {},
     "90 %: is it small enough": SIZE,
     "smaller than the margin": MARGIN,
@@ -62,31 +63,33 @@ def answer_figure(
     compared.sort(key=lambda answer: answer.plan.scale != "paper")  # as README's table has them
     message = answer_sentence(answers)
     figure, grid = style.panels(
-        len(compared),
+        compared,
         0.55,
         message,
         across=1,
     )
-    for axes, answer in zip(
-        grid,
-        compared,
-        strict=True,
-    ):
+    for answer, axes in grid:
         _draw_answer(axes, answer)
-    grid[0].set_title("◄ LayerNorm better", loc="left")
-    grid[0].set_title("AdaNorm better ►", loc="right")
+    _, first = grid[0]
+    first.set_title("◄ LayerNorm better", loc="left")
+    first.set_title("AdaNorm better ►", loc="right")
     style.legend_below(figure, {**INTERVALS, "the paper's lead": style.PAPER})
     seeds = listed([f"{answer.seeds} ({title(answer.task)})" for answer in compared])
     caption = (
         f"AdaNorm's lead over LayerNorm, in the unit of each score, over {seeds} shared seeds."
     )
-    return style.NamedFigure("answer", caption, figure)
+    return style.NamedFigure(
+        "answer",
+        caption,
+        figure,
+    )
 
 
 def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     comparison = answer.comparison
     assert comparison is not None, "only answers with a comparison are drawn"
-    margin, color = comparison.margin, ANSWERS[comparison.answer]
+    margin = comparison.margin
+    color = ANSWERS[comparison.answer]
     axes.axvspan(
         -margin,
         margin,
@@ -94,14 +97,15 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
         **MARGIN,
     )
     axes.axvline(0, **ZERO)
+    y = [0, 0]
     axes.plot(
         comparison.interval,
-        [0, 0],
+        y,
         color=color,
     )
     axes.plot(
         comparison.margin_interval,
-        [0, 0],
+        y,
         color=color,
         **SIZE,
     )
@@ -123,10 +127,8 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     reach = 1.1 * max(map(abs, drawn))
     axes.set(xlim=(-reach, reach), ylim=(-1, 1))
     metric = task_metric(answer.task).with_unit
-    axes.set_yticks(
-        [0],
-        [f"{title(answer.task)}, {metric}\n{SIZES[answer.plan.scale]}"],
-    )
+    label = f"{title(answer.task)}, {metric}\n{SIZES[answer.plan.scale]}"
+    axes.set_yticks([0], [label])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
@@ -142,23 +144,20 @@ def _draw_answer(axes: Axes, answer: TaskAnswer) -> None:
     )
 
 
-def evidence_by_seeds(claim: Claim, evidence: Evidence) -> list[Pair]:
+def _by_look(claim: Claim, evidence: Evidence) -> list[Comparison]:
     """Return the comparisons of a claim's norms, one for each look at their shared seeds."""
     better, worse = claim.norms(evidence.plan.task)
     seeds = evidence.variance.shared(worse, better)
-    pairs = {}
+    comparisons = {}
     for look in range(2, len(seeds) + 1):
         if evidence.plan.seeds_read(look) != look:
             continue
         first = seeds[:look]
-        both = pair(
-            evidence.of_seeds({better: first, worse: first}),
-            better,
-            worse,
-        )
-        if both.comparison:
-            pairs[both.comparison.seeds] = both
-    return list(pairs.values())
+        read = evidence.of_seeds({better: first, worse: first})
+        comparison = pair(read, better, worse).comparison
+        if comparison:
+            comparisons[comparison.seeds] = comparison
+    return list(comparisons.values())
 
 
 @style.figure_style()
@@ -168,43 +167,36 @@ def evidence_accrual(name: str, claim: Claim, runs: str | None) -> style.NamedFi
     None if none has two seeds.
     """
     evidence = claim_evidence(claim, "small", runs)
-    by_task = {task: evidence_by_seeds(claim, records) for task, records in evidence.items()}
-    by_task = {task: pairs for task, pairs in by_task.items() if pairs}
+    by_task = {task: _by_look(claim, records) for task, records in evidence.items()}
+    by_task = {task: looks for task, looks in by_task.items() if looks}
     if not by_task:
         return None
     better, worse = map(title, claim.norms(next(iter(by_task))))
     parts = []
     for answer in ANSWERS:
-        tasks = [title(task) for task, pairs in by_task.items() if pairs[-1].answer == answer]
+        tasks = [title(task) for task, looks in by_task.items() if looks[-1].answer == answer]
         if tasks:
             parts.append(f"{answer} on {listed(tasks)}")
     message = f"{better} beside {worse}: {'; '.join(parts)}"
     figure, grid = style.panels(
-        len(by_task),
+        by_task.items(),
         1.75,
         message,
     )
-    answers, papers = set(), []
-    for (task, pairs), axes in zip(
-        by_task.items(),
-        grid,
-        strict=True,
-    ):
-        last = pairs[-1]
-        metric = METRICS[last.sides[0].metric]
-        _draw_looks(axes, pairs)
+    for (task, looks), axes in grid:
+        _draw_looks(axes, looks)
         axes.set(
-            title=f"{title(task)}\nscale {last.plan.scale}",
-            ylabel=f"lead, {metric.with_unit}",
+            title=f"{title(task)}\nscale {evidence[task].plan.scale}",
+            ylabel=f"lead, {task_metric(task).with_unit}",
         )
-        answers |= {both.answer for both in pairs}
-        papers += [both for both in pairs if both.comparison and both.comparison.paper]
-    handles: dict[str, style.Handle] = {}
+    comparisons = [*chain.from_iterable(by_task.values())]
+    answers = {comparison.answer for comparison in comparisons}
+    handles: style.Handles = {}
     for answer, color in ANSWERS.items():
         if answer in answers:
             handles[answer] = {"color": color, **DOT}
     handles |= INTERVALS
-    if papers:
+    if any(comparison.paper for comparison in comparisons):
         handles["the paper's lead"] = PAPER_LINE
     style.legend_below(figure, handles)
     caption = (
@@ -214,14 +206,10 @@ def evidence_accrual(name: str, claim: Claim, runs: str | None) -> style.NamedFi
     return style.NamedFigure(name, caption, figure)
 
 
-def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
-    comparisons: list[Comparison] = []
-    reach = 0.0
-    for both in pairs:
-        comparison = both.comparison
-        assert comparison is not None, "only pairs with a comparison are drawn"
-        comparisons.append(comparison)
-        color = ANSWERS.get(both.answer, "0.35")
+def _draw_looks(axes: Axes, comparisons: Sequence[Comparison]) -> None:
+    drawn = []
+    for comparison in comparisons:
+        color = ANSWERS[comparison.answer]
         x = [comparison.seeds] * 2
         axes.plot(x, comparison.interval, color=color)
         axes.plot(
@@ -236,18 +224,15 @@ def _draw_looks(axes: Axes, pairs: Sequence[Pair]) -> None:
             color=color,
             **DOT,
         )
-        reach = max(reach, abs(comparison.gap))
+        drawn.append(comparison.gap)
         if comparison.paper is not None:
             axes.axhline(comparison.paper.value, **PAPER_LINE)
-            reach = max(reach, abs(comparison.paper.value))
+            drawn.append(comparison.paper.value)
     last = comparisons[-1]
     # The first looks beyond the plan have intervals ten times as long as the last, which counts.
-    limit = 1.1 * max(
-        reach,
-        2 * last.margin,
-        *map(abs, last.interval),
-    )
-    most = max(4, *(comparison.seeds for comparison in comparisons))
+    drawn += last.interval
+    limit = 1.1 * max(2 * last.margin, *map(abs, drawn))
+    most = max(4, last.seeds)
     axes.axhspan(
         -last.margin,
         last.margin,

@@ -1,6 +1,7 @@
 """Analyses along training: one panel per quantity over updates, one line or band per norm."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -42,27 +43,26 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
         rows[norm] = []
         for record in ended:
             rows[norm] += reader.record(record.folder()).rows("rows.jsonl")
-    names = _recorded_names(rows)
-    quantities = [
-        quantity
-        for quantity in analysis.shown
-        if quantity.panel and {quantity.name, f"{quantity.name}_low"} & names
-    ]
+    names = _recorded_names(chain(*rows.values()))
+    quantities = []
+    for quantity in analysis.shown:
+        if quantity.panel and {quantity.name, f"{quantity.name}_low"} & names:
+            quantities.append(quantity)
     if not quantities:
         return None
-    message = _message(analysis, task, rows, quantities[0])
+    message = _message(
+        task,
+        rows,
+        quantities[0],
+    )
     figure, panels = style.panels(
-        len(quantities),
+        quantities,
         2.0,
         message,
     )
     styles = style.norm_styles(analysis.norms)
-    handles: dict[str, style.Handle] = {}
-    for quantity, axes in zip(
-        quantities,
-        panels,
-        strict=True,
-    ):
+    handles: style.Handles = {}
+    for quantity, axes in panels:
         for norm in analysis.norms:
             line = _draw(
                 axes,
@@ -77,7 +77,7 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
         if not (quantity.log and style.log_axis(axes)):
             axes.yaxis.set_major_locator(ticker.MaxNLocator(4))
             axes.yaxis.set_major_formatter("{x:g}")
-    if any(axes.collections for axes in panels):
+    if any(axes.collections for _, axes in panels):
         handles["lowest to highest"] = style.BAND_HANDLE
     beside = {quantity.beside for quantity in quantities}
     for quantity in analysis.shown:
@@ -89,21 +89,23 @@ def over_updates(analysis: Analysis, grid: AnalysisGrid, task: str) -> style.Nam
         " Means over sites and seeds. The analysis's table says what each quantity is, and averages"
         " it over updates."
     )
-    return style.NamedFigure(f"analysis-{analysis.name}-{task}", caption, figure)
+    return style.NamedFigure(
+        f"analysis-{analysis.name}-{task}",
+        caption,
+        figure,
+    )
 
 
-def _recorded_names(rows: Mapping[str, Rows]) -> set[str]:
+def _recorded_names(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the names of the quantities that any observation has a value of."""
-    names: set[str] = set()
-    for observations in rows.values():
-        for row in observations:
-            for values in row["values"].values():
-                names |= {name for name, value in values.items() if value is not None}
+    names = set()
+    for row in rows:
+        for values in row["values"].values():
+            names |= {name for name, value in values.items() if value is not None}
     return names
 
 
 def _message(
-    analysis: Analysis,
     task: str,
     rows: Mapping[str, Rows],
     quantity: Quantity,
@@ -111,17 +113,11 @@ def _message(
     """Return in words the norms under which the first quantity ends largest and smallest."""
     last = {}
     for norm, observations in rows.items():
-        means = _means(observations, quantity) or _means(
-            observations,
-            quantity,
-            "_high",
-        )
+        means = _means(observations, quantity) or _means(observations, quantity, "_high")
         if means:
             last[norm] = means[max(means)]
-    most, least = (
-        max(last, key=last.__getitem__),
-        min(last, key=last.__getitem__),
-    )
+    most = max(last, key=last.__getitem__)
+    least = min(last, key=last.__getitem__)
     norms = "every norm"
     if last[most] != last[least]:
         norms = f"{title(most)}, {last[least]:.3g} under {title(least)}"
@@ -136,22 +132,24 @@ def _draw(
 ) -> Line2D | None:
     """Draw a norm's line or band, and in thin grey the quantity that is shown beside it."""
     if quantity.beside:
-        beside = _means(rows, quantity, name=quantity.beside)
+        beside = _means(
+            rows,
+            quantity,
+            name=quantity.beside,
+        )
         if beside:
             axes.plot(
                 list(beside),
                 list(beside.values()),
                 **BESIDE,
             )
-    low, high = (
-        _means(rows, quantity, "_low"),
-        _means(rows, quantity, "_high"),
-    )
+    low = _means(rows, quantity, "_low")
+    high = _means(rows, quantity, "_high")
     if low and high:
-        ends = list(low.values()), list(high.values())
         axes.fill_between(
             list(low),
-            *ends,
+            list(low.values()),
+            list(high.values()),
             color=drawn.color,
             **style.BAND,
         )

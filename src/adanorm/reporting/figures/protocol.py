@@ -19,13 +19,13 @@ def protocol_figure(results: Sequence[TaskProtocols]) -> style.NamedFigure | Non
         "With one run of each norm AdaNorm would be ahead on few data sets; the best of several"
     )
     message += " by test score makes it many"
-    figure, (axes,) = style.panels(
-        1,
+    figure, [(_, axes)] = style.panels(
+        [results],
         2.2,
         message,
         across=1,
     )
-    handles: dict[str, style.Handle] = {}
+    handles: style.Handles = {}
     distributions = numbers_ahead(results).items()
     for (label, shares), color, marker in zip(
         distributions,

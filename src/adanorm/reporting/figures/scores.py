@@ -6,6 +6,7 @@ from itertools import pairwise, product
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 from matplotlib import ticker
 from matplotlib.axes import Axes
 from scipy.special import stdtrit
@@ -18,57 +19,39 @@ from adanorm.reporting.text import seeds
 from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, StudyRow
 from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.quantities import Quantity, value_of
+from adanorm.verdicts.quantities import Quantity
 from adanorm.verdicts.task_league import TaskLeague
 
 BAR: style.Drawn = {"color": "0.2", "marker": "o"}
-UNDEFINED, LOST, UNLEARNED = (
-    "undefined",
-    "a run diverges or fails",
-    "a run does not learn",
-)
-MARKS = {UNDEFINED: "o", LOST: "x", UNLEARNED: "v"}
+MARKS = {"undefined": "o", "a run diverges or fails": "x", "a run does not learn": "v"}
 
 
 def drawn_scores(cell: Cell | None, quantity: Quantity = "test") -> dict[int, float]:
     """Return a cell's test scores, or another quantity, by seed; empty if a run diverged."""
     if cell is None or cell.count("diverged"):
         return {}
-    scores = {}
-    for run, result in zip(
-        cell.runs,
-        cell.results,
-        strict=True,
-    ):
-        if result.status == "done":
-            value = value_of(run, result, quantity, cell.metric)
-            if value is not None:
-                scores[run.seed] = value
-    return scores
+    return cell.values(quantity)
 
 
 @style.figure_style()
 def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
     """Return the scores of a study's rows, grouped by setting; None if no task has runs."""
-    rows, columns = table.study.rows, table.begun
+    rows = table.study.rows
+    columns = table.begun
     if not columns:
         return None
     heights, labels = _row_heights(table.study)
     styles = style.norm_styles(row.norm for row in rows.values())
     height = 0.6 + 0.17 * len(rows)
     figure, grid = style.panels(
-        len(columns),
+        columns,
         height,
         _best(table),
         across=3,
         sharey=True,
     )
     has_papers = False
-    for column, axes in zip(
-        columns,
-        grid,
-        strict=True,
-    ):
+    for column, axes in grid:
         spread = column.variance.within
         for row, y in heights.items():
             cell = column.cells.get(row)
@@ -89,14 +72,15 @@ def norm_scores(name: str, table: Table) -> style.NamedFigure | None:
                         y - 0.25,
                         **style.PAPER,
                     )
-        _label(axes, column, labels)
-    handles: dict[str, style.Handle] = {}
+        _label(
+            axes,
+            column,
+            labels,
+        )
+    handles: style.Handles = {}
     if len(labels) < len(rows):
         for norm, drawn in styles.items():
-            handles[title(norm)] = {
-                "color": drawn.color,
-                "marker": drawn.marker,
-            }
+            handles[title(norm)] = drawn.point
     handles["mean, 95 % interval"] = {
         "color": "0.45",
         "marker": "o",
@@ -123,15 +107,17 @@ def _row_heights(
     rows = study.rows
     settings = list(dict.fromkeys(row.overrides for row in rows.values()))
     norms = list(dict.fromkeys(row.norm for row in rows.values()))
-    if len(settings) == 1 or len(settings) * len(norms) != len(rows):
-        return {row: float(y) for y, row in enumerate(rows)}, list(map(title, rows))
-    heights, labels = {}, [""] * len(settings)
+    count = len(norms)
+    heights = {}
+    if len(settings) == 1 or len(settings) * count != len(rows):
+        for y, label in enumerate(rows):
+            heights[label] = float(y)
+        return heights, list(map(title, rows))
+    labels = [""] * len(settings)
     for label, row in rows.items():
-        y, turn = (
-            settings.index(row.overrides),
-            norms.index(row.norm),
-        )
-        heights[label] = y + 0.6 / len(norms) * (turn - (len(norms) - 1) / 2)
+        y = settings.index(row.overrides)
+        from_middle = norms.index(row.norm) - (count - 1) / 2
+        heights[label] = y + 0.6 / count * from_middle
         setting = label.removeprefix(row.norm).removeprefix(title(row.norm))
         labels[y] = labels[y] or setting.lstrip(" ,")
     return heights, labels
@@ -156,7 +142,8 @@ def _draw(
     scores = list(drawn_scores(cell).values())
     if not scores:
         return
-    mean, count = fmean(scores), len(scores)
+    mean = fmean(scores)
+    count = len(scores)
     if spread is not None and count > 1:  # None if no row without setback has two seeds
         reach = float(stdtrit(spread.df, 0.975)) * spread.sd / math.sqrt(count)
         axes.plot(
@@ -167,9 +154,8 @@ def _draw(
     axes.plot(
         mean,
         y,
-        color=drawn.color,
-        marker=drawn.marker,
         markersize=4,
+        **drawn.point,
     )
     axes.scatter(
         scores,
@@ -191,7 +177,8 @@ def _label(axes: Axes, column: TaskColumn, labels: Sequence[str]) -> None:
 
 def _best(table: Table) -> str:
     """Return in words the row that is significantly best on each task, and where none is."""
-    parts, without = [], []
+    parts = []
+    without = []
     for column in table.begun:
         if column.best is None:
             without.append(title(column.task))
@@ -233,7 +220,8 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
     """
     if not leagues:
         return None
-    counts, most = [], 0
+    counts = []
+    most = 0
     for task_league in leagues:
         league = task_league.league
         pairs = counted(len(league.pairs), "pair")
@@ -241,18 +229,14 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
         most = max(most, len(league.scores))
     message = f"Norms that are told apart: {', '.join(counts)}"
     figure, grid = style.panels(
-        len(leagues),
+        leagues,
         0.75 + 0.17 * most,
         message,
         across=3,
     )
-    for task_league, axes in zip(
-        leagues,
-        grid,
-        strict=True,
-    ):
+    for task_league, axes in grid:
         _draw_league(axes, task_league)
-    handles: dict[str, style.Handle] = {
+    handles: style.Handles = {
         "mean": {"marker": "D", "linestyle": ""},
         "seed": style.SEED,
         "not told apart": BAR,
@@ -262,14 +246,16 @@ def league_figure(name: str, leagues: Sequence[TaskLeague]) -> style.NamedFigure
         "Test scores of each norm, the best mean on top. The order is no rank: norms on one bar are"
         " not told apart. Pairs share seeds; p is corrected over the pairs of a task (Holm)."
     )
-    return style.NamedFigure(name, caption, figure)
+    return style.NamedFigure(
+        name,
+        caption,
+        figure,
+    )
 
 
 def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
-    league, metric = (
-        task_league.league,
-        task_metric(task_league.task),
-    )
+    league = task_league.league
+    metric = task_metric(task_league.task)
     norms = list(league.scores)
     for y, (norm, drawn) in enumerate(style.norm_styles(norms).items()):
         scores = [metric.sign * score for score in league.scores[norm].values()]
@@ -281,9 +267,8 @@ def _draw_league(axes: Axes, task_league: TaskLeague) -> None:
         axes.plot(
             fmean(scores),
             y,
-            color=drawn.color,
-            marker=drawn.marker,
             markersize=4,
+            **drawn.point,
         )
     beside = axes.get_yaxis_transform()
     for index, group in enumerate(league.groups):
@@ -310,12 +295,12 @@ class Point(NamedTuple):
     def setback(self) -> str:
         """Why the point has no mean, or a mean with runs that did not learn; '' otherwise."""
         if self.row.undefined:
-            return UNDEFINED
+            return "undefined"
         if self.cell is None or not self.cell.results:
             return ""
         if not drawn_scores(self.cell):
-            return LOST
-        return UNLEARNED if self.cell.unlearned else ""
+            return "a run diverges or fails"
+        return "a run does not learn" if self.cell.unlearned else ""
 
 
 Points: TypeAlias = dict[float, Point]  # by the value of the setting, the lowest first
@@ -349,60 +334,55 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
 
     A point without a mean, or with runs that did not learn, has one of MARKS on the lower edge.
     """
-    study, panels = table.study, _panels(table)
+    study = table.study
+    panels = _panels(table)
     if not panels:
         return None
     styles = style.norm_styles([norm for panel in panels for norm in panel.lines])
     message = _course(table, panels) if "test" in study.draws else study.title
     figure, grid = style.panels(
-        len(panels),
+        panels,
         2.0,
         message,
         across=2,
     )
-    handles: dict[str, style.Handle] = {}
+    handles: style.Handles = {}
     alike: dict[
         tuple[str, Quantity], Axes
     ] = {}  # panels of one quantity on a task share their y axis
-    for panel, axes in zip(
-        panels,
-        grid,
-        strict=True,
-    ):
+    for panel, axes in grid:
         first = alike.setdefault((panel.column.task, panel.quantity), axes)
         if first is not axes:
             axes.sharey(first)
         for norm, points in panel.lines.items():
-            scores = {
-                at: drawn_scores(point.cell, panel.quantity).values()
-                for at, point in points.items()
-            }
-            present = {at: values for at, values in scores.items() if values}
+            scores = {}
+            for at, point in points.items():
+                values = drawn_scores(point.cell, panel.quantity).values()
+                if values:
+                    scores[at] = values
             handles[title(norm)] = style.seeds_line(
                 axes,
-                present,
+                scores,
                 styles[norm],
             )
         for index, (norm, points) in enumerate(panel.lines.items()):
             for at, point in points.items():
-                if setback := point.setback:
-                    mark = {
-                        **style.OPEN,
-                        "marker": MARKS[setback],
-                        "clip_on": False,
-                    }
-                    handles[setback] = mark
-                    edge, height = (
-                        axes.get_xaxis_transform(),
-                        0.03 + 0.05 * index,
-                    )
-                    axes.plot(
-                        at,
-                        height,
-                        color=styles[norm].color,
-                        transform=edge,
-                        **mark,
-                    )
+                setback = point.setback
+                if not setback:
+                    continue
+                mark = {
+                    **style.OPEN,
+                    "marker": MARKS[setback],
+                    "clip_on": False,
+                }
+                handles[setback] = mark
+                axes.plot(
+                    at,
+                    0.03 + 0.05 * index,
+                    color=styles[norm].color,
+                    transform=axes.get_xaxis_transform(),
+                    **mark,
+                )
         _label_setting(axes, study, panel)
     drawn = [(panel.column.task, cell) for panel in panels for cell in panel.cells]
     if any(len(cell.scores) > 1 for _, cell in drawn):
@@ -410,11 +390,7 @@ def over_setting(name: str, table: Table) -> style.NamedFigure | None:
     style.legend_below(figure, handles)
     undefined = [row for row in study.rows.values() if row.undefined]
     reasons = dict.fromkeys(f"{title(row.norm)}: {row.undefined}." for row in undefined)
-    return style.NamedFigure(
-        name,
-        _caption(table, drawn, reasons),
-        figure,
-    )
+    return style.NamedFigure(name, _caption(table, drawn, reasons), figure)
 
 
 def _panels(table: Table) -> list[Panel]:
@@ -422,12 +398,10 @@ def _panels(table: Table) -> list[Panel]:
 
     Only with lines that have an ended or undefined row.
     """
-    study, panels = table.study, []
+    study = table.study
+    panels = []
     labels = dict.fromkeys(row.panel for row in study.rows.values() if row.panel)
-    rows = sorted(
-        study.rows.items(),
-        key=lambda entry: entry[1].at or 0.0,
-    )
+    rows = sorted(study.rows.items(), key=lambda entry: entry[1].at or 0.0)
     for quantity, column, label in product(
         study.draws,
         table.columns.values(),
@@ -439,7 +413,12 @@ def _panels(table: Table) -> list[Panel]:
                 points = lines[row.line or row.norm]
                 points[row.at or 0.0] = Point(row, column.cells.get(name))
         ended = {norm: points for norm, points in lines.items() if _has_ended(points)}
-        panel = Panel(column, label, quantity, ended)
+        panel = Panel(
+            column,
+            label,
+            quantity,
+            ended,
+        )
         if panel.begun:
             panels.append(panel)
     return panels
@@ -454,44 +433,37 @@ def _has_ended(points: Points) -> bool:
 
 def _course(table: Table, panels: Sequence[Panel]) -> str:
     """Return in words the norm that is ahead throughout, if any, and the one that moves most."""
-    leaders: set[str] = set()
+    leaders = set()
     means: dict[tuple[str, str], list[float]] = {}  # by norm and task
     for panel in panels:
-        sign, task = (
-            panel.column.metric.sign,
-            panel.column.task,
-        )
-        at_value: dict[float, dict[str, float]] = {}  # means by norm
+        sign = panel.column.metric.sign
+        by_value: dict[float, dict[str, float]] = {}  # means by norm
         for norm, points in panel.lines.items():
             for at, point in points.items():
                 scores = drawn_scores(point.cell).values()
                 if scores:
                     mean = fmean(scores)
-                    at_value.setdefault(at, {})[norm] = sign * mean
-                    means.setdefault((norm, task), []).append(mean)
-        for by_norm in at_value.values():
+                    by_value.setdefault(at, {})[norm] = sign * mean
+                    means.setdefault((norm, panel.column.task), []).append(mean)
+        for by_norm in by_value.values():
             if len(by_norm) > 1:
                 leaders.add(max(by_norm, key=by_norm.__getitem__))
+    text = f"{table.study.title}: "
     if not means:
-        return f"{table.study.title}: no run has a score"
-    parts = []
+        return f"{text}no run has a score"
     if leaders:
         leader = title(*leaders) if len(leaders) == 1 else "none"
-        parts.append(f"{leader} is ahead throughout")
-    (norm, task), most = max(
-        means.items(),
-        key=lambda entry: max(entry[1]) - min(entry[1]),
-    )
-    low, high = map(
-        table.columns[task].metric.text,
-        (min(most), max(most)),
-    )
-    parts.append(f"{title(norm)} moves the most, {low} to {high} on {title(task)}")
-    return f"{table.study.title}: {'; '.join(parts)}"
+        text += f"{leader} is ahead throughout; "
+    norm, task = max(means, key=lambda line: float(np.ptp(means[line])))
+    metric = table.columns[task].metric
+    low = metric.text(min(means[norm, task]))
+    high = metric.text(max(means[norm, task]))
+    return f"{text}{title(norm)} moves the most, {low} to {high} on {title(task)}"
 
 
 def _label_setting(axes: Axes, study: Study, panel: Panel) -> None:
-    name, label = panel.column.title, panel.column.metric.axis
+    name = panel.column.title
+    label = panel.column.metric.axis
     if panel.label:
         name = f"{name}: {panel.label}"
     if panel.quantity in METRICS:

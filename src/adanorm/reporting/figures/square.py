@@ -45,7 +45,7 @@ GRADIENTS_OF = "rt"  # the data set whose gradients the last panel shows
 @style.figure_style()
 def square(name: str, table: Table) -> style.NamedFigure | None:
     """Return each task's map of mean scores, and dl/dx at each norm; None if no corner has runs."""
-    maps: dict[str, dict[str, dict[int, float]]] = {}  # scores by task, arm and seed
+    maps = {}  # scores by task, arm and seed
     drawn: list[dict[int, float]] = []
     for column in table.begun:
         by_arm = {arm: drawn_scores(column.cells.get(arm)) for arm in DRAWN}
@@ -57,23 +57,24 @@ def square(name: str, table: Table) -> style.NamedFigure | None:
         return None
     has_gradients = GRADIENTS_OF in maps
     figure, panels = style.panels(
-        len(maps) + has_gradients,
+        [*maps] + [GRADIENTS_OF] * has_gradients,
         1.7,
         table.study.title,
         across=2,
     )
-    for (task, scores), axes in zip(
-        maps.items(),
-        panels,
-        strict=False,
-    ):
-        _map(axes, scores, table.columns[task])
+    for task, axes in panels[: len(maps)]:
+        _map(
+            axes,
+            maps[task],
+            table.columns[task],
+        )
     caption = (
         f"Mean test scores at {table.study.scale} scale, {seeds(drawn)}, and leads over no norm by"
         " shared seeds (*: a run diverged or did not learn)."
     )
     if has_gradients:
-        style.legend_below(figure, _through_layers(panels[-1], table))
+        _, last = panels[-1]
+        style.legend_below(figure, _through_layers(last, table))
         caption += " Last panel: deviation of dl/dx at each norm."
     return style.NamedFigure(name, caption, figure)
 
@@ -122,9 +123,9 @@ def _map(
     axes.grid(visible=False)
 
 
-def _through_layers(axes: Axes, table: Table) -> dict[str, style.Handle]:
+def _through_layers(axes: Axes, table: Table) -> style.Handles:
     """Draw the size of dl/dx from RT's first norm to its last; return the lines by norm."""
-    handles: dict[str, style.Handle] = {}
+    handles: style.Handles = {}
     analysis = load_analysis("gradients")
     grid = analysis_grid(analysis, runs=table.folder)
     for arm, drawn in style.norm_styles(DRAWN).items():

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from matplotlib import style, ticker
 from matplotlib.artist import Artist
@@ -25,47 +25,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from adanorm.config.values import read_yaml_file
 from adanorm.files import write_files
 from adanorm.reporting.text import markdown
 
 WIDTH = 7.0  # inches: both columns of a page
 TITLE_LINE = 94  # characters
 PIXELS_PER_INCH = 200
-STYLE = {
-    **dict.fromkeys(("font.size", "axes.titlesize"), 8),
-    **dict.fromkeys(
-        (
-            "axes.linewidth",
-            "xtick.major.width",
-            "ytick.major.width",
-        ),
-        0.6,
-    ),
-    **dict.fromkeys(
-        (
-            "axes.spines.top",
-            "axes.spines.right",
-            "legend.frameon",
-        ),
-        False,
-    ),
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "text.parse_math": False,  # a name with $ in it is no formula
-    "legend.handlelength": 2.6,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "figure.constrained_layout.use": True,
-    "svg.hashsalt": "adanorm",
-    "svg.fonttype": "none",  # text, not outlines: searchable, readable aloud, small
-    "pdf.fonttype": 42,  # TrueType: journals refuse type 3
-}
 # For drawing and writing, as a decorator or in a block: this style, whatever the user's own
 # settings.
-figure_style = partial(style.context, ["default", STYLE])
+figure_style = partial(style.context, ["default", Path(__file__).with_suffix(".mplstyle")])
 
 
 class NormStyle(NamedTuple):
@@ -75,60 +44,30 @@ class NormStyle(NamedTuple):
     marker: str
     dashes: tuple[float, ...]  # on, off, ... in line widths; empty: solid
 
+    @property
+    def point(self) -> "Drawn":
+        """How a point of the norm is drawn."""
+        return {"color": self.color, "marker": self.marker}
 
-# The paper's norms have the colors of Okabe and Ito, which the color-blind can tell apart; in grey,
-# dashes and markers tell all norms apart.
-NORM_STYLES = {
-    "none": NormStyle("#000000", "X", (1, 1.2)),
-    "layernorm": NormStyle("#0072B2", "o", ()),
-    "layernorm-simple": NormStyle("#56B4E9", "s", (3, 1.2)),
-    "detachnorm": NormStyle(
-        "#009E73",
-        "^",
-        (3, 1, 1, 1),
-    ),
-    "detach-mean": NormStyle(
-        "#E69F00",
-        "<",
-        (3, 1, 1, 1, 1, 1),
-    ),
-    "detach-var": NormStyle("#CC79A7", ">", (1, 2.5)),
-    "adanorm": NormStyle("#D55E00", "D", (6, 1.5)),
-    "batchnorm": NormStyle(
-        "#7B3294",
-        "P",
-        (4, 1, 1, 1),
-    ),
-    "rmsnorm": NormStyle(
-        "#8C6D31",
-        "p",
-        (5, 1, 2, 1),
-    ),
-    "dynamic-tanh": NormStyle("#637939", "8", (8, 2)),
-    "derf": NormStyle("#17888F", "d", (2, 2)),
-    "seednorm": NormStyle(
-        "#AD494A",
-        "H",
-        (2, 1, 1, 1),
-    ),
-    "gatednorm": NormStyle(
-        "#7B4173",
-        "*",
-        (6, 1, 3, 1),
-    ),
-}
-GREYS = (
-    NormStyle(
-        "#555555",
-        "h",
-        (6, 2, 2, 2),
-    ),
-    NormStyle("#999999", "1", (2, 1)),
-    NormStyle("#777777", "v", (4, 4)),
-    NormStyle("#333333", "+", (1, 1)),
-)
+
+def _norm_styles() -> dict[str, NormStyle]:
+    """Return the styles of norm-styles.yaml by norm."""
+    entries = read_yaml_file(Path(__file__).with_name("norm-styles.yaml"))
+    styles = {}
+    for norm, (color, marker, dashes) in entries.items():
+        styles[norm] = NormStyle(
+            color,
+            marker,
+            tuple(dashes),
+        )
+    return styles
+
+
+NORM_STYLES = _norm_styles()
+GREYS = [NORM_STYLES.pop(f"grey {number}") for number in range(1, 5)]
 Drawn: TypeAlias = dict[str, Any]  # how a line or, with alpha, an area is drawn: for matplotlib
 Handle: TypeAlias = Artist | Drawn  # in a legend
+Handles: TypeAlias = dict[str, Handle]  # by label
 OPEN: Drawn = {
     "markersize": 5,
     "markerfacecolor": "none",
@@ -152,6 +91,9 @@ def norm_styles(norms: Iterable[str]) -> dict[str, NormStyle]:
     return {norm: NORM_STYLES.get(norm) or next(greys) for norm in dict.fromkeys(norms)}
 
 
+Item = TypeVar("Item")
+
+
 class NamedFigure(NamedTuple):
     """A figure with its name and caption."""
 
@@ -161,14 +103,18 @@ class NamedFigure(NamedTuple):
 
 
 def panels(
-    count: int,
+    items: Collection[Item],
     height: float,
     message: str,
     *,
     across: int = 4,
     **options: Any,
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a title, and its panels: `height` inches each, `across` per row."""
+) -> tuple[Figure, list[tuple[Item, Axes]]]:
+    """Return a figure with a title, and each item with its panel.
+
+    Panels are `height` inches high, `across` per row.
+    """
+    count = len(items)
     across = min(across, count)
     rows = math.ceil(count / across)
     title = textwrap.wrap(message, TITLE_LINE)
@@ -193,7 +139,7 @@ def panels(
     )
     for axes in grid[count:]:
         axes.set_axis_off()
-    return figure, grid[:count]
+    return figure, list(zip(items, grid, strict=False))
 
 
 def norm_line(axes: Axes, points: Mapping[Any, float], style: NormStyle) -> Line2D:
@@ -201,9 +147,8 @@ def norm_line(axes: Axes, points: Mapping[Any, float], style: NormStyle) -> Line
     (line,) = axes.plot(
         list(points),
         list(points.values()),
-        color=style.color,
-        marker=style.marker,
         markevery=max(1, len(points) // 5),
+        **style.point,
     )
     line.set(linestyle=(0, style.dashes) if style.dashes else "-")
     return line
@@ -315,10 +260,12 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
 
     An SVG's words are text, in a font its reader has.
     """
-    file, figure = io.BytesIO(), drawing.figure
+    file = io.BytesIO()
+    figure = drawing.figure
     metadata = {"Title": drawing.name, **METADATA[kind]}
     with figure_style():
-        if layout := figure.get_layout_engine():
+        layout = figure.get_layout_engine()
+        if layout:
             layout.execute(figure)
             figure.set_layout_engine("none")
         if kind != "svg":
@@ -332,12 +279,15 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
         # Not savefig, which would draw the SVG twice, and use only the second.
         figure.dpi = PIXELS_PER_INCH  # of images in it
         FigureCanvasSVG(figure).print_svg(file, metadata=metadata)  # type: ignore[no-untyped-call]
-    fonts = (
-        b"'DejaVu Sans'",
-        b"'DejaVu Sans', Verdana, sans-serif",
+    font = b"'DejaVu Sans'"
+    svg = file.getvalue().replace(font, font + b", Verdana, sans-serif")
+    return _numbered_ids(
+        svg.replace(
+            b"</style>",
+            DARK + b"</style>",
+            1,
+        )
     )
-    svg = file.getvalue().replace(*fonts)
-    return _numbered_ids(svg.replace(b"</style>", DARK + b"</style>", 1))
 
 
 def _numbered_ids(svg: bytes) -> bytes:
@@ -347,18 +297,11 @@ def _numbered_ids(svg: bytes) -> bytes:
     between processors; what is drawn is written in six decimal digits, and does not.
     """
     names: dict[bytes, bytes] = {}
-    for letter, digits in re.findall(rb'id="([A-Za-z])([0-9a-f]{10})"', svg):
-        names.setdefault(
-            letter + digits,
-            letter + str(len(names) + 1).encode(),
-        )
-
-    def numbered(match: re.Match[bytes]) -> bytes:
-        return names.get(match[0], match[0])
-
+    for name in re.findall(rb'id="([A-Za-z][0-9a-f]{10})"', svg):
+        names.setdefault(name, b"%c%d" % (name[0], len(names) + 1))
     return re.sub(
         rb"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])",
-        numbered,
+        lambda match: names.get(match[0], match[0]),
         svg,
     )
 

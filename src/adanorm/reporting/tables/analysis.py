@@ -6,24 +6,25 @@ from pathlib import Path
 from adanorm.analyses.spec import (
     Analysis,
     AnalysisGrid,
+    AnalysisRecord,
     analysis_results,
     text,
 )
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import title
 from adanorm.files import write_files
-from adanorm.records.result import AnalysisResult
 from adanorm.reporting.text import (
     csv_text,
     markdown,
-    markdown_table,
+    page,
     seeds,
+    table_block,
 )
 
 
 def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
     """Return the table of an analysis in Markdown: one part per task, one row per norm."""
-    lines = [f"# {analysis.title}", ""]
+    blocks = [f"# {analysis.title}"]
     header = [
         "Model",
         *(markdown(quantity.label) for quantity in analysis.shown),
@@ -42,18 +43,10 @@ def analysis_markdown(analysis: Analysis, grid: AnalysisGrid) -> str:
                 f"{analysis.scale} scale",
                 *settings,
             ]
-            lines += [f"## {', '.join(about)}", ""]
+            blocks.append(f"## {', '.join(about)}")
         if rows:
-            lines += [*markdown_table(header, rows), ""]
-    return "\n".join(
-        [
-            *lines,
-            analysis.caption,
-            "",
-            _about_means(analysis, grid),
-            "",
-        ]
-    )
+            blocks.append(table_block(header, rows))
+    return page([*blocks, analysis.caption, _about_means(analysis, grid)])
 
 
 def _about_means(analysis: Analysis, grid: AnalysisGrid) -> str:
@@ -64,16 +57,15 @@ def _about_means(analysis: Analysis, grid: AnalysisGrid) -> str:
         for key, value in analysis.settings().items()
         if key not in ("name", "evaluate")
     ]
-    results = map(analysis_results, grid.values())
-    ended = seeds(map(_seeds, results))
+    ended = seeds(map(_seeds, grid.values()))
     return (
         f"Means over the observations and the places observed{means}, ± standard deviation over"
         f" seeds; {', '.join([*facts, ended])}."
     )
 
 
-def _seeds(results: Sequence[AnalysisResult]) -> list[int]:
-    return [result.seed for result in results]
+def _seeds(cell: Sequence[AnalysisRecord]) -> list[int]:
+    return [result.seed for result in analysis_results(cell)]
 
 
 def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
@@ -88,7 +80,7 @@ def analysis_csv(analysis: Analysis, grid: AnalysisGrid) -> str:
         "quantity",
         "mean",
     ]
-    rows: list[list[object]] = []
+    rows = []
     for (norm, task), cell in grid.items():
         scale = analysis.scale if task else ""
         for result in analysis_results(cell):

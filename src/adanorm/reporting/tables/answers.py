@@ -8,14 +8,14 @@ from statistics import stdev
 from adanorm.config.titles import counted, listed, task_metric, title
 from adanorm.records.folder import location
 from adanorm.records.result import Result
-from adanorm.reporting.text import how_to_read, markdown_table, p_text
+from adanorm.reporting.text import how_to_read, p_text, page, table_block
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import pooled
 from adanorm.stats.sequential import Levels
 from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.claims import ClaimResult, TaskAnswer, TaskResult
+from adanorm.verdicts.claims import Answers, ClaimResult, TaskAnswer, TaskResult
 from adanorm.verdicts.evidence import Evidence
-from adanorm.verdicts.pair import Pair, published_gap
+from adanorm.verdicts.pair import published_gap
 from adanorm.verdicts.plan import Plan
 from adanorm.verdicts.preregistration import Claim, preregistration
 from adanorm.verdicts.quantities import scored
@@ -50,24 +50,32 @@ def question() -> Claim:
     return next(claim for claim in preregistration().claims if claim.id == "adanorm")
 
 
-def headline(answers: Sequence[TaskAnswer]) -> str:
+def headline(answers: Answers) -> str:
     """Return the data sets with each answer, and those on which the paper's gain is excluded."""
     claim = question()
-    needed, claimed = count(claim.needed("paper")), count(len(claim.tasks_at("paper")))
+    needed = count(claim.needed("paper"))
+    claimed = count(len(claim.tasks_at("paper")))
     sentences = [decided(answers), f"The paper reports it on {needed} of {claimed}."]
+    excluded = excluded_on(answers)
+    if excluded:
+        sentences.append(f"The paper's gain is excluded on {excluded}.")
+    return " ".join(sentences)
+
+
+def excluded_on(answers: Answers) -> str:
+    """Return the data sets on which a true gain of the paper's size is excluded; perhaps ''."""
     excluded = []
     for answer in answers:
         if answer.comparison and answer.comparison.papers_gap == "excluded":
             excluded.append(title(answer.task))
-    if excluded:
-        sentences.append(f"The paper's gain is excluded on {listed(excluded)}.")
-    return " ".join(sentences)
+    return listed(excluded)
 
 
-def decided(answers: Sequence[TaskAnswer]) -> str:
+def decided(answers: Answers) -> str:
     """Return sentences on the data sets with each answer, and on those without one."""
     by_answer: dict[str, list[str]] = {}
-    missing, not_compared = [], []
+    missing = []
+    not_compared = []
     for answer in answers:
         name = title(answer.task)
         if answer.answer in ("better", "worse") and not answer.is_significant:
@@ -93,9 +101,9 @@ def decided(answers: Sequence[TaskAnswer]) -> str:
     return " ".join(sentences)
 
 
-def runs_sentence(answers: Sequence[TaskAnswer]) -> str:
+def runs_sentence(answers: Answers) -> str:
     """Return which data sets are trained at the paper's size, and which norms run on the others."""
-    at_papers_size: list[str] = []
+    at_papers_size = []
     by_norms: dict[str, list[str]] = {}
     for answer in answers:
         if answer.plan.scale == "paper":
@@ -116,7 +124,7 @@ def runs_sentence(answers: Sequence[TaskAnswer]) -> str:
     )
 
 
-def answer_rows(answers: Sequence[TaskAnswer], page: str = "") -> list[list[str]]:
+def answer_rows(answers: Answers, page: str = "") -> list[list[str]]:
     """Return a row per data set with a text for each of ANSWER_COLUMNS, in two groups by size.
 
     A group begins with a row that has only its title. With a page, data sets link to their section
@@ -132,16 +140,18 @@ def answer_rows(answers: Sequence[TaskAnswer], page: str = "") -> list[list[str]
 
 
 def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
-    name, label = title(answer.task), task_metric(answer.task).label
+    name = title(answer.task)
+    label = task_metric(answer.task).label
     if page:
         name = f"[{name}]({page}#{_anchor(answer.task)})"
     name = f"{name} ({label})"
-    paper, comparison = _papers_gain(answer), answer.comparison
+    paper = _papers_gain(answer)
+    comparison = answer.comparison
     if comparison is not None:
         seeds = answer.seeds.replace(" in each of ", " x ").removesuffix(" folds")
         word = answer.answer
         excluded = "; paper's excluded" if comparison.papers_gap == "excluded" else ""
-        gain = comparison.text if word == "equivalent" else _gain(comparison)
+        gain = comparison.text if word == "equivalent" else gain_text(comparison)
         return [name, paper, gain, seeds, f"{word}{excluded}"]
     if answer.setback:
         is_decided = answer.answer in ("better", "worse")
@@ -153,7 +163,8 @@ def _answer_row(answer: TaskAnswer, page: str) -> list[str]:
     return [name, paper, "", seeds, "no answer yet"]
 
 
-def _gain(comparison: Comparison) -> str:
+def gain_text(comparison: Comparison) -> str:
+    """Return a gain with its interval, such as `+0.67 (-3.82 to +5.15)`."""
     digits = comparison.digits
     return f"{comparison.gap + 0.0:+.{digits}f} ({comparison.interval.text(digits)})"
 
@@ -172,7 +183,7 @@ def _anchor(task: str) -> str:
     return title(task).lower().replace(" ", "-")
 
 
-def score_sentence(answers: Sequence[TaskAnswer]) -> str:
+def score_sentence(answers: Answers) -> str:
     """Return which score of a run decides on which data sets."""
     by_score: dict[str, list[str]] = {}
     for answer in answers:
@@ -184,9 +195,8 @@ def score_sentence(answers: Sequence[TaskAnswer]) -> str:
 
 def score_name(answer: TaskAnswer) -> str:
     """Return which score of a run an answer reads, in words."""
-    results = [
-        result for records in answer.records for result in _sides(answer, records)[0].results
-    ]
+    better = answer.norms[0]
+    results = [result for records in answer.records for result in records.norms[better].results]
     return score_words(answer.plan, results)
 
 
@@ -197,9 +207,10 @@ def score_words(plan: Plan, results: Iterable[Result]) -> str:
     return SCORES.get(plan.quantity, plan.quantity)
 
 
-def corrections(answers: Sequence[TaskAnswer]) -> str:
+def corrections(answers: Answers) -> str:
     """Return the answers corrected for the number of data sets, and the gain in translation."""
-    significant, translations = [], []
+    significant = []
+    translations = []
     for answer in answers:
         if answer.comparison is None:
             continue
@@ -214,7 +225,8 @@ def corrections(answers: Sequence[TaskAnswer]) -> str:
     # The looks differ: the strictest levels hold for all.
     difference = min(pair.levels.difference for pair in translations)
     equivalence = min(pair.levels.equivalence for pair in translations)
-    levels, level = Levels(difference, equivalence), translations[0].level
+    levels = Levels(difference, equivalence)
+    level = translations[0].level
     whole = pooled([replace(pair, levels=levels, level=level) for pair in translations])
     words = {"ahead": "better", "behind": "worse", "not told apart": "open"}
     return (
@@ -259,26 +271,33 @@ def _papers_sign(claim: Claim, task: TaskResult) -> str:
     return "" if gap.value > 0 else f"; the paper has {gap.value + 0.0:+.2f}"
 
 
-def answers_markdown(answers: Sequence[TaskAnswer], earlier: Sequence[TaskResult]) -> str:
+def answers_markdown(answers: Answers, earlier: Sequence[TaskResult]) -> str:
     """Return the page of the answers: one table, what earlier plans answered, and every run."""
     rows = [_full_row(answer) for answer in answers if answer.comparison is not None]
-    lines = ["# AdaNorm and LayerNorm: one answer per data set", "", how_to_read("Answers"), ""]
-    lines += markdown_table(FULL_COLUMNS, rows)
-    lines += ["", score_sentence(answers), "", corrections(answers), ""]
-    lines += ["## What earlier plans answered", "", how_to_read("Earlier plans"), ""]
+    blocks = [
+        "# AdaNorm and LayerNorm: one answer per data set",
+        how_to_read("Answers"),
+        table_block(FULL_COLUMNS, rows),
+        score_sentence(answers),
+        corrections(answers),
+        "## What earlier plans answered",
+        how_to_read("Earlier plans"),
+    ]
     history = [
         _earlier_row(before.plan, answer.norms, before.comparison)
         for answer in answers
         for before in answer.before
         if before.plan.name != "first"
     ]
-    history += [_earlier_row(task.pair.plan, task.pair.norms, task.pair) for task in earlier]
-    lines += [*markdown_table(EARLIER_COLUMNS, dict.fromkeys(map(tuple, history))), ""]
+    for task in earlier:
+        pair = task.pair
+        history.append(_earlier_row(pair.plan, pair.norms, pair.comparison, pair.answer))
+    blocks.append(table_block(EARLIER_COLUMNS, dict.fromkeys(history)))
     for answer in answers:
         if answer.comparison is not None:
-            lines += [f"## {title(answer.task)}", "", f"`adanorm trace answer/{answer.task}`", ""]
-            lines += ["```text", *answer_trace(answer), "```", ""]
-    return "\n".join(lines)
+            blocks += [f"## {title(answer.task)}", f"`adanorm trace answer/{answer.task}`"]
+            blocks.append("\n".join(["```text", *answer_trace(answer), "```"]))
+    return page(blocks)
 
 
 def _full_row(answer: TaskAnswer) -> list[str]:
@@ -289,7 +308,7 @@ def _full_row(answer: TaskAnswer) -> list[str]:
         _score(answer.plan),
         answer.plan.name,
         answer.seeds,
-        _gain(comparison),
+        gain_text(comparison),
         comparison.margin_interval.text(comparison.digits),
         f"{comparison.margin:g}",
         f"**{answer.answer}**",
@@ -305,26 +324,27 @@ def _score(plan: Plan) -> str:
 
 
 def _earlier_row(
-    plan: Plan, norms: tuple[str, str], read: Pair | Comparison | None
+    plan: Plan, norms: tuple[str, str], comparison: Comparison | None, answer: str = "open"
 ) -> tuple[str, ...]:
-    comparison = read.comparison if isinstance(read, Pair) else read
+    """Return a row; `answer` is that of a plan without a comparison."""
     better, worse = map(title, norms)
     about = (plan.name, title(plan.task), _score(plan), f"{better} over {worse}")
-    if read is None or comparison is None:
-        return (*about, "", "", "", f"{plan.margin:g}", read.answer if read else "open")
+    if comparison is None:
+        return (*about, "", "", "", f"{plan.margin:g}", answer)
     return (
         *about,
         str(comparison.seeds),
-        _gain(comparison),
+        gain_text(comparison),
         comparison.margin_interval.text(comparison.digits),
         f"{comparison.margin:g}",
-        read.answer,
+        comparison.answer,
     )
 
 
 def answer_trace(answer: TaskAnswer) -> list[str]:
     """Return lines on an answer: plan, score, gain, both intervals, and every run with its score."""
-    plan, comparison = answer.plan, answer.comparison
+    plan = answer.plan
+    comparison = answer.comparison
     better, worse = map(title, answer.norms)
     metric = task_metric(answer.task)
     looks = listed([str(look) for look in plan.looks.after])
@@ -373,19 +393,16 @@ def _result_lines(answer: TaskAnswer, comparison: Comparison) -> list[str]:
 
 def _pair_lines(answer: TaskAnswer, records: Evidence) -> list[str]:
     """Return lines on every run that is compared, and each pair's difference."""
-    sides = _sides(answer, records)
-    shared = records.variance.shared(*answer.norms)
-    plan, lines, gaps = answer.plan, [], []
-    for seed in shared[: answer.seeds_compared]:
-        gap = sides[0].by_seed[seed] - sides[1].by_seed[seed]
+    better, worse = answer.norms
+    plan = answer.plan
+    lines = []
+    gaps = []
+    for seed in records.variance.shared(better, worse)[: answer.seeds_compared]:
+        gap = records.norms[better].by_seed[seed] - records.norms[worse].by_seed[seed]
         gaps.append(gap)
         lines += ["", f"seed {seed}: {gap:+.4f}"]
-        for norm, side in zip(
-            answer.norms,
-            sides,
-            strict=True,
-        ):
-            lines += _run_lines(plan, norm, side, seed)
+        for norm in answer.norms:
+            lines += _run_lines(plan, norm, records.norms[norm], seed)
     if len(gaps) > 1 and not plan.folds:
         lines += ["", f"standard deviation of the {counted(len(gaps), 'pair')}: {stdev(gaps):.4f}"]
     return lines
@@ -393,10 +410,12 @@ def _pair_lines(answer: TaskAnswer, records: Evidence) -> list[str]:
 
 def _run_lines(plan: Plan, norm: str, side: Cell, seed: int) -> list[str]:
     position = [run.seed for run in side.runs].index(seed)
-    run, result = side.runs[position], side.results[position]
+    run = side.runs[position]
+    result = side.results[position]
     evaluations = scored(run, result, plan.quantity, side.metric)
     parts = [f"{evaluation.test:.4f} at {evaluation.update}" for evaluation in evaluations]
-    value, mean = abs(side.by_seed[seed]), "mean of " if len(parts) > 1 else ""
+    value = abs(side.by_seed[seed])
+    mean = "mean of " if len(parts) > 1 else ""
     if result.averaged:
         updates = listed([str(update) for update in result.averaged])
         parts = [f"weights averaged over those at {updates}"]
@@ -404,8 +423,3 @@ def _run_lines(plan: Plan, norm: str, side: Cell, seed: int) -> list[str]:
         f"  {title(norm):10} {value:8.4f} = {mean}{', '.join(parts)}",
         f"    {location(run.folder())}",
     ]
-
-
-def _sides(answer: TaskAnswer, records: Evidence) -> tuple[Cell, Cell]:
-    better, worse = answer.norms
-    return records.norms[better], records.norms[worse]

@@ -12,7 +12,7 @@ from adanorm.config.titles import (
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import origin_note
-from adanorm.reporting.text import how_to_read, markdown_table, p_text
+from adanorm.reporting.text import how_to_read, p_text, page, table_block
 from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.claims import (
     ClaimResult,
@@ -64,43 +64,22 @@ def registered_note() -> str:
 
 def claims_markdown(results: Sequence[ClaimResult]) -> str:
     """Return the claims in Markdown: all verdicts, then a table of comparisons per claim."""
-    lines = [
-        "# The paper's claims, tested",
-        "",
-        registered_note(),
-        "",
-    ]
-    for note in origin_note(reader.records(RUNS)):
-        lines += [note, ""]
+    blocks = ["# The paper's claims, tested", registered_note(), *origin_note(reader.records(RUNS))]
     rows = []
     for result in results:
-        words = [
-            claim_sentence(result),
-            claim_closing(result),
-        ]
         rows.append(
             [
                 result.claim.text,
                 result.scale,
                 f"**{result.verdict}**",
-                *words,
+                claim_sentence(result),
+                claim_closing(result),
             ]
         )
-    lines += markdown_table(SUMMARY_COLUMNS, rows)
-    lines += [
-        "",
-        "## How to read the tables",
-        "",
-        how_to_read("Claims"),
-        "",
-    ]
+    blocks.append(table_block(SUMMARY_COLUMNS, rows))
+    blocks += ["## How to read the tables", how_to_read("Claims")]
     papers = "The paper's own table"
-    lines += [
-        f"## {papers}, tested as the paper's claims",
-        "",
-        how_to_read(papers),
-        "",
-    ]
+    blocks += [f"## {papers}, tested as the paper's claims", how_to_read(papers)]
     rows = []
     for claim, wins, losses, ties, p in claims_of_the_paper():
         rows.append(
@@ -112,20 +91,21 @@ def claims_markdown(results: Sequence[ClaimResult]) -> str:
                 p_text(p),
             ]
         )
-    lines += markdown_table(PAPERS_COLUMNS, rows)
+    blocks.append(table_block(PAPERS_COLUMNS, rows))
     for result in results:
         if result.run:
             claim = result.claim
             about = f"{claim.source}. Scale {result.scale}: {claim_sentence(result)}"
-            lines += ["", f"## {claim.text}", "", about, ""]
-            lines += markdown_table(CLAIM_COLUMNS, map(claim_row, result.run))
-            lines += ["", over_tasks(result)]
-    return "\n".join([*lines, ""])
+            blocks += [f"## {claim.text}", about]
+            blocks.append(table_block(CLAIM_COLUMNS, map(claim_row, result.run)))
+            blocks.append(over_tasks(result))
+    return page(blocks)
 
 
 def claim_row(result: TaskResult) -> list[str]:
     """Return a claim's comparison on a task as a row, one text for each of CLAIM_COLUMNS."""
-    pair, quantity = result.pair, result.claim.quantity
+    pair = result.pair
+    quantity = result.claim.quantity
     metric = task_metric(result.task).label if quantity == "test" else QUANTITIES[quantity]
     answer = f"{pair.answer} ({pair.remark})" if pair.remark else pair.answer
     row = [
@@ -133,7 +113,8 @@ def claim_row(result: TaskResult) -> list[str]:
         metric,
         *map(title, pair.norms),
     ]
-    comparison, prospect = pair.comparison, pair.prospect
+    comparison = pair.comparison
+    prospect = pair.prospect
     if comparison is None:
         effect = f"{fmean(pair.gaps):+.3f}" if pair.gaps else "-"
         return [
@@ -177,7 +158,8 @@ def _by_own_noise(comparison: Comparison | None) -> str:
     """Return the answer of a later plan's comparison, with the intervals that decide it."""
     if comparison is None:
         return "-"
-    size, sign = comparison.margin_interval.text(3), comparison.interval.text(3)
+    size = comparison.margin_interval.text(3)
+    sign = comparison.interval.text(3)
     if comparison.answer == "equivalent":
         return f"equivalent (90 %: {size})"
     return f"{comparison.answer} (95 %: {sign}; 90 %: {size})"

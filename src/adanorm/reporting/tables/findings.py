@@ -14,8 +14,9 @@ from adanorm.reporting.tables.table import table_of
 from adanorm.reporting.text import (
     how_to_read,
     markdown,
-    markdown_table,
     p_text,
+    page,
+    table_block,
 )
 from adanorm.verdicts import findings
 from adanorm.verdicts.findings import (
@@ -36,38 +37,33 @@ PREDICTION_COLUMNS = (
 
 def findings_markdown(runs: str | None = None) -> str:
     """Return all findings with their verdicts in Markdown; `runs` is the folder of the records."""
-    lines = [
-        "# Findings of older papers, tested",
-        "",
-        how_to_read("Findings"),
-    ]
+    blocks = ["# Findings of older papers, tested", how_to_read("Findings")]
     for finding in findings.load_findings():
         analysis = spec.load_analysis(finding.analysis)
         grid = spec.analysis_grid(analysis, runs=runs)
-        lines += ["", f"## {finding.text}", ""]
-        lines += [
-            f"{finding.source}; `make analyse WHAT={analysis.name}`.",
-            "",
-        ]
+        blocks.append(f"## {finding.text}")
+        blocks.append(f"{finding.source}; `make analyse WHAT={analysis.name}`.")
         if finding.table:
             header = [
                 "norm",
                 *(quantity.label for quantity in analysis.shown),
                 "verdict",
             ]
-            rows = _entries(finding, analysis, grid)
+            rows = _entries(
+                finding,
+                analysis,
+                grid,
+            )
         else:
             header = [*FINDING_COLUMNS]
-            rows = [
-                _row(finding, row)
-                for row in findings.finding_rows(
-                    finding,
-                    analysis,
-                    grid,
-                )
-            ]
-        lines += markdown_table(header, rows) if rows else ["Not run."]
-    return "\n".join([*lines, ""])
+            tested = findings.finding_rows(
+                finding,
+                analysis,
+                grid,
+            )
+            rows = [_row(finding, row) for row in tested]
+        blocks.append(table_block(header, rows) if rows else "Not run.")
+    return page(blocks)
 
 
 def _row(finding: Finding, row: FindingRow) -> list[str]:
@@ -120,30 +116,31 @@ def predictions_markdown(runs: str | None = None) -> str:
     def families(study: str) -> dict[str, list[Decision]]:
         return rule_decisions(table_of(study, runs))[1]
 
-    lines = ["# Gradients and memory: the predictions of two papers, tested"]
-    predictions: list[Prediction] = []
+    predictions = []
     registered = []
     for file in PREDICTIONS:
         entries, digest = findings.load_predictions(file)
         predictions += entries
         registered.append(f"`conf/claims/{file}`, digest **{digest}**")
-    lines += ["", f"Registered in {' and '.join(registered)}. {how_to_read('Predictions')}"]
+    blocks = [
+        "# Gradients and memory: the predictions of two papers, tested",
+        f"Registered in {' and '.join(registered)}. {how_to_read('Predictions')}",
+    ]
     for prediction in predictions:
         lead = markdown(leads(prediction.rows))
         expectation = f"{prediction.expected} ({markdown(prediction.source)})"
-        lines += [
-            "",
-            f"## {prediction.text}",
-            "",
-            f"Predicted for {lead}: {expectation}.",
-            "",
-        ]
+        blocks.append(f"## {prediction.text}")
+        blocks.append(f"Predicted for {lead}: {expectation}.")
         rows = []
         for study in prediction.studies:
-            rows += _outcomes(prediction, study, families(study))
+            rows += _outcomes(
+                prediction,
+                study,
+                families(study),
+            )
         missing = f"Not run: {', '.join(prediction.studies)}."
-        lines += markdown_table(PREDICTION_COLUMNS, rows) if rows else [missing]
-    return "\n".join([*lines, ""])
+        blocks.append(table_block(PREDICTION_COLUMNS, rows) if rows else missing)
+    return page(blocks)
 
 
 def _outcomes(

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import TypeAlias
 
 from adanorm.config.paths import PROJECT
 from adanorm.config.titles import METRICS, title
@@ -14,25 +15,18 @@ from adanorm.reporting.text import (
     csv_text,
     latex,
     markdown,
-    markdown_table,
+    page,
+    table_block,
 )
 from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.quantities import Quantity
+from adanorm.verdicts.quantities import Quantity, metric_of
 
-WIDTH, LABEL = (
-    80,
-    18,
-)  # characters: of a terminal's line, and of a row's label in it
+WIDTH, LABEL = 80, 18  # characters: of a terminal's line, and of a row's label in it
 HOW = "[How to read a table](../../docs/tables.md#how-to-read-a-table)."
-VALIDATION: tuple[Quantity, Quantity] = (
-    "valid_best",
-    "valid_level",
-)
-WRONG_LABELS: tuple[Quantity, Quantity] = (
-    "memorized",
-    "recovered",
-)
-CHRF: tuple[Quantity, Quantity] = ("chrf", "length_ratio")
+Two: TypeAlias = tuple[Quantity, Quantity]
+VALIDATION: Two = ("valid_best", "valid_level")
+WRONG_LABELS: Two = ("memorized", "recovered")
+CHRF: Two = ("chrf", "length_ratio")
 TRIES = "Validation scores of every setting that was tried"
 TRIES_NOTE = "Means over the study's seeds. **Bold**: the setting whose test score stands above."
 
@@ -56,17 +50,16 @@ def write_table(
 
 def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list[str]]:
     """Return the rows in the paper's layout; the best row of a task gets the format `bold`."""
-    rows: list[list[str]] = []
-    study, columns = table.study, table.columns
+    rows = []
+    columns = table.columns
 
     def add(label: str, fields: Sequence[str]) -> None:
-        rows.append([escape(label), *map(escape, fields)])
+        """Add a row, unless all its fields are empty."""
+        if any(fields):
+            rows.append([escape(label), *map(escape, fields)])
 
-    for row in study.rows:
-        add(
-            title(row),
-            [table.ours(row, task) for task in columns],
-        )
+    for row in table.study.rows:
+        add(title(row), [table.ours(row, task) for task in columns])
         for index, column in enumerate(columns.values(), 1):
             if column.best == row:
                 rows[-1][index] = bold.format(rows[-1][index])
@@ -75,30 +68,14 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
             ("· verdict", table.verdict),
             ("· fresh seeds", table.fresh_text),
         ):
-            fields = [text(row, task) for task in columns]
-            if any(fields):
-                add(label, fields)
-    for before, after in study.improvements:
-        leads = [
-            table.improvement(
-                before,
-                after,
-                task,
-            )
-            for task in columns
-        ]
-        add(
-            f"{title(after)} over {title(before)}",
-            [ours for ours, _ in leads],
-        )
+            add(label, [text(row, task) for task in columns])
+    for before, after in table.study.improvements:
+        leads = [table.improvement(before, after, task) for task in columns]
+        add(f"{title(after)} over {title(before)}", [ours for ours, _ in leads])
         if table.shows_paper:
             add("· paper", [papers for _, papers in leads])
-    baselines = [column.baseline_text for column in columns.values()]
-    if any(baselines):
-        add("Trivial baseline", baselines)
-    anchors = [column.anchor_text for column in columns.values()]
-    if any(anchors):
-        add("Outside model", anchors)
+    add("Trivial baseline", [column.baseline_text for column in columns.values()])
+    add("Outside model", [column.anchor_text for column in columns.values()])
     return rows
 
 
@@ -118,57 +95,50 @@ def tables_beside(table: Table) -> dict[str, list[list[str]]]:
     return {heading: rows for heading, rows in tables.items() if rows}
 
 
-def _means_beside(table: Table, pair: tuple[Quantity, Quantity]) -> list[list[str]]:
+def _means_beside(table: Table, pair: Two) -> list[list[str]]:
     """Return the rows of a table of two means per cell, below a row of headers.
 
     [] without means.
     """
-    columns: dict[str, dict[str, str]] = {}  # texts by the column's label and the row
-    rows_with_means = set()
+    columns = {}  # texts by the column's label and the row
     for column in table.begun:
         texts = {}
         for row, cell in column.cells.items():
-            means = table.means(row, column.task, *pair)
-            if means:
-                selection = cell.runs[0].task.selection_metric
-                fields = []
-                for quantity, mean in zip(
-                    pair,
-                    means,
-                    strict=True,
-                ):
-                    metric = METRICS[selection if pair == VALIDATION else quantity]
-                    fields.append(metric.text(mean))
+            means = table.means(
+                row,
+                column.task,
+                *pair,
+            )
+            fields = []
+            for quantity, mean in zip(pair, means, strict=False):
+                metric = metric_of(
+                    cell.runs[0],
+                    quantity,
+                    cell.metric,
+                )
+                fields.append(metric.text(mean))
+            if fields:
                 texts[row] = ", ".join(fields)
         if texts:
             label = column.validation_label if pair == VALIDATION else column.title
             columns[label] = texts
-            rows_with_means |= {*texts}
     rows = [["Model", *columns]]
     for row in table.study.rows:
-        if row in rows_with_means:
-            rows.append(
-                [
-                    title(row),
-                    *(texts.get(row, "-") for texts in columns.values()),
-                ]
-            )
+        fields = [texts.get(row, "-") for texts in columns.values()]
+        if {*fields} != {"-"}:
+            rows.append([title(row), *fields])
     return rows if columns else []
 
 
 def _tries(table: Table) -> list[str]:
-    """Return the table of validation scores of a budget's settings in Markdown."""
+    """Return blocks with the validation scores of a budget's settings; [] without any."""
     rows = []
     for (row, setting), by_task in table.tries.items():
         fields = [markdown(title(row)), markdown(setting)]
         for column in table.begun:
             tried = by_task.get(column.task)
             text = tried.text if tried else "-"
-            is_shown = tried and table.is_shown(
-                row,
-                column.task,
-                tried,
-            )
+            is_shown = tried and table.is_shown(row, column.task, tried)
             fields.append(f"**{text}**" if is_shown else text)
         rows.append(fields)
     if not rows:
@@ -178,14 +148,7 @@ def _tries(table: Table) -> list[str]:
         "setting",
         *(column.validation_label for column in table.begun),
     ]
-    return [
-        f"## {TRIES}",
-        "",
-        *markdown_table(header, rows),
-        "",
-        TRIES_NOTE,
-        "",
-    ]
+    return [f"## {TRIES}", table_block(header, rows), TRIES_NOTE]
 
 
 def table_markdown(table: Table) -> str:
@@ -194,23 +157,16 @@ def table_markdown(table: Table) -> str:
         "Model",
         *(column.label for column in table.columns.values()),
     ]
-    rows = _grid(table, markdown, bold="**{}**")
-    lines = [
-        f"# {markdown(table.study.title)}",
-        "",
-        *markdown_table(header, rows),
-        "",
-    ]
+    rows = _grid(
+        table,
+        markdown,
+        bold="**{}**",
+    )
+    blocks = [f"# {markdown(table.study.title)}", table_block(header, rows)]
     for heading, beside in tables_beside(table).items():
         names, *body = [list(map(markdown, fields)) for fields in beside]
-        lines += [
-            f"## {heading}",
-            "",
-            *markdown_table(names, body),
-            "",
-        ]
-    below = "\n\n".join([*notes(table), HOW])
-    return "\n".join([*lines, *_tries(table), below, ""])
+        blocks += [f"## {heading}", table_block(names, body)]
+    return page([*blocks, *_tries(table), *notes(table), HOW])
 
 
 CSV_HEADER = (
@@ -222,35 +178,31 @@ CSV_HEADER = (
 
 def table_csv(table: Table) -> str:
     """Return the table as CSV, to four decimals: one line per cell."""
-    header, rows = (
-        [*CSV_HEADER],
-        [_csv_row(table, *address) for address in table.cells],
-    )
+    header = [*CSV_HEADER]
+    rows = {address: _csv_row(table, *address) for address in table.cells}
     if table.study.tries:
         header.append("chosen")
-        for address, fields in zip(
-            table.cells,
-            rows,
-            strict=True,
-        ):
+        for address, fields in rows.items():
             fields.append(table.chosen.get(address, ""))
-    return csv_text(header, rows)
+    return csv_text(header, rows.values())
 
 
 def _csv_row(table: Table, row: str, task: str) -> list[str]:
     """Return a cell as a row, one text for each of CSV_HEADER."""
-    cell, column = table.cells[row, task], table.columns[task]
+    cell = table.cells[row, task]
+    column = table.columns[task]
     label = METRICS[cell.metric].label if cell else column.metric.label
     cell = cell or Cell("")
     number = table.published(row, task)
     paper = ["", "", ""]
     if number:
-        paper = [
-            number.text,
-            number.source,
-            "yes" if number.confirmed else "no",
-        ]
-    valid = table.means(row, task, *VALIDATION)
+        is_confirmed = "yes" if number.confirmed else "no"
+        paper = [number.text, number.source, is_confirmed]
+    valid = table.means(
+        row,
+        task,
+        *VALIDATION,
+    )
     return [
         task,
         row,
@@ -274,14 +226,8 @@ def table_latex(table: Table) -> str:
 
     LaTeX needs the package booktabs.
     """
-    header = [
-        "Model",
-        *(latex(title(task)) for task in table.columns),
-    ]
-    rows = [
-        header,
-        *_grid(table, latex, bold=r"\textbf{{{}}}"),
-    ]
+    header = ["Model", *(latex(title(task)) for task in table.columns)]
+    rows = [header, *_grid(table, latex, bold=r"\textbf{{{}}}")]
     head, *body = [" & ".join(fields) + r" \\" for fields in rows]
     lines = [
         f"% {table.study.title}",
@@ -299,14 +245,13 @@ def table_latex(table: Table) -> str:
 
 def table_text(table: Table) -> str:
     """Return the table for a terminal 80 characters wide: one line per cell of tasks with runs."""
-    study, lines = table.study, [table.study.title]
+    study = table.study
+    lines = [table.study.title]
     for column in table.begun:
         lines.append(f"{column.title}, test {column.metric.label}, {study.scale}")
         for row in study.rows:
-            paper, label = (
-                table.paper(row, column.task),
-                title(row),
-            )
+            paper = table.paper(row, column.task)
+            label = title(row)
             quoted = f"paper {paper:<7} {table.verdict(row, column.task)}" if paper else ""
             if len(label) > LABEL:  # gets lines of its own
                 lines += textwrap.wrap(
@@ -317,7 +262,11 @@ def table_text(table: Table) -> str:
                 )
                 label = ""
             line = f"  {label:<{LABEL}} {table.ours(row, column.task):<24} {quoted}"
-            lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+            lines += textwrap.wrap(
+                line,
+                WIDTH,
+                subsequent_indent="    ",
+            )
     empty = [title(task) for task, column in table.columns.items() if not column.begun]
     if empty:
         lines.append(f"no runs yet: {', '.join(empty)}")

@@ -7,8 +7,9 @@ from adanorm.reporting.text import (
     csv_text,
     how_to_read,
     markdown,
-    markdown_table,
     outlook,
+    page,
+    table_block,
 )
 from adanorm.stats.conjunction import League
 from adanorm.verdicts.task_league import TaskLeague
@@ -20,45 +21,33 @@ HEADER = (
 
 def league_markdown(leagues: Sequence[TaskLeague]) -> str:
     """Return the leagues in Markdown: a row per norm, then P(row > column) of each pair."""
-    lines = [
-        "# Which norms can be told apart",
-        "",
-        how_to_read("League"),
-    ]
+    blocks = ["# Which norms can be told apart", how_to_read("League")]
     for task_league in leagues:
-        task, league = task_league.task, task_league.league
+        task = task_league.task
+        league = task_league.league
         metric = task_metric(task).label
-        lines += [
-            "",
-            f"## {title(task)} ({metric}), scale {task_league.plan.scale},"
-            f" plan `{task_league.plan.name}`",
-            "",
-        ]
+        plan = f"scale {task_league.plan.scale}, plan `{task_league.plan.name}`"
+        blocks.append(f"## {title(task)} ({metric}), {plan}")
         rows = [_row(task_league, norm) for norm in league.scores]
-        lines += [*markdown_table(HEADER, rows), ""]
+        blocks.append(table_block(HEADER, rows))
         header = [
             "P(row > column)",
             *(markdown(title(norm)) for norm in league.scores),
         ]
         rows = [_chances(league, norm) for norm in league.scores]
-        lines += [*markdown_table(header, rows), ""]
+        blocks.append(table_block(header, rows))
         margin = f"Margin {task_league.plan.margin:g}."
-        lines.append(f"{margin} {markdown(outlook(league, title))}")
+        blocks.append(f"{margin} {markdown(outlook(league, title))}")
         left_out = [f"{title(norm)} ({why})" for norm, why in task_league.left_out.items()]
         if left_out:
-            lines += [
-                "",
-                f"Not compared: {markdown(', '.join(left_out))}.",
-            ]
-    return "\n".join([*lines, ""])
+            blocks.append(f"Not compared: {markdown(', '.join(left_out))}.")
+    return page(blocks)
 
 
 def _row(task_league: TaskLeague, norm: str) -> list[str]:
     """Return a norm's row, one text for each of HEADER."""
-    league, sign = (
-        task_league.league,
-        task_metric(task_league.task).sign,
-    )
+    league = task_league.league
+    sign = task_metric(task_league.task).sign
     scores = [sign * score for score in league.scores[norm].values()]
     lead = ["-", "-"]
     both = task_league.pairs.get(norm)

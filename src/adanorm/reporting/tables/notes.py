@@ -16,7 +16,8 @@ from adanorm.reporting.tables.table import (
 from adanorm.reporting.text import markdown, p_text
 from adanorm.stats.comparison import Comparison, compare_gaps
 from adanorm.stats.conjunction import pooled
-from adanorm.studies.rule import Compares, Conclusion, Rule
+from adanorm.stats.variance import TaskVariance
+from adanorm.studies.rule import Compares, Conclusion, Rule, pairs_of
 from adanorm.verdicts.cell import cell_of, last_fall
 from adanorm.verdicts.rule import (
     Column,
@@ -35,7 +36,7 @@ def notes(table: Table) -> list[str]:
     """Return the notes of a table; docs/tables.md has those that hold for every table."""
     scale = table.study.scale
     lines = [f"Scale: {scale}{OF_SCALES.get(scale, '')}; planned seeds: {_seeds(table)}"]
-    parts = (
+    for part in (
         _rows_and_columns,
         _tuned,
         _choice,
@@ -44,8 +45,7 @@ def notes(table: Table) -> list[str]:
         _chrf,
         rule_notes,
         _paper,
-    )
-    for part in parts:
+    ):
         lines += part(table)
     folders = [folder for cell in table.cells.values() if cell for folder in cell.folders]
     return [*lines, *origin_note(map(reader.record, folders))]
@@ -100,26 +100,22 @@ def _rows_and_columns(table: Table) -> list[str]:
 def _tuned(table: Table) -> list[str]:
     """Return the settings chosen for a norm on one task; nothing if the study tries settings."""
     scale = table.study.scale
-    chosen: dict[str, dict[str, None]] = {
-        "task_norm": {},
-        "task_norm_scale": {},
-    }
-    for (label, task), plan in table.grid.items():
-        norm = table.study.rows[label].norm
-        names = {
-            "task_norm": f"{task}_{norm}",
-            "task_norm_scale": f"{task}_{norm}_{scale}",
-        }
-        for group, name in names.items():
-            settings = _tuned_settings(group, name)
+    if table.study.tries:
+        return []
+    lines = []
+    for group, ending in (("task_norm", ""), ("task_norm_scale", f"_{scale}")):
+        chosen: dict[str, None] = {}
+        for (label, task), plan in table.grid.items():
+            norm = table.study.rows[label].norm
+            settings = _tuned_settings(group, f"{task}_{norm}{ending}")
             identity = dict(dotted(plan.runs[0].identity)) if settings and plan.runs else {}
             if settings and settings.items() <= identity.items():
                 values = [f"{key.rpartition('.')[2]} = {x}" for key, x in settings.items()]
-                chosen[group][f"{_name(norm)} on {_name(task)}, {', '.join(values)}"] = None
-    if table.study.tries:
-        return []
-    text = "Chosen for a norm on a task, by validation (`conf/{}/`): {}."
-    return [text.format(group, "; ".join(texts)) for group, texts in chosen.items() if texts]
+                chosen[f"{_name(norm)} on {_name(task)}, {', '.join(values)}"] = None
+        if chosen:
+            where = f"Chosen for a norm on a task, by validation (`conf/{group}/`)"
+            lines.append(f"{where}: {'; '.join(chosen)}.")
+    return lines
 
 
 def _tuned_settings(group: str, name: str) -> dict[str, object]:
@@ -156,7 +152,7 @@ def _converged(table: Table) -> list[str]:
     """Return how far runs at scale small have converged, and the cells that have not."""
     if table.study.scale != "small":
         return []
-    largest: dict[str, float] = {}
+    largest = {}
     for (label, task), cell in table.cells.items():
         if cell and not cell.count("diverged"):
             falls = [fall for fall in map(last_fall, cell.runs) if fall is not None]
@@ -176,23 +172,17 @@ def _chrf(table: Table) -> list[str]:
     """Return AdaNorm's lead in chrF2 over each translation and over all together, by shared seeds."""
     if table.study.scale != "small" or not {"adanorm", "layernorm"} <= {*table.study.rows}:
         return []
-    texts, comparisons, gaps_of_all = [], [], []
+    texts = []
+    comparisons = []
+    gaps_of_all = []
     for task, column in table.columns.items():
-        by_norm = []
+        scores = {}
         for norm in ("adanorm", "layernorm"):
             cell = column.cells.get(norm)
-            by_norm.append(
-                cell_of(
-                    cell.runs[0],
-                    cell.runs,
-                    "chrf",
-                ).by_seed
-                if cell and cell.runs
-                else {}
-            )
-        shared = sorted(by_norm[0].keys() & by_norm[1].keys())
-        gaps = [by_norm[0][seed] - by_norm[1][seed] for seed in shared]
-        comparison = compare_gaps(gaps, 0.5) if len(gaps) > 1 else None
+            if cell and cell.runs:
+                scores[norm] = cell_of(cell.runs[0], cell.runs, "chrf").by_seed
+        gaps = TaskVariance(scores, 0.0).gaps("layernorm", "adanorm")
+        comparison = compare_gaps(gaps, 0.5)
         if comparison is not None:
             comparisons.append(comparison)
             gaps_of_all += gaps
@@ -234,25 +224,9 @@ def rule_notes(table: Table) -> list[str]:
     decisions = [decision for family in families.values() for decision in family]
     if all(decision.comparison is None and not decision.not_compared for decision in decisions):
         return [f"{text} There are too few runs yet to apply it to."]
-    lines = [
-        text,
-        *(
-            _family(
-                name,
-                family,
-                rule,
-            )
-            for name, family in families.items()
-        ),
-    ]
-    for first, second in rule.not_worse:
-        lines.append(
-            _replicated(
-                first,
-                second,
-                columns["test"],
-            )
-        )
+    lines = [text]
+    lines += [_family(name, family, rule) for name, family in families.items()]
+    lines += [_replicated(*rows, columns["test"]) for rows in rule.not_worse]
     return lines + [_concluded(conclusion, decisions) for conclusion in rule.conclusions]
 
 
@@ -331,19 +305,12 @@ def _family(name: str, decisions: Sequence[Decision], rule: Rule) -> str:
 
 def leads(rows: Sequence[str]) -> str:
     """Return what two or four rows compare: `a over b`, or `a over b, less c over d`."""
-    pairs = zip(
-        rows[::2],
-        rows[1::2],
-        strict=True,
-    )
-    return ", less ".join(f"{first} over {second}" for first, second in pairs)
+    return ", less ".join(f"{first} over {second}" for first, second in pairs_of(rows))
 
 
 def _decision(decision: Decision) -> str:
-    comparison, task = (
-        decision.comparison,
-        _name(decision.column.plan.task),
-    )
+    comparison = decision.comparison
+    task = _name(decision.column.plan.task)
     if comparison is None:
         return f"{task} {markdown(decision.lack)}"
     values = (comparison.gap, *comparison.interval)
@@ -363,13 +330,12 @@ def _replicated(first: str, second: str, columns: Sequence[Column]) -> str:
 
 def _concluded(conclusion: Conclusion, decisions: Iterable[Decision]) -> str:
     """Return where a conclusion is borne out, where it is not, and where nothing was compared."""
-    states = (
-        "borne out",
-        "not shown",
-        "not compared",
-        "not run",
-    )
-    tasks: dict[str, list[str]] = {state: [] for state in states}
+    tasks: dict[str, list[str]] = {
+        "borne out": [],
+        "not shown": [],
+        "not compared": [],
+        "not run": [],
+    }
     for decision in decisions:
         if decision.rows != conclusion.where:
             continue

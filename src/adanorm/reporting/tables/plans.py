@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from adanorm.config.titles import METRICS, listed, task_metric, title
-from adanorm.reporting.text import how_to_read, markdown_table
+from adanorm.reporting.tables.answers import gain_text
+from adanorm.reporting.text import how_to_read, page, table_block
 from adanorm.verdicts.later_answers import LaterAnswer
 
 COLUMNS = (
@@ -13,11 +14,11 @@ COLUMNS = (
 
 def plans_markdown(answers: Sequence[LaterAnswer], void: Sequence[str]) -> str:
     """Return the answers of later plans in Markdown; `void` are the plans that can have no runs."""
-    lines = ["# What later plans answer", "", how_to_read("Later plans"), ""]
+    blocks = ["# What later plans answer", how_to_read("Later plans")]
     if void:
-        lines += [f"Void, as their study or scale was never written: {listed(list(void))}.", ""]
-    lines += markdown_table(COLUMNS, map(_row, answers))
-    return "\n".join([*lines, ""])
+        blocks.append(f"Void, as their study or scale was never written: {listed(void)}.")
+    blocks.append(table_block(COLUMNS, map(_row, answers)))
+    return page(blocks)
 
 
 def _row(answer: LaterAnswer) -> list[str]:
@@ -33,7 +34,7 @@ def _row(answer: LaterAnswer) -> list[str]:
         remark = answer.pair.remark if answer.pair.has_looked else "before its first look"
         word = answer.pair.answer if answer.pair.has_looked else "not run"
         return [*about, seeds, "", "", f"{word}: {remark}"]
-    digits = comparison.digits
-    lead = f"{comparison.gap:+.{digits}f} ({comparison.interval.text(digits)})"
-    size = f"{comparison.size}, ±{plan.margin:g} ({comparison.margin_interval.text(digits)})"
-    return [*about, str(comparison.seeds), lead, size, f"**{answer.pair.answer}**"]
+    interval = comparison.margin_interval.text(comparison.digits)
+    size = f"{comparison.size}, ±{plan.margin:g} ({interval})"
+    bold = f"**{answer.pair.answer}**"
+    return [*about, str(comparison.seeds), gain_text(comparison), size, bold]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from adanorm.config.titles import title
-from adanorm.reporting.text import how_to_read, markdown, markdown_table
+from adanorm.reporting.text import how_to_read, markdown, page, table_block
 from adanorm.verdicts.claims import ClaimResult
 from adanorm.verdicts.protocol import (
     PAPERS_COUNT,
@@ -29,24 +29,16 @@ def protocol_markdown(
     for label, shares in numbers_ahead(results).items():
         mean = sum(number * share for number, share in enumerate(shares))
         counts.append([label, f"{mean:.1f}", f"{sum(shares[PAPERS_LEADS:]):.3f}"])
-    lines = [
+    blocks = [
         "# The paper's own protocol, simulated from our records",
-        "",
         how_to_read("The paper's own protocol"),
-        "",
-        *markdown_table(header, map(_row, results)),
-        "",
+        table_block(header, map(_row, results)),
         f"## On how many of {len(results)} data sets AdaNorm would be ahead",
-        "",
-        *markdown_table(["protocol", "on average", f"chance of {PAPERS_LEADS} or more"], counts),
-        "",
+        table_block(["protocol", "on average", f"chance of {PAPERS_LEADS} or more"], counts),
         "## The paper's own count as a claim",
-        "",
         _count(counted),
-        "",
         "## The paper's order of norms",
-        "",
-        *markdown_table(
+        table_block(
             [
                 "our seeds",
                 "pairs that the paper ranks",
@@ -56,12 +48,10 @@ def protocol_markdown(
             ],
             [list(map(str, order)) for order in orders],
         ),
-        "",
         "A confirmed pair has two scores that somebody has read in the paper; the other scores are"
         " quoted from memory.",
-        "",
     ]
-    return "\n".join(lines)
+    return page(blocks)
 
 
 def _count(result: ClaimResult) -> str:

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 
 from adanorm.config.titles import listed, task_metric, title
-from adanorm.reporting.tables.answers import headline
-from adanorm.reporting.text import how_to_read, markdown_table, p_text
-from adanorm.stats.summary import Shares
-from adanorm.verdicts.claims import TaskAnswer
+from adanorm.reporting.tables.answers import excluded_on, headline
+from adanorm.reporting.text import how_to_read, p_text, page, table_block
+from adanorm.verdicts.claims import Answers
 from adanorm.verdicts.later_answers import LaterAnswer
 from adanorm.verdicts.later_plans import later_plans
 from adanorm.verdicts.protocol import TRIES, TaskProtocols
 from adanorm.verdicts.sentences import count, data_sets
-from adanorm.verdicts.summary import Lead, Summary, summary
+from adanorm.verdicts.summary import Summary, summary
 
 COLUMNS = (
     "data set", "plan", "seeds", "margin", "lead, in margins", "the paper's lead",
@@ -43,7 +42,8 @@ def summary_sentence(summary: Summary) -> str:
     """Return the answer over all data sets in one sentence, with the interval that decides it."""
     effects = summary.effects
     sign = effects.interval()
-    words, intervals = WORDS[summary.answer], f"95 %: {sign.text(2)}"
+    words = WORDS[summary.answer]
+    intervals = f"95 %: {sign.text(2)}"
     if summary.is_within:
         size = f"90 %: {effects.interval(0.1).text(2)}, within ±1"
         if sign.low > 0 or sign.high < 0:
@@ -56,24 +56,22 @@ def summary_sentence(summary: Summary) -> str:
     return f"{where}: {effects.mean:+.2f} margins ({intervals})."
 
 
-def answer_sentence(answers: Sequence[TaskAnswer]) -> str:
+def answer_sentence(answers: Answers) -> str:
     """Return the answer over all data sets; which of them have a sign, where there is no mean."""
     over_all = summary(answers)
     return headline(answers) if over_all is None else summary_sentence(over_all)
 
 
-def paper_sentence(summary: Summary, answers: Sequence[TaskAnswer]) -> str:
+def paper_sentence(summary: Summary, answers: Answers) -> str:
     """Return where a true lead of the paper's size is excluded, and our lead as a multiple of it."""
-    excluded = []
-    for answer in answers:
-        if answer.comparison and answer.comparison.papers_gap == "excluded":
-            excluded.append(title(answer.task))
+    excluded = excluded_on(answers)
     sentences = []
     if excluded:
-        text = f"In our settings a true lead of the paper's size is excluded on {listed(excluded)}"
+        text = f"In our settings a true lead of the paper's size is excluded on {excluded}"
         sentences.append(text)
     if summary.multiple is not None:
-        value, interval = summary.multiple.value, summary.multiple.interval()
+        value = summary.multiple.value
+        interval = summary.multiple.interval()
         sentences.append(f"our lead is {value:+.2f} times the paper's ({interval.text(2)})")
     text = "; ".join(sentences)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
@@ -99,26 +97,28 @@ def protocol_sentence(results: Sequence[TaskProtocols]) -> str:
     )
 
 
-def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> str:
+def summary_markdown(summary: Summary | None, answers: Answers) -> str:
     """Return the page of the summary in Markdown."""
-    lines = ["# AdaNorm and LayerNorm over all data sets", ""]
+    blocks = ["# AdaNorm and LayerNorm over all data sets"]
     if summary is None:
-        return "\n".join([*lines, "No answer on two data sets yet.", ""])
-    effects, belief = summary.effects, summary.posterior
-    lines += [f"**{summary_sentence(summary)}** {paper_sentence(summary, answers)}", ""]
-    lines += [standing(summary), "", how_to_read("Summary"), ""]
+        return page([*blocks, "No answer on two data sets yet."])
+    effects = summary.effects
+    belief = summary.posterior
+    blocks.append(f"**{summary_sentence(summary)}** {paper_sentence(summary, answers)}")
+    blocks += [standing(summary), how_to_read("Summary")]
     rows = []
-    for lead, shares in zip(
-        summary.leads,
-        belief.each,
-        strict=True,
-    ):
-        rows.append([*_lead_fields(lead), *_share_fields(shares)])
+    for lead in summary.leads:
+        paper = "-" if lead.paper is None else f"{lead.paper:+.2f}"
+        value = f"{lead.value:+.2f} ({lead.interval.text(2)})"
+        rows.append([title(lead.task), lead.plan, lead.seeds, f"{lead.margin:g}", value, paper])
     mean = f"{effects.mean:+.2f} ({effects.interval().text(2)})"
-    rows.append(["**mean**", "", "", "", mean, "", *_share_fields(belief.mean)])
-    rows.append(["a new data set", "", "", "", "", "", *_share_fields(belief.new)])
-    lines += [*markdown_table(COLUMNS, rows), ""]
-    lines += [
+    rows.append(["**mean**", "", "", "", mean, ""])
+    rows.append(["a new data set", "", "", "", "", ""])
+    beliefs = [*belief.each, belief.mean, belief.new]
+    for row, shares in zip(rows, beliefs, strict=True):
+        row += [f"{share:.3f}" for share in shares]
+    blocks.append(table_block(COLUMNS, rows))
+    lines = [
         f"- Mean by random effects: {effects.mean:+.2f} margins, 95 % {effects.interval().text(2)},"
         f" 90 % {effects.interval(0.1).text(2)}, p {p_text(effects.p)}.",
         f"- Deviation of true leads between data sets: {effects.deviation:.2f} margins;"
@@ -133,17 +133,7 @@ def summary_markdown(summary: Summary | None, answers: Sequence[TaskAnswer]) -> 
         f"- Posterior mean {belief.mean_effect:+.2f} margins, central 95 %"
         f" {belief.mean_interval.text(2)}."
     )
-    return "\n".join([*lines, ""])
-
-
-def _lead_fields(lead: Lead) -> list[str]:
-    paper = "-" if lead.paper is None else f"{lead.paper:+.2f}"
-    value = f"{lead.value:+.2f} ({lead.interval.text(2)})"
-    return [title(lead.task), lead.plan, lead.seeds, f"{lead.margin:g}", value, paper]
-
-
-def _share_fields(shares: Shares) -> list[str]:
-    return [f"{share:.3f}" for share in shares]
+    return page([*blocks, "\n".join(lines)])
 
 
 def control_sentence(answers: Sequence[LaterAnswer]) -> str:
@@ -152,10 +142,12 @@ def control_sentence(answers: Sequence[LaterAnswer]) -> str:
     It is empty where the first of them has not made the task a positive control.
     """
     pairs = {answer.norms: answer.pair for answer in answers}
-    gate, asked = next(iter(pairs.values()), None), pairs.get(later_plans().norms_of_summary)
+    gate = next(iter(pairs.values()), None)
+    asked = pairs.get(later_plans().norms_of_summary)
     if gate is None or asked is None or asked.comparison is None:
         return ""
-    metric, comparison = task_metric(asked.plan.task), asked.comparison
+    metric = task_metric(asked.plan.task)
+    comparison = asked.comparison
     gap, _, interval = comparison.text.partition(" ")
     remark = f"; {gate.remark}" if gate.remark else ""
     return (

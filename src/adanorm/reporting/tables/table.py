@@ -1,7 +1,7 @@
 """A study's cells, the paper's numbers, differences between rows, and where runs come from."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -35,7 +35,7 @@ from adanorm.verdicts.preregistration import (
     first_plan,
     preregistration,
 )
-from adanorm.verdicts.quantities import Quantity, value_of
+from adanorm.verdicts.quantities import Quantity
 from adanorm.verdicts.repetition import elsewhere
 from adanorm.verdicts.tried import Tried
 
@@ -57,11 +57,9 @@ class Table:
         *,
         metric: str | None = None,
     ) -> None:
-        self.study, self.grid, self.metric = (
-            study,
-            grid,
-            metric,
-        )
+        self.study = study
+        self.grid = grid
+        self.metric = metric
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown but not compared with ours.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
@@ -71,20 +69,14 @@ class Table:
         self.lines: dict[Address, Sequence[str]] = {}  # overrides of a cell, without seed
         self.folder: str | None = None  # of the records
         for address, plan in grid.items():
-            candidates = plan.candidates
-            if candidates:
-                self.folder = candidates[0].runs[0].runs
-                if study.tries:
-                    self.tried[address] = [Tried(candidate) for candidate in candidates]
-                    self._show(
-                        address,
-                        max(
-                            self.tried[address],
-                            key=Tried.rank,
-                        ).candidate,
-                    )
-                else:
-                    self._show(address, candidates[0])
+            if not plan.candidates:
+                continue
+            shown = plan.candidates[0]
+            self.folder = shown.runs[0].runs
+            if study.tries:
+                self.tried[address] = [*map(Tried, plan.candidates)]
+                shown = max(self.tried[address], key=Tried.rank).candidate
+            self._show(address, shown)
         self.columns = {task: TaskColumn(self, task) for task in study.columns}
         if metric and all(cell is None or cell.metric != metric for cell in self.cells.values()):
             raise ValueError(f"no run of {study.title!r} has the metric {metric!r}")
@@ -135,10 +127,8 @@ class Table:
         """Return the text of a cell; `-` if no run has ended."""
         if self.study.rows[row].undefined:
             return "undefined"
-        cell, column = (
-            self.cells[row, task],
-            self.columns[task],
-        )
+        cell = self.cells[row, task]
+        column = self.columns[task]
         if cell is None:
             return "-"
         marks = []
@@ -183,10 +173,8 @@ class Table:
     def published(self, row: str, task: str) -> Published | None:
         """Return the paper's number where it is shown: only beside scores in the same metric."""
         is_shown = self.is_compared(row, task) if self.comparable else self.shows_paper
-        cell, number = (
-            self.cells[row, task],
-            published(task, self.study.rows[row].norm),
-        )
+        cell = self.cells[row, task]
+        number = published(task, self.study.rows[row].norm)
         if number and cell and METRICS[cell.metric].label != number.metric:
             return None
         return number if is_shown else None
@@ -207,26 +195,14 @@ class Table:
 
     def means(self, row: str, task: str, *quantities: Quantity) -> list[float]:
         """Return the means of quantities over the runs of a cell that have them all, or []."""
-        cell = self.cells[row, task] or Cell("")
-        rows = []
-        for run, result in zip(
-            cell.runs,
-            cell.results,
-            strict=True,
-        ):
-            if result.status == "done":
-                values = [
-                    value_of(
-                        run,
-                        result,
-                        quantity,
-                    )
-                    for quantity in quantities
-                ]
-                present = [value for value in values if value is not None]
-                if len(present) == len(quantities):
-                    rows.append(present)
-        return [fmean(values) for values in zip(*rows, strict=True)]
+        cell = self.cells[row, task]
+        if cell is None:
+            return []
+        by_quantity = [cell.values(quantity) for quantity in quantities]
+        seeds = set.intersection(*map(set, by_quantity))
+        if not seeds:
+            return []
+        return [fmean(map(values.__getitem__, seeds)) for values in by_quantity]
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much row `after` is better than `before`, as text: ours, the paper's."""
@@ -249,7 +225,8 @@ class TaskColumn:
     """The cells of one task in a table, and what is the same for all of them."""
 
     def __init__(self, table: Table, task: str) -> None:
-        self.table, self.task = table, task
+        self.table = table
+        self.task = task
         # By row, only of cells with planned runs:
         self.first_runs: dict[str, Experiment] = {}
         self.cells: dict[str, Cell] = {}
@@ -268,15 +245,8 @@ class TaskColumn:
     @cached_property
     def axes(self) -> dict[str, str]:
         """Over which axes each row's norm is, where its model leaves a choice; otherwise ''."""
-        models = {row: run.model for row, run in self.first_runs.items()}
-        return {
-            row: getattr(
-                model,
-                "norm_axes",
-                "",
-            )
-            for row, model in models.items()
-        }
+        runs = self.first_runs.items()
+        return {row: getattr(run.model, "norm_axes", "") for row, run in runs}
 
     @cached_property
     def metric(self) -> Metric:
@@ -335,26 +305,22 @@ class TaskColumn:
     @cached_property
     def baseline(self) -> Baseline | None:
         """The best trivial baseline on the data; None if none is recorded."""
-        if self.run is None:
-            return None
-        return best_baseline(
-            self.run,
-            self.table.metric or self.run.task.metric,
-        )
+        return self._best(best_baseline)
 
     @property
     def baseline_text(self) -> str:
         """The score and the name of the best trivial baseline; empty if none is recorded."""
-        return self._named(self.baseline)
+        return self._text(self.baseline)
 
     @property
     def anchor_text(self) -> str:
         """The score and the name of the best outside model; empty if none is recorded."""
-        if self.run is None:
-            return ""
-        return self._named(best_anchor(self.run, self.table.metric or self.run.task.metric))
+        return self._text(self._best(best_anchor))
 
-    def _named(self, baseline: Baseline | None) -> str:
+    def _best(self, best: Callable[[Experiment, str], Baseline | None]) -> Baseline | None:
+        return self.run and best(self.run, self.table.metric or self.run.task.metric)
+
+    def _text(self, baseline: Baseline | None) -> str:
         if baseline is None:
             return ""
         return f"{self.metric.text(baseline.score)} ({baseline.name})"
@@ -362,13 +328,21 @@ class TaskColumn:
 
 def table_of(name: str, runs: str | None = None, metric: str | None = None) -> Table:
     """Return the table of the study of this name; `runs` is the records' folder."""
-    return _table_of(name, runs, metric)
+    return _table_of(
+        name,
+        runs,
+        metric,
+    )
 
 
 @once
 def _table_of(name: str, runs: str | None, metric: str | None) -> Table:
     study = load_study(name)
-    return Table(study, study_grid(study, runs=runs), metric=metric)
+    return Table(
+        study,
+        study_grid(study, runs=runs),
+        metric=metric,
+    )
 
 
 def origins(record: reader.Record) -> list[str]:
