@@ -113,7 +113,8 @@ class RunFolder:
         contents["result.json"] = result.sealed(digests)
         contents |= {f"code/{name}": content for name, content in sorted(code.items())}
         file = self.path / RECORD
-        write_whole(file, line_of(self.path.name, contents, file).as_text())
+        line = line_of(self.path.name, contents, file)
+        write_whole(file, line.as_text())
 
     def _clear(self) -> None:
         """Remove what only a running run needs, from a folder that has its line."""
