@@ -30,7 +30,7 @@ def later_answers(runs: str | None = None) -> list[LaterAnswer]:
 def answers_of(name: str, runs: str | None = None) -> list[LaterAnswer]:
     """Return the answers of one later plan, whose scale and study exist."""
     entry = later_plans().plans[name]
-    answers = []
+    answers: list[LaterAnswer] = []
     for task in _tasks(entry):
         for quantity in (None, entry.also) if entry.also else (None,):
             plan = later_plans().plan(

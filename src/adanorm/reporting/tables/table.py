@@ -318,7 +318,9 @@ class TaskColumn:
         return self._text(self._best(best_anchor))
 
     def _best(self, best: Callable[[Experiment, str], Baseline | None]) -> Baseline | None:
-        return self.run and best(self.run, self.table.metric or self.run.task.metric)
+        if self.run is None:
+            return None
+        return best(self.run, self.table.metric or self.run.task.metric)
 
     def _text(self, baseline: Baseline | None) -> str:
         if baseline is None:
