@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 
@@ -130,16 +132,15 @@ def load_analysis(name: str, values: Mapping[str, str] | None = None) -> Analysi
         raise ValueError(f"analysis {name}: has no module {module}")
     # package.module:Class is imported later.
     norms = [norm for norm in analysis.norms if ":" not in norm]
+    known_norms = choices("norm")
+    if not {*known_norms}.issuperset(norms):  # installed packages are searched only if needed
+        known_norms += outside_norms()
     check_known(
         "task",
         [*analysis.tasks, *analysis.task_overrides],
         choices("task"),
     )
-    check_known(
-        "norm",
-        norms,
-        [*choices("norm"), *outside_norms()],
-    )
+    check_known("norm", norms, known_norms)
     return analysis
 
 
@@ -158,7 +159,8 @@ def _typed(key: str, text: str, default: Param | None) -> Any:
         raise ValueError(f"{key}={text}: {kinds.get(type(default), 'cannot be read')}") from None
 
 
-class AnalysisRecord(NamedTuple):
+@dataclass(frozen=True)
+class AnalysisRecord:
     """One analysis of one run; its identity names its folder."""
 
     analysis: Analysis
@@ -174,6 +176,10 @@ class AnalysisRecord(NamedTuple):
 
     def folder(self) -> Path:
         """Return the folder of the record, which may not exist yet."""
+        return self._folder
+
+    @cached_property
+    def _folder(self) -> Path:
         run = self.experiment
         analysis = self.analysis
         folder = analyses_folder(run.runs) / analysis.name

@@ -276,7 +276,7 @@ def _check_single_precision(values: Values) -> None:
     """Raise ValueError for a number that is 0 or infinite in single precision, as runs compute."""
     for key, value in dotted(values):
         for number in value if isinstance(value, list) else [value]:
-            is_number = isinstance(number, int | float)
+            is_number = type(number) in (int, float)
             if is_number and number and not 1.2e-38 < abs(number) < 3.4e38:
                 raise ValueError(f"{key}={number}: is 0 or infinite in single precision")
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
@@ -20,7 +20,7 @@ from adanorm.config.model_sections import AnyData, AnyModel, RecurrentConfig, Re
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import Config, Positive, Seed
 from adanorm.config.titles import KIND_METRICS, METRICS
-from adanorm.config.values import digest_of, digests_of, dotted, sha256
+from adanorm.config.values import around_seed, digest_of, digests_of, dotted, sha256
 
 # Settings that do not identify a run: it is the same run with other values of them.
 LEFT_OUT = (
@@ -154,8 +154,8 @@ class Experiment(Config):
         for name in ("digest", "_folder"):
             computed.pop(name, None)
         if not changed.keys() <= {"seed", *LEFT_OUT}:
-            computed.pop("identity", None)
-            computed.pop("data_digest", None)
+            for name in ("identity", "_around_seed", "data_digest"):
+                computed.pop(name, None)
         elif "identity" in computed:
             computed["identity"] = {**computed["identity"], "seed": copy.seed}
         return copy
@@ -163,8 +163,7 @@ class Experiment(Config):
     def with_seeds(self, seeds: Sequence[int]) -> list[Self]:
         """Return a copy for each seed; what their identities share is computed once."""
         copies = []
-        digests = digests_of(self.identity, seeds)
-        for seed, digest in zip(seeds, digests, strict=True):
+        for seed, digest in zip(seeds, self.digests(seeds), strict=True):
             copy = self.model_copy(update={"seed": seed})
             copy.__dict__["digest"] = digest
             copies.append(copy)
@@ -178,7 +177,16 @@ class Experiment(Config):
     @cached_property
     def digest(self) -> str:
         """Eight hexadecimal digits that identify the run."""
-        return digest_of(self.identity)
+        (digest,) = self.digests([self.seed])
+        return digest
+
+    def digests(self, seeds: Sequence[int]) -> list[str]:
+        """Return the digest of the run with each of the seeds in place of its own."""
+        return digests_of(self._around_seed, seeds)
+
+    @cached_property
+    def _around_seed(self) -> tuple[str, str]:
+        return around_seed(self.identity)
 
     @cached_property
     def data_digest(self) -> str:
@@ -197,11 +205,18 @@ class Experiment(Config):
         name = f"{self.scale}-seed{self.seed}-{self.digest}"
         if is_dry:
             name = f"dry-{name}"  # no table reads such folders
-        return runs.joinpath(
+        return _path(
+            runs,
             self.task.name,
             self.norm.name,
             name,
         )
+
+
+@cache
+def _path(folder: Path, *names: str) -> Path:
+    """Return the path of these names in a folder: equal runs share one, which is fast to compare."""
+    return folder.joinpath(*names)
 
 
 # Norms that have released numerics too.

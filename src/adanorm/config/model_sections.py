@@ -65,8 +65,9 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _weights_are_not_too_many(self) -> Self:
-        layers = getattr(self, "layers", None) or 1
-        widest = max([getattr(self, name, None) or 1 for name in WIDTHS])
+        sizes = self.__dict__
+        layers = sizes.get("layers") or 1
+        widest = max([sizes.get(name) or 1 for name in WIDTHS])
         if layers * widest**2 > MOST_WEIGHTS:
             raise ValueError(
                 f"layers {layers:,} of width {widest:,}: such models have over"

@@ -44,7 +44,9 @@ def runs_folder(runs: str | Path | None) -> Path:
 
 def analyses_folder(runs: str | Path | None) -> Path:
     """Return the folder of the analyses' records: results/analyses, or `runs`/analyses."""
-    folder = runs_folder(runs)
+    if not runs:
+        return ANALYSES
+    folder = Path(runs)
     return ANALYSES if folder.resolve() == RUNS.resolve() else folder / "analyses"
 
 

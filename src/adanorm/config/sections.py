@@ -102,10 +102,11 @@ class Config(BaseModel):
         """Refuse what Pydantic takes for a number, and YAML 1.2 does not: true, '1_0', ' 10'."""
         if not isinstance(settings, dict):
             return settings
-        for name in _numbers(cls) & settings.keys():
-            if type(settings[name]) in (int, float):
+        for name in _numbers(cls):
+            value = settings.get(name)
+            if value is None or type(value) in (int, float):
                 continue  # soon, because a table composes a thousand runs
-            for entry in _entries(settings[name]):
+            for entry in _entries(value):
                 if isinstance(entry, bool):
                     raise ValueError(f"{name}={str(entry).lower()}: must be a number")
                 if not isinstance(entry, str) or NUMBER.fullmatch(entry):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -133,16 +133,18 @@ def read_conf(name: str) -> Any:
 _read_once = cache(read_yaml_file)
 
 
-def dotted(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) of each setting in a section at any depth.
+def dotted(section: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Return (dotted key, value) of each setting in a section at any depth.
 
     An empty section is a value.
     """
+    settings: list[tuple[str, Any]] = []
     for key, value in section.items():
-        if isinstance(value, Mapping) and value:
-            yield from dotted(value, f"{prefix}{key}.")
+        if isinstance(value, dict) and value:
+            settings += dotted(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", value
+            settings.append((f"{prefix}{key}", value))
+    return settings
 
 
 def digest_of(identity: dict[str, Any]) -> str:
@@ -150,9 +152,15 @@ def digest_of(identity: dict[str, Any]) -> str:
     return _digest(_canonical(identity))
 
 
-def digests_of(identity: dict[str, Any], seeds: Iterable[int]) -> list[str]:
-    """Return the digest of an identity with each of the seeds in place of its own."""
-    before, _, after = _canonical({**identity, "seed": "SEED"}).partition('"seed":"SEED"')
+def around_seed(identity: dict[str, Any]) -> tuple[str, str]:
+    """Return the text of an identity before and after its seed."""
+    before, _, after = _canonical({**identity, "seed": "SEED"}).rpartition('"seed":"SEED"')
+    return before, after
+
+
+def digests_of(around: tuple[str, str], seeds: Iterable[int]) -> list[str]:
+    """Return the digest of an identity, given as its text around the seed, with each seed."""
+    before, after = around
     return [_digest(f'{before}"seed":{seed}{after}') for seed in seeds]
 
 

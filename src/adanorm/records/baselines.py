@@ -9,6 +9,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import PROJECT, SHIPPED
 from adanorm.config.titles import METRICS
 from adanorm.files import Values, as_json, with_checksum, without_checksum, write_whole
+from adanorm.records.lines import once
 
 PATH = PROJECT / "results" / "baselines.json"
 # Settings that leave the data set the same: they change batches, or labels of training alone.
@@ -60,15 +61,12 @@ def best_baseline(run: Experiment, metric: str) -> Baseline | None:
 
     None if none has that metric.
     """
-    return _best(
-        run,
-        metric,
-        "test",
-    )
+    return _best(run.data_digest, metric, "test")
 
 
-def _best(run: Experiment, metric: str, part: str) -> Baseline | None:
-    scores_by_name = _entries().get(run.data_digest, {}).get(part, {})
+@once
+def _best(data: str, metric: str, part: str) -> Baseline | None:
+    scores_by_name = _entries().get(data, {}).get(part, {})
     baselines = []
     for name, scores in scores_by_name.items():
         if metric in scores:
@@ -83,7 +81,7 @@ def _best(run: Experiment, metric: str, part: str) -> Baseline | None:
 
 def best_anchor(run: Experiment, metric: str) -> Baseline | None:
     """Return the best outside model of a run's data set in a test metric, which decides nothing."""
-    return _best(run, metric, "anchors")
+    return _best(run.data_digest, metric, "anchors")
 
 
 def has_learned(run: Experiment, score: float) -> bool:

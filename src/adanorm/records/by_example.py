@@ -99,7 +99,7 @@ def from_text(metric: str, columns: Sequence[str]) -> Counts:
     """Return counts (E, columns) from lines of `as_text`; raises ValueError for other lines."""
     if len(columns) != COLUMNS.get(metric):
         raise ValueError(f"{len(columns)} columns of {metric}")
-    rows = [list(map(float, column.split(" "))) for column in columns]
+    rows = list(map(_numbers, columns))
     is_table = len({len(row) for row in rows}) == 1
     counts = np.array(rows if is_table else [])
     if not is_table or not (np.isfinite(counts) & (counts >= 0)).all():
@@ -108,6 +108,13 @@ def from_text(metric: str, columns: Sequence[str]) -> Counts:
     if not _are_possible(metric, counts):
         raise ValueError(f"an example has more of {metric} than there is")
     return counts
+
+
+def _numbers(column: str) -> list[float]:
+    """Return the numbers of a column; most are small counts, so each text is read once."""
+    texts = column.split(" ")
+    values = {text: float(text) for text in {*texts}}
+    return [values[text] for text in texts]
 
 
 def _are_possible(metric: str, counts: Counts) -> bool:

@@ -204,6 +204,12 @@ def packed(text: bytes) -> bytes:
 
 def unpacked(content: bytes, name: str = OUTPUTS) -> bytes:
     """Return the text of a gzip file; raises ValueError if it is empty, broken or too large."""
+    unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    with suppress(zlib.error):
+        text = unzip.decompress(content, LONGEST)
+        if unzip.eof and not unzip.unused_data:
+            return text
+    # It is long, more than one gzip file, or none.
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(LARGEST + 1)

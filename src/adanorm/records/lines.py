@@ -58,6 +58,7 @@ Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 # What `once` has computed in the blocks of `unchanging`.
 _COMPUTED: list[dict[Any, Any]] = []
+_MISSING = object()
 Example: TypeAlias = tuple[str, str, bytes]  # a run, a key of TEXTS, and the text or gzip file
 
 
@@ -80,9 +81,10 @@ def once(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
             return function(*arguments, **options)
         key = function, arguments, *options.items()
         values = _COMPUTED[-1]
-        if key not in values:
-            values[key] = function(*arguments, **options)
-        return cast("Value", values[key])
+        value = values.get(key, _MISSING)  # looked up only once: paths are slow to compare
+        if value is _MISSING:
+            value = values[key] = function(*arguments, **options)
+        return cast("Value", value)
 
     return computed
 
@@ -275,6 +277,7 @@ def _lines_in(file: Path, state: State) -> dict[str, Line]:
     return lines
 
 
+@once
 def _examples_beside(file: Path) -> Mapping[tuple[str, str], list[bytes]]:
     """Return the long texts kept beside a file of lines, by run and key."""
     files = (file.with_suffix(EXAMPLES), *_older_files(file).values())

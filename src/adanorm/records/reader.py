@@ -6,16 +6,17 @@ counts nowhere.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from adanorm.config.errors import one_line
 from adanorm.config.paths import CONTRIBUTED, contributed_folder
 from adanorm.config.sections import seed_series
-from adanorm.config.values import digests_of
+from adanorm.config.values import around_seed, digests_of
 from adanorm.files import Values, without_checksum
 from adanorm.process import VARIABLE
 from adanorm.records import integrity, lines
@@ -285,10 +286,14 @@ def _records_in(parent: Path, file: Path, state: lines.State) -> dict[str, Recor
     return {name: Record(parent / name, line) for name, line in lines.kept_lines(file).items()}
 
 
-def _contributed(parent: Path) -> Iterator[dict[str, Record]]:
-    """Yield each contribution's records of a folder, by name, in the order of merging."""
+@once
+def _contributed(parent: Path) -> list[dict[str, Record]]:
+    """Return each contribution's records of a folder, by name, in the order of merging."""
+    by_contribution = []
     for folder in contributions(parent.parent.parent).values():
-        yield _kept(parent, lines.file_of(folder / parent.parent.name / parent.name))
+        file = lines.file_of(folder / parent.parent.name / parent.name)
+        by_contribution.append(_kept(parent, file))
+    return by_contribution
 
 
 @once
@@ -370,31 +375,47 @@ def runs_on_record(run: "Experiment") -> "list[Experiment]":
     folder = run.folder()
     key = folder, tuple(names(folder.parent))
     if key not in _SERIES:
-        seeds = _names_by_seed(folder.parent, run.identity)
+        seeds = _names_by_seed(folder.parent, run.scale, run.seed, run.digests)
         _SERIES[key] = run.with_seeds([*seeds])
     return [*_SERIES[key]]
 
 
 def siblings(run: Record) -> list[Record]:
     """Return the records that differ from a record in nothing but a seed of its series."""
-    by_seed = _names_by_seed(run.folder.parent, run.identity)
+    identity = run.identity
+    digests = partial(digests_of, around_seed(identity))
+    by_seed = _names_by_seed(run.folder.parent, identity["scale"], identity["seed"], digests)
     return [record(run.folder.with_name(name)) for name in by_seed.values()]
 
 
-def _names_by_seed(parent: Path, identity: Values) -> dict[int, str]:
-    """Return by seed, sorted, the names of runs with this identity but for a seed of its series."""
-    scale = identity["scale"]
-    series = seed_series(identity["seed"])
+def _names_by_seed(
+    parent: Path, scale: str, seed: int, digests: Callable[[list[int]], list[str]]
+) -> dict[int, str]:
+    """Return by seed, sorted, the names of runs that differ in nothing but a seed of its series.
+
+    `digests` returns what identifies these runs, one digest per seed.
+    """
+    seeds = sorted(_seeds_by_series(parent).get((scale, seed_series(seed)), ()))
     present = set(names(parent))
-    seeds = set()
-    for name in present:
-        match = integrity.NAME.fullmatch(name)
-        if match and match[1] == scale and seed_series(int(match[2])) == series:
-            seeds.add(int(match[2]))
     by_seed = {}
-    in_order = sorted(seeds)
-    for seed, digest in zip(in_order, digests_of(identity, in_order), strict=True):
-        name = f"{scale}-seed{seed}-{digest}"
+    for entry, digest in zip(
+        seeds,
+        digests(seeds),
+        strict=True,
+    ):
+        name = f"{scale}-seed{entry}-{digest}"
         if name in present:
-            by_seed[seed] = name
+            by_seed[entry] = name
     return by_seed
+
+
+@once
+def _seeds_by_series(parent: Path) -> dict[tuple[str, int], set[int]]:
+    """Return the seeds of a folder's runs by scale and series."""
+    seeds: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for name in names(parent):
+        match = integrity.NAME.fullmatch(name)
+        if match:
+            seed = int(match[2])
+            seeds[match[1], seed_series(seed)].add(seed)
+    return seeds

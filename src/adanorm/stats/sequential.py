@@ -58,8 +58,8 @@ class Looks(NamedTuple):
                 f"{seeds} seeds: the plan has looks after {', '.join(map(str, self.after))}"
             )
         look = self.after.index(seeds)
-        difference = nominal_levels(self.after, self.level, self.spending)[look]
-        equivalence = nominal_levels(self.after, 2 * self.level, self.spending)[look]
+        difference = nominal_levels(self.after, self.level, self.spending, seeds)[look]
+        equivalence = nominal_levels(self.after, 2 * self.level, self.spending, seeds)[look]
         levels = LevelsOfLook(difference, equivalence)
         levels.seeds = seeds
         return levels
@@ -70,19 +70,32 @@ def last_look(looks: tuple[int, ...], seeds: int) -> int | None:
     return max((look for look in looks if look <= seeds), default=None)
 
 
-@cache
-def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tuple[float, ...]:
+def nominal_levels(
+    looks: tuple[int, ...], level: float, spending: float, until: int | None = None
+) -> tuple[float, ...]:
     """Return the two-sided level of Student's t at each look; looks are numbers of seeds from 2 on.
 
     Together they reject a true hypothesis with probability `level`: exact for normal gaps, up to
-    BINS. Raises ValueError unless looks rise from 2 on, level lies between 0 and 1, and spending is
-    above 0.
+    BINS. Looks after `until` seeds, which take time, are left out. Raises ValueError unless looks
+    rise from 2 on, level lies between 0 and 1, and spending is above 0.
     """
     rise = looks and looks[0] >= 2 and [*looks] == sorted({*looks})
     if not rise or not 0 < level < 1 or not spending > 0:
         raise ValueError(
             f"looks {looks}, level {level:g}, spending {spending:g}: looks rise, from 2 on"
         )
+    levels = []
+    for number, seeds in enumerate(looks):
+        if until is None or seeds <= until:
+            levels.append(_look(number, looks, level, spending)[0])
+    return tuple(levels)
+
+
+@cache
+def _look(
+    number: int, looks: tuple[int, ...], level: float, spending: float
+) -> tuple[float, Numbers, Numbers]:
+    """Return the level of a look; after it, the middles of the bins of |r| and their probability."""
     # Take the n gaps less their true mean, with sum S and sum of squares Q. r = S / sqrt(Q)
     # determines t: |t| = sqrt(n - 1) |r| / sqrt(n - r^2). One more gap turns r by a random angle,
     # which does not depend on any earlier r, since Q does not (Basu 1955): r is a Markov chain. A
@@ -93,21 +106,22 @@ def nominal_levels(looks: tuple[int, ...], level: float, spending: float) -> tup
     from scipy.special import ndtr
 
     spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0)
-    levels = [float(spent[0])]
-    _, middles = _bins(looks[0], levels[0])
-    # The probability of the paths within all bounds so far, by |r|.
-    mass = 2 * np.diff(ndtr(_scores(levels[0])))
-    for seeds in range(looks[0] + 1, looks[-1] + 1):
-        p = NO_LOOK
-        if seeds in looks:
-            facts = (mass, middles, seeds, float(spent[len(levels)]))
+    error = float(spent[number])
+    if number == 0:
+        _, middles = _bins(looks[0], error)
+        # The probability of the paths within all bounds so far, by |r|.
+        return error, middles, 2 * np.diff(ndtr(_scores(error)))
+    _, middles, mass = _look(number - 1, looks, level, spending)
+    p = NO_LOOK
+    for seeds in range(looks[number - 1] + 1, looks[number] + 1):
+        if seeds == looks[number]:
+            facts = (mass, middles, seeds, error)
             p = float(brentq(_excess, 1e-12, level, args=facts, xtol=1e-10))
-            levels.append(p)
         edges, next_middles = _bins(seeds, p)
         stays = np.diff(_inside(middles, edges, seeds - 1), axis=1)
         mass = mass @ stays
         middles = next_middles
-    return tuple(levels)
+    return p, middles, mass
 
 
 def _excess(p: float, mass: Numbers, middles: Numbers, seeds: int, error: float) -> float:
@@ -145,15 +159,14 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
     bound / sqrt(1 + r^2), where c = arctan(r). Since `before` >= 0, c >= 0 and a + c lies above -pi
     / 2.
     """
-
-    def below(bounds: Numbers) -> Numbers:
-        sines = bounds / np.sqrt(1 + before**2)[:, None]
-        limit = np.arcsin(np.clip(sines, -1, 1))
-        later = _t_below(np.pi - limit - shift, seeds)
-        return _t_below(limit - shift, seeds) + 1 - later
-
     shift = np.arctan(before)[:, None]
-    return below(bounds) - below(-bounds)
+    sines = bounds / np.sqrt(1 + before**2)[:, None]
+    limit = np.arcsin(np.clip(sines, -1, 1))
+    later = _t_below(np.pi - limit - shift, seeds)
+    below_upper = _t_below(limit - shift, seeds) + 1 - later
+    certain = _t_below(np.array([np.pi]), seeds)  # for -bounds, `later` lies beyond pi / 2
+    below_lower = _t_below(-limit - shift, seeds) + 1 - certain
+    return below_upper - below_lower
 
 
 def _t_below(angle: Numbers, df: int) -> Numbers:

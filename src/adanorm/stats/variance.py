@@ -92,12 +92,16 @@ class TaskVariance:
         from scipy.special import digamma, polygamma
 
         pairs = [gaps for two in combinations(self.scores, 2) if len(gaps := self.gaps(*two)) > 1]
-        variances = np.array([np.var(gaps, ddof=1) for gaps in pairs])
+        sizes = np.array([*map(len, pairs)])
+        variances = np.empty(len(pairs))
+        for size in {*sizes}:  # all pairs of one size at once, which is faster
+            alike = [gaps for gaps in pairs if len(gaps) == size]
+            variances[sizes == size] = np.var(alike, axis=1, ddof=1)
         most = self.prior_df_at_most
         fewest = 1e-3
         if len(pairs) < FEWEST_PAIRS or not (variances.any() or self.resolution):
             return most
-        halves = (np.array([*map(len, pairs)]) - 1) / 2
+        halves = (sizes - 1) / 2
         floored = np.maximum(variances, max(self.resolution**2 / 6, 1e-4 * variances.mean()))
         logs = np.log(floored) - digamma(halves) + np.log(halves)
         excess = float(logs.var(ddof=1) - polygamma(1, halves).mean())

@@ -51,9 +51,13 @@ def evidence(
 
     `runs` is a folder.
     """
-    cells = {}
-    for norm in dict.fromkeys([*preregistration().norms, *norms]):
-        cells[norm] = _cell(plan, norm, runs)
+    names = dict.fromkeys([*preregistration().norms, *norms])
+    return _evidence(plan, tuple(names), runs)
+
+
+@once
+def _evidence(plan: Plan, norms: tuple[str, ...], runs: str | None) -> Evidence:
+    cells = {norm: _cell(plan, norm, runs) for norm in norms}
     return Evidence(plan, cells, variance_of(cells, plan.quantity))
 
 

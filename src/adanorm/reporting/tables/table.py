@@ -149,6 +149,7 @@ class Table:
             marks += on_gpu(cell)
         return " ".join([cell.text, *(f"[{mark}]" for mark in marks)])
 
+    @once
     def fresh(self, row: str, task: str) -> Cell | None:
         """Return the cell of a later plan's seeds in the settings of a cell; None without runs."""
         cell = self.cells[row, task]
@@ -347,6 +348,7 @@ def _table_of(name: str, runs: str | None, metric: str | None) -> Table:
     )
 
 
+@once
 def origins(record: reader.Record) -> list[str]:
     """Return the other places where a run was made, in words; most runs have none."""
     texts = []
