@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from adanorm.config.paths import choices
+from adanorm.config.paths import CONF
 from adanorm.config.titles import QUANTITIES, title
-from adanorm.config.values import dotted, read_conf
+from adanorm.config.values import dotted, read_yaml_file
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
 from adanorm.reporting.tables.table import (
@@ -120,7 +120,8 @@ def _tuned(table: Table) -> list[str]:
 
 def _tuned_settings(group: str, name: str) -> dict[str, object]:
     """Return a file's settings of the norm and of training, which are chosen by validation."""
-    values = dotted(read_conf(f"{group}/{name}")) if name in choices(group) else ()
+    file = CONF / group / f"{name}.yaml"
+    values = dotted(read_yaml_file(file)) if file.exists() else ()
     return {key: value for key, value in values if key.startswith(("norm.params.", "training."))}
 
 
