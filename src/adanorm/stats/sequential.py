@@ -164,8 +164,7 @@ def _inside(before: Numbers, bounds: Numbers, seeds: int) -> Numbers:
     limit = np.arcsin(np.clip(sines, -1, 1))
     later = _t_below(np.pi - limit - shift, seeds)
     below_upper = _t_below(limit - shift, seeds) + 1 - later
-    certain = _t_below(np.array([np.pi]), seeds)  # for -bounds, `later` lies beyond pi / 2
-    below_lower = _t_below(-limit - shift, seeds) + 1 - certain
+    below_lower = _t_below(-limit - shift, seeds)  # here the later angles lie beyond pi / 2
     return below_upper - below_lower
 
 
