@@ -6,7 +6,6 @@ If a run fails, the others go on, and the exit code is 1.
 
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
@@ -17,10 +16,11 @@ from adanorm.config.overrides import check_fixed
 from adanorm.config.titles import counted, in_words
 from adanorm.records import loggers, reader
 from adanorm.records.folder import path_text
+from adanorm.records.lines import unchanging
 from adanorm.reporting.tables.formats import table_text, write_table
 from adanorm.reporting.tables.table import Table
 from adanorm.runs.auto_scale import lacking_data
-from adanorm.runs.duration import seconds_left, seconds_per_unit
+from adanorm.runs.duration import seconds_left
 from adanorm.studies.launch import Launch, choose_launch, load_facts, run_all
 from adanorm.studies.study import Planned, Study, StudyGrid, plan_runs, study_grid
 
@@ -154,12 +154,12 @@ def _duration(runs: Sequence[Experiment], launch: Launch) -> str:
         hours = sum(run.gpu_hours for run in runs) / launch.gpus
         at_once = min(launch.workers, len(launch.devices) // launch.gpus or launch.workers)
         return f"{workers}, about {in_words(hours / at_once)} on GPUs"
-    unit_seconds = cache(seconds_per_unit)
     hours = 0.0
-    for run in runs:
-        seconds = seconds_left(run, "missing", unit_seconds)
-        # Its estimate is for a GPU.
-        hours += run.cost.cpu_hours if run.cost.needs_gpu else seconds / 3600
+    with unchanging():
+        for run in runs:
+            seconds = seconds_left(run, "missing")
+            # Its estimate is for a GPU.
+            hours += run.cost.cpu_hours if run.cost.needs_gpu else seconds / 3600
     threads = counted(runs[0].threads, "thread")
     return f"{workers} of {threads} each, about {in_words(hours / launch.workers)} on CPU"
 
@@ -190,6 +190,5 @@ def _planned(study: Study, grid: StudyGrid, settings: list[str]) -> list[Planned
             raise ValueError(
                 f"{' '.join(settings)}: changes the study's runs; write a study of your own"
             )
-        if run.experiment.logger.name != "files":
-            loggers.check(run.experiment.logger)
+        loggers.check(run.experiment.logger)
     return changed

@@ -29,9 +29,11 @@ def open_logger(
     """Yield a function that logs a row or the test scores at an update.
 
     Then print where the log lies. The runs of a study are one group in wandb, or one folder for
-    TensorBoard.
+    TensorBoard. With logger=files nothing is logged: the run's folder has all rows anyway.
     """
-    if logger.name == "tensorboard":
+    if logger.name == "files":
+        yield lambda values, update: None
+    elif logger.name == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
         events = folder / "tensorboard"
@@ -102,6 +104,8 @@ def send(record: Record, result: Result, logger: LoggerConfig, folder: Path) -> 
 def check(logger: LoggerConfig) -> None:
     """Raise ValueError if a logger's package is missing, or wandb is online without an account."""
     name = logger.name
+    if name == "files":
+        return
     package = importlib.util.find_spec(name)
     if (
         package is None or package.origin is None

@@ -201,8 +201,7 @@ def execute(experiment: Experiment) -> None:
     recorded as `failed` and raised as RuntimeError; one after which the next start can go on is
     only raised.
     """
-    if experiment.logger.name != "files":
-        loggers.check(experiment.logger)
+    loggers.check(experiment.logger)
     prepared = prepare(experiment)
     folder = RunFolder(experiment.folder())
     _check_disk(folder, prepared.model)
@@ -314,7 +313,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
         if is_tracked:
             folder.write_rows(state.test_rows, to=folder.test_rows)
     logger: AbstractContextManager[Any] = nullcontext()
-    if is_main and experiment.logger.name != "files":  # the folder has all rows anyway
+    if is_main:
         logger = loggers.open_logger(experiment.logger, experiment.identity, folder.path)
     with (
         Progress(
@@ -328,8 +327,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
 
         def log(row: Row) -> None:
             folder.add_row(row)
-            if send is not None:
-                send(row, row["update"])
+            send(row, row["update"])
             progress.add_row(row)
 
         log_test = partial(folder.add_row, to=folder.test_rows) if is_tracked else None
@@ -339,7 +337,7 @@ def _train(experiment: Experiment, trainer: Trainer, folder: RunFolder, batches:
             progress,
             log_test=log_test,
         )
-        if send is not None and outcome.test is not None:
+        if outcome.test is not None:
             scores = {f"test_{name}": score for name, score in outcome.test.metrics.items()}
             send(scores, outcome.state.best_update)
         return outcome
