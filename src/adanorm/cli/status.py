@@ -7,7 +7,6 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Collection
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from adanorm.config.titles import counted, in_words, title
 from adanorm.records import reader
 from adanorm.records.folder import RunFolder, is_held_elsewhere, is_locked
 from adanorm.records.lines import unchanging
-from adanorm.runs.duration import SecondsPerUnit, seconds_left, seconds_per_unit
+from adanorm.runs.duration import seconds_left
 from adanorm.studies.study import StudyGrid, load_study, plan_runs, study_grid
 
 STATES = ("done", "running", "diverged", "failed", "missing")
@@ -55,7 +54,7 @@ def main(arguments: Arguments) -> None:
         return
     name, study, _ = chosen_study(arguments)
     grid = study_grid(study, runs=folder_of(arguments.keys["runs"]))
-    progress = _progress(grid, cache(seconds_per_unit), {})
+    progress = _progress(grid, {})
     print(f"{name}, {study.scale}: {counted(len(progress), 'run')}, {_counts(progress.values())}")
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
@@ -78,15 +77,10 @@ def _show_all(arguments: Arguments, workers: int) -> None:
             names = ", ".join(study_names())
             raise ValueError(f"{key}= needs the name of one study: choose from {names}")
     folder = folder_of(arguments.keys["runs"])
-    unit_seconds = cache(seconds_per_unit)
     all_runs: dict[Path, RunProgress] = {}
     print(f"{'study':<{NAME}}{HEADS}{'left':>{HOURS}}", flush=True)
     for name in study_names():
-        runs = _progress(
-            study_grid(load_study(name), runs=folder),
-            unit_seconds,
-            all_runs,
-        )
+        runs = _progress(study_grid(load_study(name), runs=folder), all_runs)
         seconds = sum(run.left for run in runs.values() if not run.on_gpu)
         words = [in_words(seconds / 3600 / workers)] if seconds else []
         if any(run.left for run in runs.values() if run.on_gpu):
@@ -98,16 +92,14 @@ def _show_all(arguments: Arguments, workers: int) -> None:
     _show_time_left(all_runs.values(), workers)
 
 
-def _progress(
-    grid: StudyGrid, unit_seconds: SecondsPerUnit, known: dict[Path, RunProgress]
-) -> dict[Path, RunProgress]:
+def _progress(grid: StudyGrid, known: dict[Path, RunProgress]) -> dict[Path, RunProgress]:
     """Return the progress of each run by its folder; runs that are new to `known` are added to it."""
     progress = {}
     for planned in plan_runs(grid):
         run, folder = planned.experiment, planned.experiment.folder()
         if folder not in known:
             now = state(run)
-            left = seconds_left(run, now, unit_seconds)
+            left = seconds_left(run, now)
             known[folder] = RunProgress(
                 run.task.name,
                 now,
@@ -139,6 +131,9 @@ def state(run: Experiment) -> str:
     checkpoints.
     """
     folder = run.folder()
+    if not folder.exists():  # the record of a completed run may be kept elsewhere
+        result = reader.result(folder)
+        return result.status if result else "missing"
     # Read before the result, which is written while the folder is locked.
     locked = is_locked(folder)
     result = reader.result(folder)

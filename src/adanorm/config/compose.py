@@ -262,30 +262,31 @@ def parse_experiment(values: Values, file_values: Values | None = None) -> Exper
         norm["name"] = path.rpartition(":")[2] or "unnamed"
     is_ours = not path and norm.get("name") in choices("norm")
     with_defaults(values, read_conf(f"norm/{norm['name']}") if is_ours else {})
-    composed = _copied(values)
-    if values["updates"] is not None:
-        as_dry_run(values)
-    run = Experiment.checked(values)
-    _check_single_precision(composed)
+    settings = dotted(values)
+    for key, value in settings:
+        # An unset variable leaves an empty text behind `key=`.
+        if isinstance(value, str) and not value.strip() and not key.startswith("logger."):
+            raise ValueError(f"{key}=: is empty: give a value, or null")
+    is_dry = values["updates"] is not None
+    run = Experiment.checked(_dry_run(values) if is_dry else values)
+    _check_single_precision(settings)
     if file_values is not None:
-        check_readers(run, composed, file_values)
+        check_readers(run, values, file_values)
     return run
 
 
-def _check_single_precision(values: Values) -> None:
+def _check_single_precision(settings: Sequence[tuple[str, Any]]) -> None:
     """Raise ValueError for a number that is 0 or infinite in single precision, as runs compute."""
-    for key, value in dotted(values):
+    for key, value in settings:
         for number in value if isinstance(value, list) else [value]:
             is_number = type(number) in (int, float)
             if is_number and number and not 1.2e-38 < abs(number) < 3.4e38:
                 raise ValueError(f"{key}={number}: is 0 or infinite in single precision")
 
 
-def as_dry_run(values: Values) -> None:
-    """Change values in place to a dry run's: few updates on made-up data.
-
-    The model's sizes stay.
-    """
+def _dry_run(values: Values) -> Values:
+    """Return the values of a dry run: few updates on made-up data; the model's sizes stay."""
+    values = _copied(values)
     updates, data, training = values["updates"], values["data"], values["training"]
     if isinstance(updates, int) and updates > MOST_UPDATES:
         raise ValueError(f"updates={updates}: a dry run has at most {MOST_UPDATES}")
@@ -305,3 +306,4 @@ def as_dry_run(values: Values) -> None:
     training["evaluate_every"] = None
     # Accumulating more than two batches costs time and shows nothing new.
     training["accumulate"] = min(training["accumulate"], 2)
+    return values

@@ -20,7 +20,7 @@ from adanorm.config.model_sections import AnyData, AnyModel, RecurrentConfig, Re
 from adanorm.config.paths import DRY_RUNS, runs_folder
 from adanorm.config.sections import Config, Positive, Seed
 from adanorm.config.titles import KIND_METRICS, METRICS
-from adanorm.config.values import around_seed, digest_of, digests_of, dotted, sha256
+from adanorm.config.values import around_seed, digest_of, digests_of, sha256
 
 # Settings that do not identify a run: it is the same run with other values of them.
 LEFT_OUT = (
@@ -73,15 +73,6 @@ class Experiment(Config):
     runs: str | None
     logger: sections.LoggerConfig
     cost: sections.CostConfig
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_value_is_empty(cls, values: Any) -> Any:
-        """Refuse an empty text, which an unset variable leaves behind `key=`."""
-        for key, value in dotted(values):
-            if isinstance(value, str) and not value.strip() and not key.startswith("logger."):
-                raise ValueError(f"{key}=: is empty: give a value, or null")
-        return values
 
     @model_validator(mode="after")
     def _sections_go_together(self) -> Self:

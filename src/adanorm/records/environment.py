@@ -70,7 +70,7 @@ class _Environment(BaseModel):
     commit: Text | None = None
     dirty: bool | None = None
     python: Text | None = None
-    packages: dict[Text, Text | None] = {}
+    packages: dict[Text, Text | None] = Field(default_factory=dict)
     constraints: Text | None = None
     system: Text | None = None
     machine: Text | None = None
@@ -79,15 +79,16 @@ class _Environment(BaseModel):
     cudnn: Count | None = None
     nccl: Text | None = None
     driver: Text | None = None
-    tf32: dict[Text, bool] = {}
+    tf32: dict[Text, bool] = Field(default_factory=dict)
     bf16_sums_rounded: bool | None = None
-    arithmetic: dict[Text, Text | None] = {}
+    arithmetic: dict[Text, Text | None] = Field(default_factory=dict)
     precision: Text | None = None
     processes: Count | None = None
     threads: Count | None = None
     norm_backend: Text | None = None
     numerics_version: Count | None = None
-    changes: dict[Text, Text | Count] = {}  # size and checksum of a patch that is too large to keep
+    # Size and checksum of a patch that is too large to keep.
+    changes: dict[Text, Text | Count] = Field(default_factory=dict)
 
 
 def check_environment(values: Fields, name: str = "environment.json: ") -> None:

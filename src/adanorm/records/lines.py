@@ -7,6 +7,7 @@ long texts: per text a line `RUN KEY CONTENT`, its content a gzip file in which 
 bytes and backslashes are escaped. Both files only grow, so git joins the lines of two branches.
 """
 
+import gc
 import json
 import re
 import warnings
@@ -64,12 +65,19 @@ Example: TypeAlias = tuple[str, str, bytes]  # a run, a key of TEXTS, and the te
 
 @contextmanager
 def unchanging() -> Iterator[None]:
-    """In this block, or decorated function, no record changes, so that each is looked up once."""
+    """In this block, or decorated function, no record changes, so that each is looked up once.
+
+    What has been looked up stays: to search it for garbage would take a fifth of the time.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
     _COMPUTED.append({})
     try:
         yield
     finally:
         _COMPUTED.pop()
+        if is_collecting:
+            gc.enable()
 
 
 def once(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:

@@ -1,20 +1,18 @@
 """How long a run takes, estimated before it starts and while it trains."""
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import TypeAlias
 
 from adanorm.config.experiment import Experiment
 from adanorm.records import reader
 from adanorm.records.environment import processor, usable_devices
+from adanorm.records.lines import once
 from adanorm.records.result import Result
 
 # In config.yaml the epochs of a run, or else its updates, come first.
 LENGTH = re.compile(r"^  max_(?:epochs|updates): (\d+)$", re.MULTILINE)
-SecondsPerUnit: TypeAlias = Callable[[Path, str], float | None]
 
 
 def on_cuda(run: Experiment) -> bool:
@@ -22,13 +20,12 @@ def on_cuda(run: Experiment) -> bool:
     return run.device != "cpu" and usable_devices() > 0
 
 
-def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | None = None) -> float:
+def seconds_left(run: Experiment, state: str) -> float:
     """Return an estimate of the seconds that a run still takes.
 
-    `unit_seconds` caches `seconds_per_unit`. A run in state `running` goes on at its pace so far.
-    In other states an epoch, or an update, takes the median of the finished runs of the task at the
-    scale. If there are none, the estimate is the hours in the configuration: of one CPU core, or of
-    one GPU if the run needs one.
+    A run in state `running` goes on at its pace so far. In other states an epoch, or an update,
+    takes the median of the finished runs of the task at the scale. If there are none, the estimate
+    is the hours in the configuration: of one CPU core, or of one GPU if the run needs one.
     """
     if state in ("done", "diverged"):
         return 0.0
@@ -41,14 +38,15 @@ def seconds_left(run: Experiment, state: str, unit_seconds: SecondsPerUnit | Non
     if rows and rows[-1].get(key):
         unit_here = rows[-1]["seconds"] / rows[-1][key]
         return float(unit_here * max(0.0, length - rows[-1][key]))
-    unit = (unit_seconds or seconds_per_unit)(run.folder().parents[1], run.scale)
+    unit = _seconds_per_unit(run.folder().parents[1], run.scale)
     if unit is not None:
         return unit * length
     hours = run.gpu_hours if run.cost.needs_gpu else run.cost.cpu_hours
     return 3600 * hours
 
 
-def seconds_per_unit(task: Path, scale: str) -> float | None:
+@once
+def _seconds_per_unit(task: Path, scale: str) -> float | None:
     """Return the median seconds per epoch, or update, of a task's finished runs at a scale.
 
     If this machine's kind of processor has computed some of them, only those count.
