@@ -128,16 +128,25 @@ def test_the_mirror_that_was_used_is_printed_and_the_cache_is_not(
 
 
 @pytest.mark.usefixtures("listed")
-def test_a_mirrors_password_is_not_printed(
-    tmp_path: Path, server: Server, capsys: pytest.CaptureFixture[str]
+def test_a_mirrors_password_is_not_printed_and_no_setting(
+    tmp_path: Path,
+    server: Server,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mirror = server.url.replace("://", "://someone:secret%40word@")
-    assert fetched(data_in(tmp_path, mirror)) == CONTENT
+    for setting in (f"data.mirror='{mirror}'", f"data.mirrors=['{mirror}']"):
+        with pytest.raises(ValueError, match=f"{server.url} with a name .* ADANORM_MIRROR") as told:
+            compose_experiment([setting])
+        assert "secret" not in str(told.value)
+    monkeypatch.setenv("ADANORM_MIRROR", mirror)
+    data = data_in(tmp_path)
+    assert fetched(data) == CONTENT
     assert f"from the mirror {server.url}, 1" in capsys.readouterr().out
     (tmp_path / "cache" / "numbers" / "numbers.bin").unlink()
     server.script = lambda number, ranged: Reply(403)
     with pytest.raises(ValueError, match=f"cannot get numbers.bin: {server.url}/") as caught:
-        fetched(data_in(tmp_path, mirror))
+        fetched(data)
     assert "secret" not in str(caught.value)
 
 

@@ -4,10 +4,11 @@ import gzip
 import zlib
 from itertools import product
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from adanorm.config.paths import without_password
 from adanorm.config.sections import Config, EachOnce, Fraction, Positive, Size, Width
 
 SPLITS = ("train", "valid", "test")
@@ -126,6 +127,16 @@ class DataConfig(Config):
     cache: str | None
     mirror: str | None
     mirrors: tuple[str, ...] = ()  # used if no `mirror` is set
+
+    @field_validator("mirror", "mirrors")
+    @classmethod
+    def _without_password(cls, value: str | tuple[str, ...] | None) -> Any:
+        """Raise ValueError for an address with a password: sweeps and studies keep settings."""
+        for address in (value,) if isinstance(value, str) else value or ():
+            shown = without_password(address)
+            if shown != address:
+                raise ValueError(f"{shown} with a name or password belongs into ADANORM_MIRROR")
+        return value
 
     def own_files(self) -> Files:
         """Return the user's own files by role, {} for data of the catalogue.
