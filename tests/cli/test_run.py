@@ -155,7 +155,7 @@ def test_a_sweep_makes_every_run_and_ends_with_a_table_of_their_differences(
     tmp_path: Path, command: Command
 ) -> None:
     done = command(
-        "run", "-m", "task=gaussian", "norm=adanorm", "norm.params.k=0,0.3", "seed=1,2", "scale=smoke",
+        "run", "task=gaussian", "-m", "norm=adanorm", "norm.params.k=0,0.3", "seed=1,2", "scale=smoke",
         f"runs={tmp_path / 'runs'}", f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -110,7 +110,7 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     from omegaconf import DictConfig, OmegaConf
 
     for argument in arguments:
-        if "=" in argument and not argument.startswith("-"):
+        if _is_override(argument):
             parse_override(argument)
     apart = {experiment.folder(): words for words, experiment in sweep.items()}
 
@@ -131,10 +131,15 @@ def _run_by_hydra(arguments: Sequence[str], sweep: Mapping[str, Experiment]) -> 
     def refuse(parser: argparse.ArgumentParser, message: str) -> NoReturn:
         raise ValueError(f"{message}; `adanorm run --help` shows what it takes")
 
-    sys.argv = ["adanorm run", *arguments]
+    # Flags first: argparse refuses overrides that stand on both sides of one.
+    sys.argv = ["adanorm run", *sorted(arguments, key=_is_override)]
     # argparse would print Hydra's usage.
     with patch.object(argparse.ArgumentParser, "error", refuse):
         job()
+
+
+def _is_override(argument: str) -> bool:
+    return argument.startswith("~") or ("=" in argument and not argument.startswith("-"))
 
 
 def _sweep(overrides: Sequence[str]) -> dict[str, Experiment]:
