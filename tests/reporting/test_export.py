@@ -94,6 +94,8 @@ def test_runs_that_diverged_are_counted_and_smoke_is_no_evidence(
         "1",
     )
     assert "uncertainty" not in score, "of one seed"
+    dry = compose_experiment(["task=rt", "updates=1", f"runs={tmp_path / 'smoke'}"])
+    record(dry, dry_run={"peak_memory": 1})
     with pytest.raises(ValueError, match="nothing to export"):
         exported(tmp_path / "none", str(tmp_path / "smoke"))
     with pytest.raises(ValueError, match="already exists"):

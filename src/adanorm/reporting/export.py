@@ -69,8 +69,8 @@ def export(
     """Write the test scores of runs into a folder, one file per model, and return the files.
 
     `addresses` returns those of a data source's files. Raises ValueError before anything is
-    written: if no run above scale smoke has a score, if a model's values do not fit the schema, and
-    if the folder has the model already.
+    written: if no run above scale smoke but a dry run has a score, if a model's values do not
+    fit the schema, and if the folder has the model already.
     """
     schema = schema_type(SCHEMA)
     files = {}
@@ -86,7 +86,9 @@ def export(
             schema.checked(values, f"{model}: ")
             files[f"data/{first.task}/{model}/{uuid.uuid4()}.json"] = as_json(values)
     if not files:
-        raise ValueError("nothing to export: only completed runs count, and none of scale smoke")
+        raise ValueError(
+            "nothing to export: no run there is completed, above scale smoke, and no dry run"
+        )
     for file in files:
         folder = (into / file).parent
         if any(folder.glob("*.json")):
@@ -100,10 +102,11 @@ def export(
 
 
 def _by_model(runs: Runs) -> dict[str, Runs]:
-    """Return the completed runs above scale smoke by model, one per seed."""
+    """Return the completed runs above scale smoke by model, one per seed, without dry runs."""
     models: dict[str, dict[int, tuple[Record, Result]]] = {}
     for record, result in runs:
-        if result.is_complete and result.scale != "smoke":
+        is_dry = result.dry_run is not None
+        if result.is_complete and result.scale != "smoke" and not is_dry:
             shared = {
                 **record.identity,
                 "seed": seed_series(result.seed),
