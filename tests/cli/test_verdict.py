@@ -275,6 +275,9 @@ def test_seeds_are_planned_without_a_file(capsys: pytest.CaptureFixture[str]) ->
     assert "17 of each show a difference of 1," in capsys.readouterr().out
     with pytest.raises(ValueError, match="needs a FILE of scores, or detect= and deviation="):
         dispatch(["verdict"])
+    for setting in ("gate=a", "format=json", "figure=a.svg", "task=rt", "plan=fresh", "spending=2"):
+        with pytest.raises(ValueError, match=f"^{setting.partition('=')[0]}="):
+            dispatch(["verdict", "detect=1", "deviation=1", setting])
 
 
 def test_the_loop_of_the_page_keeps_drops_or_goes_on(tmp_path: Path) -> None:

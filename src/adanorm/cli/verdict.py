@@ -52,6 +52,7 @@ from adanorm.verdicts.score_file import (
 Keys = Mapping[str, str]  # the values of this command's keys
 MOST_NAMES, MOST_SEEDS = 50, 1000
 STATUS = {"better": 0, "worse": 3, "equivalent": 4, "open": 5}
+OF_A_FILE = ("against", "task", "paired", "columns", "gate", "format", "figure")
 PAIRED = {"": None, "true": True, "false": False}
 LEAGUE = PROJECT / "results" / "tables" / "league.csv"
 ON_RECORD = (
@@ -97,9 +98,10 @@ USAGE = Usage(
 def main(arguments: Arguments) -> int:
     """Print the answers and the league of every task of a file, and return the exit status."""
     keys = arguments.keys
-    _check(keys, has_file=bool(arguments.names))
-    looks = _looks(keys)
-    if not arguments.names:
+    has_file = bool(arguments.names)
+    _check(keys, has_file=has_file)
+    looks = _looks(keys, has_file=has_file)
+    if not has_file:
         print("\n".join(_seeds_line("seeds: ", None, keys, looks)))
         return 0
     figure = None
@@ -147,14 +149,24 @@ def _check(keys: Keys, *, has_file: bool) -> None:
         raise ValueError("margin=: is required, the smallest difference that matters")
     if not has_file and not keys["deviation"]:
         raise ValueError("verdict needs a FILE of scores, or detect= and deviation=")
+    for name in () if has_file else OF_A_FILE:
+        if keys[name] != USAGE.keys[name].default:
+            raise ValueError(f"{name}={keys[name]}: is for a FILE of scores, and none is named")
     if keys["figure"] and not keys["figure"].endswith(".svg"):
         raise ValueError(f"figure={keys['figure']}: must end with .svg")
 
 
-def _looks(keys: Keys) -> Looks | None:
-    """Return the looks that plan= lists; None for a plan's name or no plan."""
+def _looks(keys: Keys, *, has_file: bool) -> Looks | None:
+    """Return the looks that plan= lists; None for a plan's name or no plan.
+
+    Raises ValueError for looks that do not rise, and for keys that would say nothing.
+    """
     plan = keys["plan"]
     if not re.match(r"\d", plan, re.ASCII):
+        if keys["spending"] != USAGE.keys["spending"].default:
+            raise ValueError("spending=: is for looks of your own, as in plan=6,10,16")
+        if plan and not has_file:
+            raise ValueError(f"plan={plan}: without a FILE, give looks, as in plan=6,10,16")
         return None
     numbers = plan.split(",")
     are_numbers = all(text.isascii() and text.isdecimal() and len(text) < 5 for text in numbers)
