@@ -134,6 +134,7 @@ def test_a_cell_of_a_folder_of_runs_is_traced_there(tmp_path: Path) -> None:
     record(plan.runs[0], **score(70.0))
     lines = trace(f"{study}/adanorm/rt", str(runs))
     assert "seed 71: test accuracy 70.0000 at update" in "\n".join(lines)
+    assert "committed here" not in "\n".join(lines)
     assert lines[-1].endswith(f"seed=72 runs={runs}"), "what makes the run that is missing there"
 
 

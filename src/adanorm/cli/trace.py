@@ -85,7 +85,7 @@ def _lines(folder: Path, result: Result, metric: str, command: str) -> list[str]
         ending = f"test {metric} {result.test_score(metric):.4f} at update {result.best_step}"
     record = reader.record(folder)
     lines = [f"seed {result.seed}: {ending}", f"  record   {location(folder)}"]
-    for text in origins(record) or (["committed here"] if record.line else []):
+    for text in origins(record) or (["committed here"] if record.is_kept else []):
         lines += hanging("  made     ", text)
     if environment := record.environment:
         lines += hanging("  commit   ", code_text(environment))
