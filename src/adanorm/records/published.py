@@ -5,7 +5,7 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
-from adanorm.config.compose import cached_experiment, preset_scale, suits
+from adanorm.config.compose import cached_experiment, compose_values, preset_scale, suits
 from adanorm.config.data_sections import SPLITS
 from adanorm.config.experiment import Experiment
 from adanorm.config.paths import SHIPPED, choices
@@ -102,7 +102,7 @@ def published_last_loss(task: str, norm: str, part: str) -> float | None:
 @cache
 def papers_sources(task: str) -> frozenset[str]:
     """Return the sources of the data behind the paper's numbers: the task's and of presets."""
-    source = cached_experiment([f"task={task}", "scale=paper"]).data.source
+    source = compose_values([f"task={task}", "scale=paper"])["data"]["source"]
     sources = {source}
     for name in choices("preset"):
         if preset_scale(name) is None:

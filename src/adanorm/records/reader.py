@@ -263,7 +263,9 @@ def _record_in(parent: Path, name: str, kept: Mapping[str, Record]) -> Record:
         return kept_record
     folder = parent / name
     if lines.has_ended(folder):
-        files = (lines.RECORD, "result.json", *integrity.FILES)
+        # A line has all of its record; what older versions left is read file by file.
+        is_line = (folder / lines.RECORD).exists()
+        files = [lines.RECORD] if is_line else ["result.json", *integrity.FILES]
         return _ended(folder, tuple(lines.state_of(folder / file) for file in files))
     for contributed_record in contributed(folder):
         return contributed_record

@@ -180,10 +180,8 @@ def save(path: Path, state: dict[str, Any]) -> None:
         file.write(_seal(file, size))
 
 
-def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return the state that `save` wrote, None without a file; BrokenError if it is broken."""
-    if not path.exists():
-        return None
+def load(path: Path, device: torch.device) -> dict[str, Any]:
+    """Return the state that `save` wrote; raises BrokenError if the file is broken."""
     verify(path)
     try:
         return dict(
@@ -228,8 +226,7 @@ def mean_weights(
     """Return the mean of the weights `kept` at (score, update); a boolean is true if any is."""
     total: dict[str, Tensor] = {}
     for _, update in kept:
-        saved = load(_weights_file(folder, update), device)
-        assert saved is not None, "kept weights stay until the run has ended"
+        saved = load(_weights_file(folder, update), device)  # there until the run has ended
         for name, weights in saved["model"].items():
             total[name] = weights if name not in total else total[name] + weights
     for name, weights in total.items():
@@ -277,9 +274,8 @@ class RunCheckpoints:
         source = broadcast(source, world)
         if source is None:
             return None
-        if latest is None:
+        if latest is None:  # the first process has just read it
             latest = load(source, device)
-        assert latest is not None, "the first process has just read it"
         self._previous = list(latest["state"]["kept"])
         writers = latest.get("writers", [{}])
         if writers[-1:] == self.writers:
@@ -291,16 +287,13 @@ class RunCheckpoints:
 
 def _latest_whole(path: Path, device: torch.device) -> tuple[dict[str, Any] | None, Path | None]:
     """Return the checkpoint at `path` or the previous one, and its file; remove broken ones."""
-    for file in (path, _previous_path(path)):
+    for file in filter(Path.exists, (path, _previous_path(path))):
         try:
-            saved = _load_checked(file, device)
+            return _load_checked(file, device), file
         except BrokenError as error:
             remedy = "the run goes on from the checkpoint before or from its start"
             print(f"warning: {error}; {remedy}", file=sys.stderr)
             file.unlink(missing_ok=True)
-            continue
-        if saved is not None:
-            return saved, file
     return None, None
 
 
@@ -308,11 +301,9 @@ def _previous_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}-before{path.suffix}")
 
 
-def _load_checked(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Return a run's checkpoint, None without one; BrokenError for it or weights that it names."""
+def _load_checked(path: Path, device: torch.device) -> dict[str, Any]:
+    """Return a run's checkpoint; raises BrokenError for it or weights that it names."""
     saved = load(path, device)
-    if saved is None:
-        return None
     if saved.get("format") != FORMAT:
         raise BrokenError(f"{path}: written by another version of the suite")
     folder = path.parent.name  # has the run's digest
