@@ -10,13 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from adanorm.config.errors import (
-    check_each_once,
-    check_known,
-    mistake,
-    suggestion,
-    whole_number,
-)
+from adanorm.config.errors import check_known, mistake, suggestion, whole_number
 from adanorm.config.paths import RUNS, choices, install_command
 
 # Named here, so that the overview imports no command.
@@ -82,6 +76,8 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
     Raises ValueError for an argument that the command does not take.
     """
+    from adanorm.config.overrides import check_each_once
+
     check_each_once(arguments)
     spellings: dict[str, str] = {}
     for key, entry in usage.keys.items():

@@ -18,9 +18,15 @@ import yaml
 
 from adanorm.cli.command import WIDTH, Key, Usage, hanging, help_text, no_early_end
 from adanorm.config.compose import compose_experiment, compose_values, parse_experiment
-from adanorm.config.errors import check_each_once, whole_number
+from adanorm.config.errors import whole_number
 from adanorm.config.experiment import Experiment
-from adanorm.config.overrides import differences, parse_override, prepare_overrides, swept
+from adanorm.config.overrides import (
+    check_each_once,
+    differences,
+    parse_override,
+    prepare_overrides,
+    swept,
+)
 from adanorm.config.paths import CONF, choices
 from adanorm.config.placements import POSITIONS, Heads
 from adanorm.config.titles import METRICS, mean_text

@@ -1,14 +1,13 @@
 """Turns any error into one line that names the setting, name or file at fault."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-Overrides = TypeVar("Overrides", bound=Sequence[str])
 DECIMAL = r"[-+]?(\.\d+|\d+(\.\d*)?)"
 NUMBER = re.compile(rf"{DECIMAL}([eE][-+]?\d+)?", re.ASCII)  # as YAML 1.2 reads decimal digits
 
@@ -78,18 +77,6 @@ def suggestion(name: str, choices: Iterable[str]) -> str:
         n=1,
     )
     return f"; did you mean {spellings[similar[0]]}?" if similar else ""
-
-
-def check_each_once(overrides: Overrides) -> Overrides:
-    """Return the overrides unchanged; raises ValueError if a key is given twice."""
-    keys = set()
-    for override in overrides:
-        key, equals, _ = override.lstrip("+").partition("=")
-        if equals and key in keys:
-            raise ValueError(f"{key} is given twice")
-        if equals:
-            keys.add(key)
-    return overrides
 
 
 def mistake(error: Exception) -> str | None:

@@ -5,14 +5,15 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from adanorm.config.data_sections import SPLITS
-from adanorm.config.errors import Overrides, check_known
+from adanorm.config.errors import check_known
 from adanorm.config.outside_norms import outside_norms
 from adanorm.config.paths import choices
 from adanorm.config.values import GROUPED, UNGROUPED, read_conf
 
+Overrides = TypeVar("Overrides", bound=Sequence[str])
 # Groups with one file per combination.
 COMBINATIONS = ("task_norm", "task_scale", "task_norm_scale", "preset_norm")
 GROUPS = ("task", "norm", "scale", *COMBINATIONS, "preset", "logger")
@@ -261,6 +262,18 @@ def _read_scalar(text: str) -> Any:
     if PLAIN_QUOTED.fullmatch(text):
         return text[1:-1]
     raise LookupError(text)
+
+
+def check_each_once(overrides: Overrides) -> Overrides:
+    """Return the overrides unchanged; raises ValueError if a key is given twice."""
+    keys = set()
+    for override in overrides:
+        key, equals, _ = override.lstrip("+").partition("=")
+        if equals and key in keys:
+            raise ValueError(f"{key} is given twice")
+        if equals:
+            keys.add(key)
+    return overrides
 
 
 def check_fixed(overrides: Overrides) -> Overrides:

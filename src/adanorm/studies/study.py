@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from adanorm.config.compose import cached_experiment
-from adanorm.config.errors import check_each_once, check_known
+from adanorm.config.errors import check_known
 from adanorm.config.experiment import Experiment
 from adanorm.config.outside_norms import outside_norms
-from adanorm.config.overrides import check_fixed
+from adanorm.config.overrides import check_each_once, check_fixed
 from adanorm.config.paths import CONF, choices
 from adanorm.config.sections import Config, EachOnce, Scale, Seeds, each_once
 from adanorm.config.titles import title
@@ -322,8 +323,10 @@ def plan_runs(grid: StudyGrid, settings: Sequence[str] = ()) -> list[Planned]:
     for (label, _), plan in grid.items():
         for candidate in plan.candidates:
             for turn, run in enumerate(candidate.runs):
-                folder = [f"runs={run.runs}"] if run.runs else []
-                arguments = [*candidate.overrides, f"seed={run.seed}", *settings, *folder]
+                arguments = [*candidate.overrides, f"seed={run.seed}", *settings]
+                if run.runs:
+                    arguments.append(f"runs={run.runs}")
                 entry = turn, Planned(label, run, arguments)
                 planned.setdefault(run.folder(), entry)
-    return [run for _, run in sorted(planned.values(), key=lambda entry: entry[0])]
+    in_turn = sorted(planned.values(), key=itemgetter(0))
+    return [run for _, run in in_turn]
