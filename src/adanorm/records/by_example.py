@@ -21,8 +21,11 @@ def score(metric: str, counts: Counts) -> float:
     if metric in MEANS:
         return MEANS[metric] * float(counts.mean())
     if metric == "uas":
-        return 100 * float(counts[:, 0].sum() / counts[:, 1].sum())
-    return float(np.prod(_bleu(metric, _with_ngrams(counts).sum(0))))
+        right, scored = counts.sum(0)
+        return 100 * float(right / scored)
+    sums = _with_ngrams(counts).sum(0)
+    precision, brevity = _bleu(metric, sums)
+    return float(precision * brevity)
 
 
 def by_example(metric: str, counts: Counts) -> Counts:
@@ -38,7 +41,8 @@ def by_example(metric: str, counts: Counts) -> Counts:
     if metric == "uas":
         return 100 * counts[:, 0] * size / float(counts[:, 1].sum())
     rows = _with_ngrams(counts)
-    without_one = np.prod(_bleu(metric, rows.sum(0) - rows), axis=0)
+    precision, brevity = _bleu(metric, rows.sum(0) - rows)
+    without_one = precision * brevity
     return size * score(metric, counts) - (size - 1) * without_one
 
 

@@ -166,8 +166,10 @@ def _edition_at_hand(run: Experiment) -> list[str]:
     entry = SOURCES.get(run.data.source)
     if entry is None or not missing_files(entry, run.data):
         return []
-    presets = (other.preset for other in editions_of(entry) if not missing_files(other, run.data))
-    return next(([f"preset={preset}"] for preset in presets if preset), [])
+    for other in editions_of(entry):
+        if other.preset and not missing_files(other, run.data):
+            return [f"preset={other.preset}"]
+    return []
 
 
 def lacking_data(run: Experiment) -> str | None:

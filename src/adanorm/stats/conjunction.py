@@ -138,10 +138,12 @@ def fisher_test(events: Sequence[int], trials: Sequence[int]) -> float:
     """
     first, second = trials
     total = sum(events)
+    least, most = max(0, total - second), min(first, total)  # events of the first
     ways = {}
-    for count in range(max(0, total - second), min(first, total) + 1):
+    for count in range(least, most + 1):
         ways[count] = math.comb(first, count) * math.comb(second, total - count)
-    unlikely = [number for number in ways.values() if number <= ways[events[0]]]
+    theirs = ways[events[0]]
+    unlikely = [number for number in ways.values() if number <= theirs]
     return sum(unlikely) / sum(ways.values())
 
 
@@ -182,7 +184,8 @@ class League:
         below = np.searchsorted(ordered, ours.scores, side="left")
         not_above = np.searchsorted(ordered, ours.scores, side="right")
         halves = int(below.sum() + not_above.sum())  # of a win
-        return halves / (2 * len(below) * len(ordered))
+        pairs = len(below) * len(ordered)
+        return halves / (2 * pairs)
 
     @cached_property
     def _seeded(self) -> dict[str, Group]:

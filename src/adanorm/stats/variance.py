@@ -158,8 +158,10 @@ def spread_of(
     if len(gaps) < 2:
         return None
     values = np.asarray(gaps, dtype=float)
-    sd = max(float(values.std(ddof=1)), resolution / math.sqrt(6))
-    least = ROUNDING * max(largest, float(np.abs(values).max()))
+    observed_sd = float(values.std(ddof=1))
+    sd = max(observed_sd, resolution / math.sqrt(6))
+    largest_gap = float(np.abs(values).max())
+    least = ROUNDING * max(largest, largest_gap)
     return Spread(sd, len(gaps) - 1) if sd > least else None
 
 

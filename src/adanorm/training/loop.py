@@ -299,7 +299,9 @@ class Trainer:
         state, average = self.state, self.settings.average
         score, sign = scores[self.metric], METRICS[self.metric].sign
         if state.best_score is None or sign * score > sign * state.best_score:
-            state.best_score, state.best_update, state.valid = score, state.update, scores
+            state.best_score = score
+            state.best_update = state.update
+            state.valid = scores
             for name, tensor in self.model.state_dict().items():
                 self.best[name] = tensor.detach().clone()
         if average is None:

@@ -119,9 +119,10 @@ def _curve_and_outputs(record: Record) -> tuple[list[dict[str, float]], list[str
     curve = []
     for row in record.rows():
         curve.append({name: value for name, value in row.items() if name != "seconds"})
-    tests = record.ended.test or {} if isinstance(record.ended, Result) else {}
+    if isinstance(record.ended, Result):
+        curve.append(record.ended.test or {})
     outputs = record.outputs() if record.has(OUTPUTS) else None
-    return [*curve, tests], outputs
+    return curve, outputs
 
 
 def _close(before: Mapping[str, float], after: Mapping[str, float]) -> bool:

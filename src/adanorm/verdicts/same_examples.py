@@ -110,7 +110,8 @@ def _factor_gaps(sides: Sequence[Sequence[reader.Record]], metric: str) -> dict[
         first = factors(metric, first_record.counts[metric])
         second = factors(metric, second_record.counts[metric])
         for name, partner in zip(first, reversed(first), strict=True):
+            gap = second[name] - first[name]
             mean = (first[partner] + second[partner]) / 2
-            part = (second[name] - first[name]) * mean
-            parts[name] = parts.get(name, 0.0) + part / len(sides[0])
+            earlier = parts.get(name, 0.0)
+            parts[name] = earlier + gap * mean / len(sides[0])
     return parts

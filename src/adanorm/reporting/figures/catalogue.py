@@ -103,13 +103,16 @@ def _scores(name: str, study: Study, runs: str | None) -> NamedFigure | None:
 
 
 def _curves(name: str, study: Study, task: str, runs: str | None) -> NamedFigure | None:
-    grid = study_grid(study.model_copy(update={"columns": [task]}), runs=runs)
+    of_task = study.model_copy(update={"columns": [task]})
     planned: dict[str, list[Experiment]] = {}
-    for (row, _), plan in grid.items():
+    for (row, _), plan in study_grid(of_task, runs=runs).items():
         norm = study.rows[row].norm
-        if plan.runs:
-            earlier = planned.get(norm, []) if study.over else []
-            planned[norm] = [*earlier, *plan.runs]
+        if not plan.runs:
+            continue
+        if study.over:
+            planned.setdefault(norm, []).extend(plan.runs)
+        else:
+            planned[norm] = plan.runs
     return curves(name, planned, repeated=study.over or "seed")
 
 

@@ -50,21 +50,13 @@ class NormStyle(NamedTuple):
         return {"color": self.color, "marker": self.marker}
 
 
-def _norm_styles() -> dict[str, NormStyle]:
-    """Return the styles of norm-styles.yaml by norm."""
-    entries = read_yaml_file(Path(__file__).with_name("norm-styles.yaml"))
-    styles = {}
-    for norm, (color, marker, dashes) in entries.items():
-        styles[norm] = NormStyle(
-            color,
-            marker,
-            tuple(dashes),
-        )
-    return styles
+def _norm_style(color: str, marker: str, dashes: list[float]) -> NormStyle:
+    return NormStyle(color, marker, tuple(dashes))
 
 
-NORM_STYLES = _norm_styles()
-GREYS = [NORM_STYLES.pop(f"grey {number}") for number in range(1, 5)]
+STYLES = read_yaml_file(Path(__file__).with_name("norm-styles.yaml"))
+NORM_STYLES = {norm: _norm_style(*entry) for norm, entry in STYLES["norms"].items()}
+GREYS = [_norm_style(*entry) for entry in STYLES["others"]]
 Drawn: TypeAlias = dict[str, Any]  # how a line or, with alpha, an area is drawn: for matplotlib
 Handle: TypeAlias = Artist | Drawn  # in a legend
 Handles: TypeAlias = dict[str, Handle]  # by label

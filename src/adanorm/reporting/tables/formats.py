@@ -109,16 +109,17 @@ def _means_beside(table: Table, pair: Two) -> list[list[str]]:
                 column.task,
                 *pair,
             )
+            if not means:
+                continue
             fields = []
-            for quantity, mean in zip(pair, means, strict=False):
+            for quantity, mean in zip(pair, means, strict=True):
                 metric = metric_of(
                     cell.runs[0],
                     quantity,
                     cell.metric,
                 )
                 fields.append(metric.text(mean))
-            if fields:
-                texts[row] = ", ".join(fields)
+            texts[row] = ", ".join(fields)
         if texts:
             label = column.validation_label if pair == VALIDATION else column.title
             columns[label] = texts
