@@ -76,9 +76,6 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
 
     Raises ValueError for an argument that the command does not take.
     """
-    from adanorm.config.overrides import check_each_once
-
-    check_each_once(arguments)
     spellings: dict[str, str] = {}
     for key, entry in usage.keys.items():
         spellings |= dict.fromkeys((key, *entry.also), key)
@@ -96,12 +93,14 @@ def parse_arguments(command: str, usage: Usage, arguments: Sequence[str]) -> Arg
             )
         if not equals:
             parsed.names.append(argument)
-        elif key:
-            if key in given:  # in another spelling
-                raise ValueError(f"{key} is given twice")
+            continue
+        setting = key or spelling.lstrip("+")
+        if setting in given:
+            raise ValueError(f"{setting} is given twice")
+        given.add(setting)
+        if key:
             if not value:
                 raise ValueError(f"{spelling}=: needs a value")
-            given.add(key)
             values[key] = value
         elif usage.settings:
             parsed.settings.append(argument)
