@@ -12,8 +12,8 @@ from pathlib import Path
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.data import packed
-from adanorm.data.examples import folded, without_copies
 from adanorm.data.fetch import SHIPPED, fetch
+from adanorm.data.inspection import folded, without_copies
 from adanorm.data.translation.free_corpora import Pair, pairs_of, sides_of, tatoeba
 from adanorm.data.treebanks.conll import load_treebank
 from adanorm.data.treebanks.kept import Trees

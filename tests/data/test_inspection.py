@@ -12,8 +12,9 @@ from adanorm import tasks
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import SPLITS, ByteTextConfig, ParallelConfig, TreebankConfig
 from adanorm.data.byte_streams import load_streams
-from adanorm.data.examples import Inspection, Splits, count_overlaps
+from adanorm.data.examples import Splits
 from adanorm.data.images import load_images
+from adanorm.data.inspection import Inspection, count_overlaps
 from adanorm.data.sentences import load_sentences
 from adanorm.data.translation.pairs import load_pairs
 from adanorm.data.treebanks.conll import inspect_trees, load_treebank

@@ -14,8 +14,9 @@ from torch.nn import functional as F
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ByteTextConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import WHOLE, Inspection, Movable, Part, count_overlaps, overlap_warnings
+from adanorm.data.examples import WHOLE, Movable, Part
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings
 
 LINE = 40  # bytes: shorter lines may repeat by chance or as mark-up
 # Bytes of each source: all of enwik8, and its beginnings of a million bytes and of 955 whole pages.

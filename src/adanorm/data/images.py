@@ -11,13 +11,8 @@ import torch
 
 from adanorm.config.data_sections import ColorImagesConfig, ImagesConfig
 from adanorm.data import packed
-from adanorm.data.examples import (
-    ArrayExamples,
-    Splits,
-    batch_warnings,
-    drawn_by_label,
-    inspect_labeled,
-)
+from adanorm.data.examples import ArrayExamples, Splits, drawn_by_label
+from adanorm.data.inspection import batch_warnings, inspect_labeled
 
 SIDE, COLOR_SIDE = ImagesConfig.side, ColorImagesConfig.side  # pixels
 RECORD = (

@@ -10,16 +10,9 @@ import torch
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TextConfig
 from adanorm.data import packed, synthetic
-from adanorm.data.examples import (
-    Splits,
-    TextExamples,
-    batch_warnings,
-    drawn_by_label,
-    frequent,
-    inspect_labeled,
-    too_long,
-)
+from adanorm.data.examples import Splits, TextExamples, drawn_by_label
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import batch_warnings, frequent, inspect_labeled, too_long
 
 PADDING, UNKNOWN = "<pad>", "<unk>"  # ids 0 and 1
 Sentence = tuple[str, list[str]]  # a label and its words

@@ -16,7 +16,7 @@ from adanorm.config.data_sections import SPLITS
 from adanorm.config.errors import is_out_of_memory
 from adanorm.config.experiment import Experiment
 from adanorm.config.titles import counted
-from adanorm.data.examples import Inspection
+from adanorm.data.inspection import Inspection
 from adanorm.models.norm_sites import PlacedNorms, build_with_norms
 from adanorm.norms import NormFactory, norm_factory
 from adanorm.norms.closed_form import computed_by

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batch, Batches, Inspection, LabelledExamples, Movable
+from adanorm.data.examples import Batch, Batches, LabelledExamples, Movable
+from adanorm.data.inspection import Inspection
 from adanorm.models.norm_sites import PlacedNorms, build_model
 
 if TYPE_CHECKING:  # a run loads no kind of task but its own

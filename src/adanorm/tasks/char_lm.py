@@ -15,7 +15,7 @@ from adanorm.config.data_sections import SPLITS, ByteTextConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.sections import SegmentConfig
 from adanorm.data.byte_streams import IGNORED, SegmentBatch, Segments, load_streams
-from adanorm.data.examples import Inspection
+from adanorm.data.inspection import Inspection
 from adanorm.tasks import Evaluation, Loss, Scores, TrainingTask
 
 TOP = 40  # likeliest bytes, of which a text is drawn

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from adanorm.config.data_sections import TreebankConfig
 from adanorm.config.experiment import Experiment
 from adanorm.config.model_sections import TransitionParserConfig
-from adanorm.data.examples import ArrayExamples, Batches, Inspection
+from adanorm.data.examples import ArrayExamples, Batches
+from adanorm.data.inspection import Inspection
 from adanorm.data.treebanks import encoding
 from adanorm.data.treebanks.conll import CODE, Sentence, inspect_trees, load_treebank
 from adanorm.data.treebanks.encoding import Numbers, Sentences, Vocabulary, read_vectors

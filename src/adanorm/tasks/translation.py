@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from adanorm.config.data_sections import ParallelConfig
 from adanorm.config.experiment import Experiment
-from adanorm.data.examples import Batches, Inspection, batches_within
+from adanorm.data.examples import Batches, batches_within
+from adanorm.data.inspection import Inspection
 from adanorm.data.translation.fairseq_library import fairseq
 from adanorm.data.translation.pairs import PairBatch, load_pairs
 from adanorm.models.beam_search import beam_search

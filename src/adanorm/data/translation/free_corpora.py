@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from adanorm.data import packed
-from adanorm.data.examples import folded, without_copies
+from adanorm.data.inspection import folded, without_copies
 
 HELD_OUT = 2000  # pairs of validation, and of the test
 TALKS = ("en", "vi")

@@ -18,15 +18,11 @@ from torch import Tensor
 from adanorm.config.data_sections import SPLITS, ParallelConfig, data_bin_files
 from adanorm.config.values import sha256
 from adanorm.data import packed
-from adanorm.data.examples import (
-    WHOLE,
+from adanorm.data.examples import WHOLE, Indices, Movable, Part, batches_within
+from adanorm.data.inspection import (
     Counts,
-    Indices,
     Inspection,
-    Movable,
-    Part,
     batch_warnings,
-    batches_within,
     count_overlaps,
     overlap_warnings,
 )

@@ -29,8 +29,8 @@ from tqdm import tqdm
 
 from adanorm.config.data_sections import SPLITS, ParallelConfig
 from adanorm.data.catalogue import SOURCES
-from adanorm.data.examples import count_key_overlaps, keys_of
 from adanorm.data.fetch import cache_of
+from adanorm.data.inspection import count_key_overlaps, keys_of
 from adanorm.data.prepared import checksums_of, prepared
 from adanorm.data.translation.corpora import Splits, corpus_files, read_corpus
 from adanorm.data.translation.fairseq_library import fairseq

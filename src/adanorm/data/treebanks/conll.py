@@ -9,14 +9,9 @@ from typing import NamedTuple, TypeVar
 
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, TreebankConfig
 from adanorm.config.values import sha256
-from adanorm.data import examples, packed, synthetic
-from adanorm.data.examples import (
-    Inspection,
-    count_overlaps,
-    overlap_warnings,
-    without_copies,
-)
+from adanorm.data import inspection, packed, synthetic
 from adanorm.data.fetch import fetch
+from adanorm.data.inspection import Inspection, count_overlaps, overlap_warnings, without_copies
 from adanorm.data.treebanks.kept import LARGE, Treebank, Trees, folder_for, kept_trees
 from adanorm.data.treebanks.trees import Tree, problem
 
@@ -28,7 +23,7 @@ TAG_COLUMNS = {"upos": UPOS, "xpos": XPOS}
 CRAFT_SPLITS = {"train": ("train", 60), "valid": ("dev", 7), "test": ("test", 30)}
 
 # What decides which trees are read.
-CODE = (Path(__file__), Path(__file__).with_name("trees.py"), Path(examples.__file__))
+CODE = (Path(__file__), Path(__file__).with_name("trees.py"), Path(inspection.__file__))
 
 Files = Mapping[str, Sequence[Path]]  # by split
 Result = TypeVar("Result")

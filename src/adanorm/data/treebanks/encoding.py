@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adanorm.data import packed
-from adanorm.data.examples import frequent
+from adanorm.data.inspection import frequent
 from adanorm.data.treebanks.trees import Tree
 
 # Words and tags begin with three ids: the empty position, the root, the unknown; labels with one:

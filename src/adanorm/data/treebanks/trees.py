@@ -8,7 +8,7 @@ from itertools import compress
 import numpy as np
 
 from adanorm.config.data_sections import Scoring
-from adanorm.data.examples import too_long
+from adanorm.data.inspection import too_long
 
 Parse = tuple[list[int], list[str]]  # each word's head (counted from 1; 0: the root) and label
 
