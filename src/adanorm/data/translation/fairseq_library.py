@@ -10,6 +10,8 @@ from typing import Any
 
 from adanorm.config.paths import install_command
 
+# Its progress bars would import these, which takes a second; the suite shows none of them.
+TRACKERS = ("wandb", "tensorboardX", "torch.utils.tensorboard")
 registries: list[Any] = []  # Hydra's after fairseq's import: fairseq's own command line needs it
 
 
@@ -25,7 +27,9 @@ def fairseq() -> Any:
 
     store, root = ConfigStore.instance(), logging.getLogger()
     registry, handlers, level = copy.deepcopy(store.repo), root.handlers[:], root.level
+    hidden = [name for name in TRACKERS if name not in sys.modules]
     logging.disable(logging.WARNING)
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: not installed
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit.script
@@ -44,6 +48,8 @@ def fairseq() -> Any:
             f" Linux, Python 3.11 and 3.12: {install_command('translation', python)}"
         ) from None
     finally:
+        for name in hidden:
+            del sys.modules[name]
         logging.disable(logging.NOTSET)
         registries.append(store.repo)
         store.repo = registry
