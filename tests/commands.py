@@ -17,11 +17,12 @@ import signal
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 PROJECT = Path(__file__).parents[1]
 FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's workers
@@ -190,46 +191,55 @@ def listening(path: Path) -> socket.socket:
 def serve(door: socket.socket, owner: int) -> None:
     """Fork a process for each order at a door, until the owner's end of a pipe is closed.
 
-    Each fork has a keeper, its parent. This function returns in the forks alone, at their end.
+    A process that nobody waits for any more is killed. This function returns in the forks alone, at
+    their end.
     """
     gc.freeze()  # what is imported stays: a collection need not look at it
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers leave nothing
-    while door.fileno() in select.select([door.fileno(), owner], [], [])[0]:
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # a fork need not undo what libraries made here
+    running: dict[int, tuple[int, socket.socket]] = {}  # process and connection by pidfd
+    while True:
+        connections = [connection.fileno() for _, connection in running.values()]
+        ready = select.select([door.fileno(), owner, *running, *connections], [], [])[0]
+        for alive, (pid, connection) in [*running.items()]:
+            if not {alive, connection.fileno(), owner}.isdisjoint(ready):
+                end(pid, connection, kill=alive not in ready)
+                os.close(alive)
+                del running[alive]
+        if owner in ready:
+            with suppress(ChildProcessError):
+                os.wait()  # for the suite's server, whose parent is that of the libraries
+            os._exit(0)
+        if door.fileno() not in ready:
+            continue
         connection, _ = door.accept()
         message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
         assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
-        if is_keeper := os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            if (pid := os.fork()) == 0:
-                os.setsid()
-                # Background jobs of a shell would ignore the signal.
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                connection.send(str(os.getpid()).encode())
-                os.close(owner)
-                for other in (door, connection):
-                    other.close()
-                become(**json.loads(message), files=files)
-                return
+        if (pid := os.fork()) == 0:
+            os.setsid()
+            # Background jobs of a shell would ignore the signal.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            connection.send(str(os.getpid()).encode())
+            os.close(owner)
+            for other in (door, connection, *(other for _, other in running.values())):
+                other.close()
+            for alive in running:
+                os.close(alive)
+            become(**json.loads(message), files=files)
+            return
         for file in files:
             os.close(file)
-        if is_keeper:
-            keep(pid, connection, owner)
-        connection.close()
-    with suppress(ChildProcessError):
-        os.wait()  # for all
-    os._exit(0)
+        running[os.pidfd_open(pid)] = pid, connection
 
 
-def keep(pid: int, connection: socket.socket, owner: int) -> NoReturn:
-    """Send the exit code of a process once it has ended; kill it where nobody waits for it any more."""
-    alive = os.pidfd_open(pid)
-    if alive not in select.select([alive, connection.fileno(), owner], [], [])[0]:
+def end(pid: int, connection: socket.socket, *, kill: bool) -> None:
+    """Send the exit code of a process that has ended, or that is killed with its group."""
+    if kill:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with suppress(BrokenPipeError):
         connection.send(str(code).encode())
-    os._exit(0)
+    connection.close()
 
 
 def main() -> None:

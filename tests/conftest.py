@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -57,6 +58,8 @@ def smoke(tmp_path: Path) -> Callable[..., Experiment]:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(100_000)  # by default, collections look through all imports again and again
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes load the same modules
+    sys.dont_write_bytecode = False
     is_worker = hasattr(config, "workerinput")
     os.environ["OMP_NUM_THREADS"] = "1"
     if is_worker or not config.getoption("numprocesses", None):
