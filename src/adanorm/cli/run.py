@@ -32,10 +32,10 @@ from adanorm.config.placements import POSITIONS, Heads
 from adanorm.config.titles import METRICS, mean_text
 from adanorm.process import is_first_process, torchrun
 from adanorm.records import reader
-from adanorm.records.environment import check_devices, commit
+from adanorm.records.environment import check_devices
 from adanorm.records.folder import HELD_CODE, OF_A_STUDY, HeldError, location, path_text
 from adanorm.records.published import departures_from_paper, papers_sources, published
-from adanorm.records.result import outcome
+from adanorm.records.result import Result, outcome
 
 USAGE = Usage(
     keys={"gpus": Key("processes of torchrun: each has one GPU, or one core with device=cpu", "1")},
@@ -254,11 +254,11 @@ def _mean_on_record(experiment: Experiment) -> list[str]:
     """
     metric = experiment.task.metric
     seeds, scores = [], []
-    for run in reader.runs_on_record(experiment):
-        result = reader.result(run.folder())
-        if result is None or not result.is_complete:
+    for sibling in reader.siblings(reader.record(experiment.folder())):
+        result = sibling.ended
+        if not isinstance(result, Result) or not result.is_complete:
             continue
-        seeds.append(str(run.seed))
+        seeds.append(str(result.seed))
         if result.status == "done":
             scores.append(result.test_score(metric))
     if len(scores) == len(seeds) < 2:
@@ -295,8 +295,6 @@ def _announce(experiment: Experiment) -> None:
     if OF_A_STUDY not in os.environ:  # a study has said what it runs
         name = f"{experiment.task.name} {experiment.norm.name} {experiment.scale}"
         print(f"{name} seed {experiment.seed}: loading PyTorch and the data", flush=True)
-        if commit() is None:
-            print("git knows no commit of this code: the record names its digest", flush=True)
     if experiment.updates is None and experiment.cost.needs_gpu:
         from adanorm.runs.plan import needs
 

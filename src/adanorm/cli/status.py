@@ -131,9 +131,8 @@ def state(run: Experiment) -> str:
     checkpoints.
     """
     folder = run.folder()
-    if not folder.exists():  # the record of a completed run may be kept elsewhere
-        result = reader.result(folder)
-        return result.status if result else "missing"
+    if folder.name not in reader.names(folder.parent):
+        return "missing"
     # Read before the result, which is written while the folder is locked.
     locked = is_locked(folder)
     result = reader.result(folder)

@@ -29,7 +29,7 @@ from adanorm.records.environment import (
     origin,
     peak_memory,
 )
-from adanorm.records.folder import RunFolder, path_text
+from adanorm.records.folder import OF_A_STUDY, RunFolder, path_text
 from adanorm.records.result import Result
 from adanorm.tasks import TrainingTask
 from adanorm.tasks import build as build_task
@@ -213,6 +213,8 @@ def execute(experiment: Experiment) -> None:
         environment = describe_environment(experiment, prepared, processes=world.size)
         recording: AbstractContextManager[RunFolder | None] = nullcontext()
         if world.is_main:  # only this process prints and writes
+            if environment["commit"] is None and OF_A_STUDY not in os.environ:
+                print("git knows no commit of this code: the record names its digest")
             if experiment.own_data:
                 print(_own_data(experiment, prepared.task, batches))
             for line in inspection.warnings:
