@@ -1,5 +1,6 @@
 """A record's folder: what is written when, who may write, and what an interruption leaves."""
 
+import fcntl
 import hashlib
 import resource
 from contextlib import suppress
@@ -145,6 +146,9 @@ def test_a_locked_folder_is_left_alone_and_a_mere_lock_file_locks_nothing(
     folder.path.mkdir(parents=True)
     (folder.path / "run.lock").touch()
     assert not is_locked(folder.path)
+    with (folder.path / "run.lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert not is_locked(folder.path), "another process looks too, without writing"
     with FileLock(folder.path / "run.lock"):
         assert is_locked(folder.path)
         with (

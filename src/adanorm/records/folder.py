@@ -1,10 +1,11 @@
 """The folder of a run or an analysis: what it has while it runs, and its line once it has ended."""
 
+import fcntl
 import json
 import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -189,14 +190,13 @@ def _line(row: Fields) -> bytes:
 
 def is_locked(path: Path) -> bool:
     """Return whether a process is writing the record in a folder; the folder need not exist."""
-    lock = path / "run.lock"
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
-        return True
+    # A shared lock: it needs no right to write, and two that look do not see each other.
+    with suppress(FileNotFoundError, NotADirectoryError), (path / "run.lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def is_held_elsewhere(path: Path) -> bool:
