@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from adanorm.config.compose import compose_experiment, compose_values
-from adanorm.config.overrides import check_fixed, prepare_overrides, quoted
+from adanorm.config.overrides import check_fixed, differences, prepare_overrides, quoted
 
 CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
 
@@ -46,6 +46,13 @@ def test_a_path_of_any_characters_is_read_as_it_is(text: str) -> None:
 def test_paths_need_no_quotes(path: str) -> None:
     run = compose_experiment([f"runs={path}", f"++data.mirror={path}"])
     assert (run.runs, run.data.mirror) == (path, path)
+
+
+def test_what_sets_runs_of_a_sweep_apart_is_shown_without_the_escapes_of_hydra() -> None:
+    lines = [
+        prepare_overrides(["-m", f"norm=my_norms:{norm}", "seed=1"])[1:] for norm in ("A", "B")
+    ]
+    assert differences(lines) == ["norm.path=my_norms:A", "norm.path=my_norms:B"]
 
 
 def test_quotes_and_null_keep_their_meaning_and_a_comma_separates_the_paths_of_a_sweep() -> None:

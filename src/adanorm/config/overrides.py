@@ -59,11 +59,12 @@ def quoted(text: str) -> str:
 
 
 def differences(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return one text per command line: its overrides that are not in every line, without `+`."""
+    """Return one text per command line: its overrides that are not in every line, to be read."""
     common = set.intersection(*map(set, lines)) if len(lines) > 1 else set()
     texts = []
     for line in lines:
-        texts.append(" ".join(text.lstrip("+") for text in line if text not in common))
+        apart = " ".join(text.lstrip("+") for text in line if text not in common)
+        texts.append(apart.replace("\\:", ":"))  # an escape of Hydra's grammar for sweeps
     return texts
 
 
