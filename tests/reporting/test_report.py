@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from adanorm.cli.command import dispatch
 from adanorm.config.compose import compose_experiment
 from adanorm.records.lines import RECORD
 from adanorm.reporting.report import build_report
@@ -117,3 +118,9 @@ def test_the_report_says_what_is_missing(tmp_path: Path) -> None:
     text = build_report(str(tmp_path))
     assert "<code>make study STUDY=table4</code>" in text
     assert "0 runs done" in text
+
+
+def test_a_folder_that_others_alone_contributed_to_has_a_report(tmp_path: Path) -> None:
+    (tmp_path / "runs-contributed").mkdir()
+    assert dispatch(["report", f"runs={tmp_path / 'runs'}"]) == 0
+    assert (tmp_path / "runs" / "report" / "index.html").is_file()

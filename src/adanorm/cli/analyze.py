@@ -12,6 +12,7 @@ from pathlib import Path
 from adanorm.analyses.spec import Analysis, AnalysisRecord, analysis_grid, load_analysis
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
 from adanorm.config.paths import PROJECT, choices
+from adanorm.config.titles import counted
 from adanorm.records import reader
 from adanorm.records.folder import HeldError, is_locked, path_text
 from adanorm.reporting.tables.analysis import analysis_markdown, write_analysis
@@ -47,7 +48,7 @@ def main(arguments: Arguments) -> None:
     grid = analysis_grid(analysis, runs=runs, overrides=overrides)
     records = [record for cell in grid.values() for record in cell]
     missing = [record for record in records if not reader.is_complete(record.folder())]
-    print(f"{analysis.name}: {len(records)} records, {len(missing)} to run", flush=True)
+    print(f"{analysis.name}: {counted(len(records), 'record')}, {len(missing)} to run", flush=True)
     if missing:
         _observe(missing)
     print(analysis_markdown(analysis, grid))

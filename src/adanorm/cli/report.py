@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from adanorm.cli.command import Arguments, Key, Usage, folder_of
-from adanorm.config.paths import PROJECT
+from adanorm.config.paths import PROJECT, contributed_folder
 from adanorm.files import write_files
 from adanorm.records.folder import path_text
 from adanorm.records.lines import unchanging
@@ -19,7 +19,7 @@ USAGE = Usage(
 def main(arguments: Arguments) -> None:
     """Write the report, and print where it is."""
     runs = folder_of(arguments.keys["runs"])
-    if runs and not Path(runs).is_dir():
+    if runs and not any(folder.is_dir() for folder in (Path(runs), contributed_folder(Path(runs)))):
         raise ValueError(f"runs={arguments.keys['runs']}: no such folder")
     folder = Path(runs) / "report" if runs else PROJECT / "results" / "report"
     print(
