@@ -1,6 +1,7 @@
 """Overrides in any spelling: paths, parameters, the range of every number, and what a grid fixes."""
 
 import json
+from itertools import product
 
 import pytest
 from hypothesis import example, given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from adanorm.config.compose import compose_experiment, compose_values
-from adanorm.config.overrides import check_fixed, differences, prepare_overrides, quoted
+from adanorm.config.overrides import check_fixed, differences, prepare_overrides, quoted, swept
 
 CHARACTERS = st.characters(exclude_categories=("C", "Z")) | st.sampled_from(" \\'\"${}=,()")
 
@@ -49,10 +50,11 @@ def test_paths_need_no_quotes(path: str) -> None:
 
 
 def test_what_sets_runs_of_a_sweep_apart_is_shown_without_the_escapes_of_hydra() -> None:
-    lines = [
-        prepare_overrides(["-m", f"norm=my_norms:{norm}", "seed=1"])[1:] for norm in ("A", "B")
+    sweep = prepare_overrides(["-m", "norm=my_norms:A,my_norms:B", "seed=1"])[1:]
+    assert differences([*product(*map(swept, sweep))]) == [
+        "norm.path=my_norms:A",
+        "norm.path=my_norms:B",
     ]
-    assert differences(lines) == ["norm.path=my_norms:A", "norm.path=my_norms:B"]
 
 
 def test_quotes_and_null_keep_their_meaning_and_a_comma_separates_the_paths_of_a_sweep() -> None:
