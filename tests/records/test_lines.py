@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 
 from adanorm.analyses.spec import AnalysisRecord, load_analysis
@@ -19,6 +22,7 @@ from adanorm.config.experiment import Experiment
 from adanorm.config.paths import ANALYSES, PROJECT, RUNS
 from adanorm.files import with_checksum, write_whole
 from adanorm.records import lines, reader
+from adanorm.records.differences import differences, restored
 from adanorm.records.integrity import check_record
 from adanorm.records.keep import keep
 from adanorm.records.lines import unchanging
@@ -191,6 +195,40 @@ def test_keeping_adds_lines_and_changes_none(run: Experiment, tmp_path: Path) ->
         keep_run(other, into)
     moved = run.model_copy(update={"runs": str(into)})
     assert [entry.seed for entry in reader.runs_on_record(moved)] == [1, 2]
+
+
+WORDS = st.lists(st.sampled_from([b"", b"a", b"b"]), max_size=4).map(b" ".join)
+TEXT = st.lists(WORDS, max_size=5).map(b"\n".join)
+
+
+@hypothesis.given(TEXT, TEXT)
+def test_a_text_is_restored_from_its_differences(text: bytes, base: bytes) -> None:
+    changed = differences(text, base)
+    assert changed is None or restored(changed, base) == text
+    assert differences(text, text) == b"\n" * text.count(b"\n")
+
+
+def test_outputs_are_kept_as_their_differences_from_the_first_runs(
+    run: Experiment, tmp_path: Path
+) -> None:
+    numbers = random.Random(1)
+    outputs = [f"{numbers.random()} {numbers.random()}" for _ in range(1000)]
+    sizes = []
+    for seed in (1, 2, 3):
+        entry = run.model_copy(update={"seed": seed})
+        outputs[seed] = "another line"
+        record(entry, outputs=outputs, test={"accuracy": 75.0})
+        keep_run(entry, tmp_path / "kept")
+        moved = entry.model_copy(update={"runs": str(tmp_path / "kept")})
+        assert reader.record(moved.folder()).contents() == Record(entry.folder()).contents()
+        sizes.append(file_of(moved).with_suffix(lines.EXAMPLES).stat().st_size)
+    assert sizes[2] < 1.2 * sizes[0], "the words of two runs differ in a few lines"
+    examples = file_of(moved).with_suffix(lines.EXAMPLES)
+    first = run.folder().name.encode()
+    kept_examples = examples.read_bytes().split(b"\n")
+    examples.write_bytes(b"\n".join(e for e in kept_examples if not e.startswith(first)))
+    with pytest.raises(ValueError, match=r"predictions\.txt\.gz: cannot be read"):
+        reader.record(moved.folder()).outputs()
 
 
 def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(

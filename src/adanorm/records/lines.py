@@ -3,22 +3,26 @@
 Its long texts (outputs, counts, rows) have lines of their own, and the record's line has their
 SHA-256. Where it ends, all this is `record.jsonl` in its folder, the record's line last. Where it
 is kept, <norm>.jsonl beside the folder <norm> has the lines of all runs, and <norm>.examples their
-long texts: per text a line `RUN KEY CONTENT`, its content a gzip file in which line feeds, zero
-bytes and backslashes are escaped. Both files only grow, so git joins the lines of two branches.
+long texts: per text a line `RUN KEY CONTENT`, its content a bzip2 file (from older versions, a gzip
+file) in which line feeds, zero bytes and backslashes are escaped. With `KEY=BASE` the content is the
+text's differences from that of the run BASE. Both files only grow, so git joins the lines of two
+branches.
 """
 
+import bz2
 import gc
 import json
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache, wraps
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 from filelock import FileLock
 
@@ -30,6 +34,7 @@ from adanorm.files import (
     without_checksum,
     write_whole,
 )
+from adanorm.records.differences import differences, restored
 from adanorm.records.integrity import (
     COUNTS,
     FILES,
@@ -60,7 +65,18 @@ Value = TypeVar("Value")
 # What `once` has computed in the blocks of `unchanging`.
 _COMPUTED: list[dict[Any, Any]] = []
 _MISSING = object()
-Example: TypeAlias = tuple[str, str, bytes]  # a run, a key of TEXTS, and the text or gzip file
+
+
+class Example(NamedTuple):
+    """A long text of a run as it is kept."""
+
+    run: str
+    key: str  # of TEXTS
+    content: bytes  # a bzip2 or gzip file, or the text itself
+    base: str = ""  # the run from whose text it has the differences; none: it is the whole text
+
+
+Examples: TypeAlias = Mapping[tuple[str, str], Sequence[Example]]  # by run and key
 
 
 @contextmanager
@@ -154,10 +170,12 @@ class Line:
         digest = self.values.get(key)
         # The first records were counted after they had been kept: their lines name no counts.
         is_counted_later = key == "counts" and digest is None
-        for content in _examples_beside(self.file).get((self.run, key), ()):
-            is_packed = content.startswith(b"\x1f\x8b")  # gzip's first bytes; no text begins so
+        examples = _examples_beside(self.file)
+        for example in examples.get((self.run, key), ()):
             with suppress(ValueError):
-                text = unpacked(content) if is_packed else content
+                text = _unpacked(example.content)
+                if example.base:
+                    text = restored(text, _whole_text(examples.get((example.base, key), ())))
                 if is_counted_later or text_digest(text) == digest:
                     return text
         return None
@@ -171,9 +189,12 @@ class Line:
         objects = [{"run": self.run, key: _text(text)} for key, text in self.texts().items()]
         return b"".join(map(_json, [*objects, self.values]))
 
-    def kept_as(self, file: Path) -> dict[Path, bytes]:
-        """Return what is added to keep it: to the examples beside `file`, then to `file`."""
-        examples = [_example(self.run, key, text) for key, text in self.texts().items()]
+    def kept_as(self, file: Path, kept: Examples = MappingProxyType({})) -> dict[Path, bytes]:
+        """Return what is added to keep it: to the examples beside `file`, then to `file`.
+
+        `kept` are the examples that are there already.
+        """
+        examples = [_example(self.run, key, text, kept) for key, text in self.texts().items()]
         contents = {file.with_suffix(EXAMPLES): b"".join(examples), file: _json(self.values)}
         return {path: content for path, content in contents.items() if content}
 
@@ -286,19 +307,19 @@ def _lines_in(file: Path, state: State) -> dict[str, Line]:
 
 
 @once
-def _examples_beside(file: Path) -> Mapping[tuple[str, str], list[bytes]]:
-    """Return the long texts kept beside a file of lines, by run and key."""
+def _examples_beside(file: Path) -> Examples:
+    """Return the long texts kept beside a file of lines."""
     files = (file.with_suffix(EXAMPLES), *_older_files(file).values())
     return _examples_in(file, tuple(map(state_of, files)))
 
 
 @lru_cache(maxsize=4096)
-def _examples_in(file: Path, states: tuple[State, ...]) -> Mapping[tuple[str, str], list[bytes]]:
-    contents = defaultdict(list)  # several of a run if two branches have kept it
-    examples = _parsed(file.with_suffix(EXAMPLES), _example_of)
-    for run, key, content in chain(examples, _older_examples(file)):
-        contents[run, key].append(content)
-    return contents
+def _examples_in(file: Path, states: tuple[State, ...]) -> Examples:
+    examples = defaultdict(list)  # several of a run if two branches have kept it
+    newer = _parsed(file.with_suffix(EXAMPLES), _example_of)
+    for example in chain(newer, _older_examples(file)):
+        examples[example.run, example.key].append(example)
+    return examples
 
 
 def _older_files(file: Path) -> dict[str, Path]:
@@ -309,7 +330,7 @@ def _older_files(file: Path) -> dict[str, Path]:
 def _older_examples(file: Path) -> Iterator[Example]:
     for key, path in _older_files(file).items():
         for values in _parsed(path, _object):
-            yield str(values.get("run")), key, _bytes(str(values.get(key)))
+            yield Example(str(values.get("run")), key, _bytes(str(values.get(key))))
 
 
 def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]:
@@ -327,17 +348,60 @@ def _parsed(file: Path, parse_line: Callable[[bytes], Value]) -> Iterator[Value]
             warnings.warn(f"{file}, line {number} is not counted: it is no record", stacklevel=1)
 
 
-def _example(run: str, key: str, text: bytes) -> bytes:
+def _example(run: str, key: str, text: bytes, kept: Examples) -> bytes:
     """Return the line of a file of examples with a long text of a run."""
-    content = packed(text).replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
+    content = bz2.compress(text)
+    base = _base(run, text, kept) if key == "outputs" else None
+    changed = differences(text, _whole_text([base])) if base else None
+    if base and changed is not None:
+        packed_changes = bz2.compress(changed)
+        if len(packed_changes) < len(content):
+            key, content = f"{key}={base.run}", packed_changes
+    content = content.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
     return f"{run} {key} ".encode() + content + b"\n"
 
 
 def _example_of(line: bytes) -> Example:
     run, key, content = line.split(b" ", 2)
+    key, _, base = key.partition(b"=")
     escaped = {b"\\\\": b"\\", b"\\n": b"\n", b"\\0": b"\0"}
     content = re.sub(rb"\\.", lambda match: escaped[match[0]], content)
-    return run.decode(), key.decode(), content
+    return Example(run.decode(), key.decode(), content, base.decode())
+
+
+def _base(run: str, text: bytes, kept: Examples) -> Example | None:
+    """Return the first whole outputs of another run with as many lines, if there are any."""
+    for (other_run, key), examples in kept.items():
+        if key != "outputs" or other_run == run or examples[0].base:
+            continue
+        with suppress(ValueError):
+            if _unpacked(examples[0].content).count(b"\n") == text.count(b"\n"):
+                return examples[0]
+    return None
+
+
+def _whole_text(examples: Sequence[Example]) -> bytes:
+    """Return the text that is kept whole; raises ValueError if there is none."""
+    for example in examples:
+        if not example.base:
+            return _unpacked(example.content)
+    raise ValueError("the outputs from which these have their differences are not kept")
+
+
+def _unpacked(content: bytes) -> bytes:
+    """Return a text from its bzip2 or gzip file; raises ValueError if that is broken or too large."""
+    if content.startswith(b"\x1f\x8b"):  # gzip's first bytes; no text begins so
+        return unpacked(content)
+    if not content.startswith(b"BZh9"):
+        return content
+    unzip = bz2.BZ2Decompressor()
+    try:
+        text = unzip.decompress(content, LARGEST)
+    except OSError as error:
+        raise ValueError(f"its long text cannot be read ({error})") from None
+    if not unzip.eof:
+        raise ValueError("its long text is broken or too large")
+    return text
 
 
 def append(file: Path, line: Line) -> bool:
@@ -348,7 +412,7 @@ def append(file: Path, line: Line) -> bool:
     """
     create_folder(file.parent)
     with FileLock(file.with_name(f"{file.name}.lock")):
-        older = [_example(*example) for example in _older_examples(file)]
+        older = [_example(run, key, text, {}) for run, key, text, _ in _older_examples(file)]
         _add(file.with_suffix(EXAMPLES), b"".join(older))
         for path in _older_files(file).values():
             path.unlink(missing_ok=True)
@@ -357,7 +421,7 @@ def append(file: Path, line: Line) -> bool:
             if kept_line.contents() != line.contents():
                 raise ValueError(f"{file.name} has another record of {line.run}")
             return False
-        for path, content in line.kept_as(file).items():
+        for path, content in line.kept_as(file, _examples_beside(file)).items():
             _add(path, content)
     return True
 
