@@ -5,6 +5,7 @@ resumed by each number of processes in turn (`0.json`, `1.json`, `2.json`); the 
 interrupted (`whole.json`).
 """
 
+import gc
 import json
 import os
 import socket
@@ -185,6 +186,7 @@ def main(folder: Path, device: str, largest: int, cases: Sequence[str]) -> None:
     # process, and even counting GPUs, as fairseq does at import, may use them.
     with patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
         loaded = {case: tasks.build(experiment_of(case, "cpu")) for case in cases}
+    gc.freeze()  # a collection in a process would copy what is imported, to look at it
     arguments = (sizes, ports, loaded, folder, device)
     start_processes(work, arguments, max(sizes), start_method="fork")  # type: ignore[no-untyped-call]
 
