@@ -29,6 +29,7 @@ FOLDER = "ADANORM_TESTS_PROCESSES"  # names the sockets' folder to pytest's work
 LIBRARIES = (
     "torch", "torch._dynamo", "numba", "hydra", "pydantic", "scipy.stats", "sacrebleu", "sklearn",
     "matplotlib.figure", "sacremoses", "requests", "subword_nmt.apply_bpe", "joblib",
+    "wandb", "torch.utils.tensorboard",
 )  # fmt: skip
 SUITE = ("adanorm.cli.study", "adanorm.cli.compare", "adanorm.cli.analyze", "adanorm.runs.execute")
 LARGEST = 1 << 20  # bytes of an order
