@@ -1,6 +1,7 @@
 """Figures from records made by hand: what is drawn, and that the same records give the same bytes."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -537,6 +538,15 @@ def test_a_last_binary_digit_changes_no_byte_of_a_figure() -> None:
         texts.append(rendered(NamedFigure("two", "caption", figure), "svg"))
     assert b"clip-path" in texts[0]
     assert texts[0] == texts[1]
+
+
+def test_coordinates_are_rounded_and_texts_are_not() -> None:
+    figure = Figure()
+    figure.subplots().plot([1 / 3, 2 / 3], [1 / 7, 22 / 7], label="p = 0.00012")
+    figure.legend()
+    svg = rendered(NamedFigure("line", "caption", figure), "svg").decode()
+    assert not re.search(r'="[^"]*\d\.\d{4}', svg)
+    assert "p = 0.00012" in svg
 
 
 def test_the_same_records_give_the_same_bytes_in_another_process(

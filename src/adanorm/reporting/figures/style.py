@@ -242,6 +242,7 @@ METADATA: dict[str, dict[str, None]] = {
     },
     "png": {"Software": None},
 }
+LONG_NUMBER = rb"-?\d+\.\d{4,}"
 # On a dark page black and white change places, and colors keep their hue.
 DARK = b"""
 @media (prefers-color-scheme: dark) { svg { filter: invert(.93) hue-rotate(180deg) } }"""
@@ -273,20 +274,29 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
         FigureCanvasSVG(figure).print_svg(file, metadata=metadata)  # type: ignore[no-untyped-call]
     font = b"'DejaVu Sans'"
     svg = file.getvalue().replace(font, font + b", Verdana, sans-serif")
-    return _numbered_ids(
-        svg.replace(
-            b"</style>",
-            DARK + b"</style>",
-            1,
-        )
-    )
+    svg = svg.replace(b"</style>", DARK + b"</style>", 1)
+    return _with_rounded_coordinates(_numbered_ids(svg))
+
+
+def _with_rounded_coordinates(svg: bytes) -> bytes:
+    """Return an SVG whose coordinates have at most three decimals, a thousandth of a point.
+
+    Matplotlib writes six, the last of which differs between processors.
+    """
+    coordinates = rb' (?:d|x|y|width|height|points|transform)="[^"]*"'
+    return re.sub(coordinates, lambda match: re.sub(LONG_NUMBER, _rounded, match[0]), svg)
+
+
+def _rounded(number: re.Match[bytes]) -> bytes:
+    rounded = round(float(number[0]), 3) + 0.0  # + 0.0: no -0
+    return b"%d" % rounded if rounded.is_integer() else f"{rounded}".encode()
 
 
 def _numbered_ids(svg: bytes) -> bytes:
     """Return an SVG whose clip paths, markers and hatches are numbered in their order.
 
     Matplotlib names them by a hash of their exact coordinates, whose last binary digit differs
-    between processors; what is drawn is written in six decimal digits, and does not.
+    between processors.
     """
     names: dict[bytes, bytes] = {}
     for name in re.findall(rb'id="([A-Za-z][0-9a-f]{10})"', svg):
