@@ -21,8 +21,8 @@ def differences(text: bytes, base: bytes) -> bytes | None:
             pairs = zip(words, base_words, strict=True)
             words = [b"" if word == base_word else word for word, base_word in pairs]
         changed.append(b" ".join(words))
-    found = b"\n".join(changed)
-    return found if restored(found, base) == text else None
+    written = b"\n".join(changed)
+    return written if restored(written, base) == text else None
 
 
 def restored(changed: bytes, base: bytes) -> bytes:
