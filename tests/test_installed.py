@@ -19,7 +19,7 @@ RUN = """
 from adanorm.cli.command import dispatch
 from adanorm.config.paths import CONF, IS_CHECKOUT
 assert not IS_CHECKOUT and CONF.parts[-3:] == ("adanorm", "shipped", "conf")
-assert dispatch(["run", "task=gaussian", "norm=adanorm", "norm.backend=eager", "scale=smoke"]) == 0
+assert dispatch(["run", "task=gaussian", "norm=adanorm", "scale=smoke"]) == 0
 """
 
 

@@ -147,15 +147,22 @@ SHARED: dict[str, Callable[[], nn.Module]] = {
         over="examples",
         positions=3,
     ),
-    "powernorm": lambda: PowerNorm(H, warmup=4),
+    "powernorm": lambda: PowerNorm(H, warmup=10),
 }
 
 
 def steps(norm: nn.Module, rank: int, world: int) -> tuple[list[Tensor], dict[str, Tensor]]:
-    """Return the gradients for a process's share of 8 batches, some with fewer rows than processes."""
+    """Return the gradients for a process's share of 20 batches, some with fewer rows than processes."""
     norm = moved(norm.double())
     gradients = []
-    for index, x in enumerate(batches(8, 9, 4, H)):
+    for index, x in enumerate(
+        batches(
+            20,
+            9,
+            4,
+            H,
+        )
+    ):
         count = 3 if index % 5 == 2 else 9
         leaf = x[:count][rank::world].clone().requires_grad_()
         lengths = 3 + (leaf.mean((1, 2)) > 1)[:, None].long()
@@ -183,7 +190,7 @@ def share_of_synchronized_norms(rank: int, world: int, port: int, folder: Path) 
     distributed.destroy_process_group()
 
 
-def test_synchronized_processes_compute_as_one_batch_over_8_steps(tmp_path: Path) -> None:
+def test_synchronized_processes_compute_as_one_batch_over_20_steps(tmp_path: Path) -> None:
     world = 4  # more than the rows of some batches
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -96,9 +96,6 @@ def test_the_norms_benchmark_writes_what_the_guide_and_its_figure_read(
 ) -> None:
     in_the_guide = [case for case in norms.CASES["cpu"] if case[:2] == (4096, 512)]
     monkeypatch.setitem(norms.CASES, "cpu", in_the_guide)
-    monkeypatch.setitem(norms.LARGE, "cpu", 2**20)
-    here = lambda function, *arguments, environment: function(*arguments)  # noqa: E731
-    monkeypatch.setattr(norms, "fresh_process", here)  # its own test starts one
     costs, keys = tmp_path / "norms.csv", {"devices": "cpu", "teams": "1"}
     harness.write(costs, list(norms.measure(harness.Options(1, {"norms": "rmsnorm", **keys}))))
     study = load_study("beyond")

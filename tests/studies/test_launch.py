@@ -93,9 +93,9 @@ def test_failed_runs_stop_no_other_and_the_next_start_runs_them_alone(
         assert line in done.stdout
     assert max(map(len, done.stdout.splitlines()[:-1])) <= 80  # the last line is a path
     if launcher == "local":  # what is missing is no launcher's business
-        again = command("study", *arguments[:-1], "workers=1")
+        again = command("study", *arguments)
         assert again.returncode == 1
-        assert "3 runs, 1 completed before, 2 to run\n1 worker of 1 thread" in again.stdout
+        assert "3 runs, 1 completed before, 2 to run\n2 workers of 1 thread each" in again.stdout
 
 
 def test_a_study_waits_for_a_run_that_another_process_holds(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_study_is_one_folder_or_one_group_of_a_tracker(
     if logger == "tensorboard":
         rows += ", plain: {norm: layernorm}"
     arguments = own_study(tmp_path, rows)
-    done = command("study", *arguments, f"logger={logger}", "workers=1")
+    done = command("study", *arguments, f"logger={logger}")
     assert done.returncode == 0, done.stdout
     if logger == "tensorboard":
         folders = sorted(path.parent for path in tmp_path.glob("runs/tensorboard/own/*/events.*"))
