@@ -149,8 +149,9 @@ def _check(keys: Keys, *, has_file: bool) -> None:
         raise ValueError("margin=: is required, the smallest difference that matters")
     if not has_file and not keys["deviation"]:
         raise ValueError("verdict needs a FILE of scores, or detect= and deviation=")
-    for name in () if has_file else OF_A_FILE:
-        if keys[name] != USAGE.keys[name].default:
+    for name in OF_A_FILE:
+        is_given = keys[name] != USAGE.keys[name].default
+        if is_given and not has_file:
             raise ValueError(f"{name}={keys[name]}: is for a FILE of scores, and none is named")
     if keys["figure"] and not keys["figure"].endswith(".svg"):
         raise ValueError(f"figure={keys['figure']}: must end with .svg")

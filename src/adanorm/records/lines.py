@@ -56,6 +56,10 @@ TEXTS = {
     "metrics": "metrics.jsonl",
     "rows": "rows.jsonl",
 }
+# What a line of examples has in place of bytes that end it, or that make a file binary for git. The
+# backslash comes first, as the other escapes begin with one.
+ESCAPES = {b"\\": b"\\\\", b"\n": b"\\n", b"\0": b"\\0"}
+PLAIN = {escape: plain for plain, escape in ESCAPES.items()}
 OLDER_TEXTS = ("outputs", "counts")  # those that older versions kept in files of their own
 NO_RECORD = (ValueError, RecursionError, KeyError, TypeError, AttributeError)
 # Of a file: its times of change and its size; None if it is not there.
@@ -352,31 +356,34 @@ def _example(run: str, key: str, text: bytes, kept: Examples) -> bytes:
     """Return the line of a file of examples with a long text of a run."""
     content = bz2.compress(text)
     base = _base(run, text, kept) if key == "outputs" else None
-    changed = differences(text, _whole_text([base])) if base else None
-    if base and changed is not None:
-        packed_changes = bz2.compress(changed)
-        if len(packed_changes) < len(content):
-            key, content = f"{key}={base.run}", packed_changes
-    content = content.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
+    if base is not None:
+        base_run, base_text = base
+        changed = differences(text, base_text)
+        changes = content if changed is None else bz2.compress(changed)
+        if len(changes) < len(content):
+            key = f"{key}={base_run}"
+            content = changes
+    for plain, escape in ESCAPES.items():
+        content = content.replace(plain, escape)
     return f"{run} {key} ".encode() + content + b"\n"
 
 
 def _example_of(line: bytes) -> Example:
-    run, key, content = line.split(b" ", 2)
-    key, _, base = key.partition(b"=")
-    escaped = {b"\\\\": b"\\", b"\\n": b"\n", b"\\0": b"\0"}
-    content = re.sub(rb"\\.", lambda match: escaped[match[0]], content)
-    return Example(run.decode(), key.decode(), content, base.decode())
+    run, named, content = line.split(b" ", 2)
+    key, _, base = named.decode().partition("=")
+    content = re.sub(rb"\\.", lambda escape: PLAIN[escape[0]], content)
+    return Example(run.decode(), key, content, base)
 
 
-def _base(run: str, text: bytes, kept: Examples) -> Example | None:
-    """Return the first whole outputs of another run with as many lines, if there are any."""
-    for (other_run, key), examples in kept.items():
-        if key != "outputs" or other_run == run or examples[0].base:
+def _base(run: str, text: bytes, kept: Examples) -> tuple[str, bytes] | None:
+    """Return the first run with whole outputs of as many lines, and these; None if there is none."""
+    for (base_run, key), examples in kept.items():
+        if key != "outputs" or base_run == run or examples[0].base:
             continue
         with suppress(ValueError):
-            if _unpacked(examples[0].content).count(b"\n") == text.count(b"\n"):
-                return examples[0]
+            base_text = _unpacked(examples[0].content)
+            if base_text.count(b"\n") == text.count(b"\n"):
+                return base_run, base_text
     return None
 
 

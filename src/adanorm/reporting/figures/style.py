@@ -281,7 +281,7 @@ def rendered(drawing: NamedFigure, kind: str) -> bytes:
 def _with_rounded_coordinates(svg: bytes) -> bytes:
     """Return an SVG whose coordinates have at most three decimals, a thousandth of a point.
 
-    Matplotlib writes six, the last of which differs between processors.
+    Matplotlib writes six decimals. The sixth differs between processors.
     """
     coordinates = rb' (?:d|x|y|width|height|points|transform)="[^"]*"'
     return re.sub(coordinates, lambda match: re.sub(LONG_NUMBER, _rounded, match[0]), svg)
