@@ -26,6 +26,7 @@ from adanorm.reporting.tables.answers import (
 from adanorm.reporting.tables.summary import (
     answer_sentence,
     control_sentence,
+    craft_sentence,
     paper_sentence,
     protocol_sentence,
     standing,
@@ -76,6 +77,7 @@ def answer_parts() -> dict[str, str]:
         points = [
             decided(answers),
             control_sentence(answers_of("positive-control")),
+            craft_sentence(answers_of("craft")),
             paper_sentence(over_all, answers),
             repeats_sentence(claim_results()),
             protocol_sentence(task_protocols()),

@@ -10,10 +10,10 @@ from scipy import stats
 from adanorm.config.paths import PROJECT
 from adanorm.reporting.tables.claims import CLAIM_COLUMNS
 from adanorm.reporting.tables.plans import plans_markdown
-from adanorm.reporting.tables.summary import control_sentence
+from adanorm.reporting.tables.summary import control_sentence, craft_sentence
 from adanorm.stats.example_noise import example_error, example_noise
 from adanorm.verdicts.evidence import evidence
-from adanorm.verdicts.later_answers import later_answers
+from adanorm.verdicts.later_answers import answers_of, later_answers
 from adanorm.verdicts.later_plans import LaterPlan, later_plans
 from adanorm.verdicts.pair import pair
 from adanorm.verdicts.plan import Plan
@@ -206,6 +206,19 @@ def test_only_where_a_norm_is_worth_something_are_the_others_compared(
         assert control_sentence([gate, adanorm]) == ""
         assert adanorm.pair is None
         assert "no positive control" in page
+
+
+def test_the_answer_on_craft_is_a_sentence_from_the_first_look_on(tmp_path: Path) -> None:
+    plan = later_plans().plan("craft", "ptb")
+    settings = ("task=ptb", "scale=open", *plan.overrides)
+    for seed in range(plan.first, plan.first + 10):
+        for norm, uas in (("layernorm", 88.5), ("adanorm", 88.4)):
+            assert craft_sentence(answers_of("craft", str(tmp_path))) == ""
+            run = run_in(tmp_path, *settings, f"norm={norm}", seed=seed)
+            record(run, test={"uas": uas + 0.01 * (seed % 3) * (norm == "adanorm")})
+    sentence = craft_sentence(answers_of("craft", str(tmp_path)))
+    assert "AdaNorm is equivalent to LayerNorm: -0.09 UAS (90 %: -0.10" in sentence
+    assert sentence.endswith("10 seeds, margin 0.3.")
 
 
 def test_a_plans_settings_are_those_of_its_study() -> None:

@@ -8,6 +8,7 @@ from adanorm.reporting.text import how_to_read, p_text, page, table_block
 from adanorm.verdicts.claims import Answers
 from adanorm.verdicts.later_answers import LaterAnswer
 from adanorm.verdicts.later_plans import later_plans
+from adanorm.verdicts.pair import Pair
 from adanorm.verdicts.protocol import TRIES, TaskProtocols
 from adanorm.verdicts.sentences import count, data_sets
 from adanorm.verdicts.summary import Summary, summary
@@ -22,6 +23,7 @@ WORDS = {
     "equivalent": "is equivalent to LayerNorm",
     "open": "is open beside LayerNorm",
 }
+CORPORA_PAGE = "docs/tasks.md#scale-open-the-largest-free-corpus"
 CONTROL_PAGE = "docs/results.md#could-these-beds-show-that-a-norm-is-worth-something"
 
 
@@ -144,14 +146,28 @@ def control_sentence(answers: Sequence[LaterAnswer]) -> str:
     pairs = {answer.norms: answer.pair for answer in answers}
     gate = next(iter(pairs.values()), None)
     asked = pairs.get(later_plans().norms_of_summary)
-    if gate is None or asked is None or asked.comparison is None:
+    if gate is None or asked is None:
+        return ""
+    remark = f"; {gate.remark}" if gate.remark else ""
+    bed = f"[positive control]({CONTROL_PAGE}): {title(asked.plan.task)} with a deeper network{remark}"
+    return _sentence(f"Where a norm is needed ({bed})", asked)
+
+
+def craft_sentence(answers: Sequence[LaterAnswer]) -> str:
+    """Return AdaNorm's answer on CRAFT, by the answers of its plan; empty before the first look."""
+    asked = answers[0].pair
+    corpus = f"[CRAFT, the largest free treebank with Penn's tags]({CORPORA_PAGE})"
+    return "" if asked is None else _sentence(f"In parsing {corpus}", asked)
+
+
+def _sentence(where: str, asked: Pair) -> str:
+    """Return how AdaNorm does beside LayerNorm by a plan; empty before its first look."""
+    comparison = asked.comparison
+    if comparison is None:
         return ""
     metric = task_metric(asked.plan.task)
-    comparison = asked.comparison
     gap, _, interval = comparison.text.partition(" ")
-    remark = f"; {gate.remark}" if gate.remark else ""
     return (
-        f"Where a norm is needed ([positive control]({CONTROL_PAGE}): {title(asked.plan.task)} with a"
-        f" deeper network{remark}), AdaNorm {WORDS[asked.answer]}: {gap} {metric.label} {interval},"
+        f"{where}, AdaNorm {WORDS[asked.answer]}: {gap} {metric.label} {interval},"
         f" {comparison.seeds} seeds, margin {asked.plan.margin:g}."
     )
