@@ -209,6 +209,7 @@ REFUSED = [
     ("analyze gradients norm=", "norm=: needs a value"),
     ("study table4 runs=a${seed}", "runs=a${seed}: a folder's name cannot hold ${"),
     ("run -x", "unrecognized arguments: -x; `adanorm run --help` shows what it takes"),
+    ("run -m task=mnist seed=1,2 --cfg job", "Only one of --run, --multirun, --cfg, --info and"),
     ("run --cfg", "argument --cfg/-c: expected one argument"),
     (
         "run task=rt scale=small",

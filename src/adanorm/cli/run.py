@@ -82,8 +82,8 @@ def main(arguments: Sequence[str]) -> None:
 
         arguments = resolve_auto(arguments)
     overrides = [argument for argument in arguments if not argument.startswith("-")]
-    is_sweep = "-m" in arguments or "--multirun" in arguments
-    sweep = _sweep(overrides) if is_sweep else {}
+    flags = [argument for argument in arguments if argument.startswith("-")]
+    sweep = _sweep(overrides) if flags in (["-m"], ["--multirun"]) else {}
     single = compose_experiment(overrides) if overrides == [*arguments] else None
     if single and _show_if_completed(single):
         return
