@@ -55,7 +55,7 @@ NAMED_NORM = $(if $(filter command% environment%,$(origin NORM)),norm=$(call quo
 
 # A variable on make's command line must be one of this file, or belong to other programs (CUDA_VISIBLE_DEVICES).
 VARIABLES := VENV PYTHON TASK MODEL NORM NORMS SCALE SEEDS GPUS LAUNCHER WORKERS PLACEMENT SET STUDY \
-	WHAT INPUT OUTPUT RUNS FILE AGAINST BUDGET
+	WHAT INPUT OUTPUT RUNS FILE BUDGET OPTIMIZER
 written := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 unknown := $(foreach name,$(filter-out $(VARIABLES) MAKE%,$(written)),$(if $(findstring _,$(name)),,$(name)))
 ifneq ($(unknown),)
@@ -81,7 +81,7 @@ help: ## Print this help
 	@echo "AdaNorm reproduction suite: make TARGET [NAME=VALUE ...]"
 	@echo
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' \
-	  | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
+	  | awk -F'|' '{ printf "  %-15s %s\n", $$1, $$2 }'
 	@echo
 	@echo "  TASK=mnist|rt|sst5|de-en|en-de|en-vi|enwik8|ptb|gaussian|cifar10"
 	@echo "  NORM=adanorm|layernorm|batchnorm|...   (make list has them all)"
@@ -112,10 +112,10 @@ plan: $(VENV)/installed ## Print what a run (or STUDY) needs: downloads, disk, h
 list: $(VENV)/installed ## Show tasks, norms, scales, studies, and what is done
 	@$(ADANORM) list
 
-study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; print a table
+study: $(VENV)/installed ## Make the missing runs of STUDY, WORKERS at a time; a table
 	@$(ADANORM) study $(call quoted,$(STUDY)) launcher=$(call quoted,$(LAUNCHER)) gpus=$(call quoted,$(GPUS)) $(GRID) $(SETTINGS)
 
-status: $(VENV)/installed ## Show which runs of each study (or of STUDY) are done; time left
+status: $(VENV)/installed ## Show which runs of each study (or STUDY) are done; time left
 	@$(ADANORM) status $(if $(filter command% environment%,$(origin STUDY)),$(call quoted,$(STUDY))) $(GRID) $(SETTINGS)
 
 analyse: $(VENV)/installed ## Observe WHAT while TASK trains with NORMS; a table and figures
@@ -148,7 +148,7 @@ arena: $(VENV)/installed ## Print the table of norms that have been on trial
 verify: $(VENV)/installed ## Repeat a recorded run; say whether this machine reproduces it
 	@$(ADANORM) verify task=$(call quoted,$(CHOSEN)) norm=$(call quoted,$(NORM)) $(if $(filter-out auto,$(SCALE)),scale=$(call quoted,$(SCALE))) $(call given,SEEDS,seed) $(call given,RUNS,runs) $(if $(PLACEMENT),norm.placement=$(call quoted,$(PLACEMENT))) $(SETTINGS)
 
-contribute: $(VENV)/installed ## Write the runs in RUNS into one file, OUTPUT, for others to merge
+contribute: $(VENV)/installed ## Write the runs in RUNS into one file, OUTPUT, to be merged
 	@$(ADANORM) contribute $(call quoted,$(RUNS)) $(if $(OUTPUT),output=$(call quoted,$(OUTPUT))) $(SETTINGS)
 
 merge: $(VENV)/installed ## Check the contribution in FILE, show it beside ours, add it
@@ -199,7 +199,7 @@ test-processors: $(VENV)/installed-dev ## Test the arithmetic under other instru
 nightly: $(VENV)/installed-dev test-processors ## Test hundreds of faults: killed runs, damaged files, bad input
 	$(PYTEST) -m nightly
 
-mutation: $(VENV)/installed-mutation ## Change the code piece by piece; list the changes no test notices
+mutation: $(VENV)/installed-mutation ## Change the code step by step; list changes that no test sees
 	$(BIN)/mutmut run $(call given,WORKERS,--max-children)
 	$(BIN)/mutmut results
 

@@ -559,6 +559,7 @@ def test_every_command_shows_its_help_in_a_process_that_imported_only_libraries(
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: adanorm {name}")
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_commands_import_torch_only_when_they_use_it() -> None:

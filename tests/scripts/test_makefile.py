@@ -103,7 +103,10 @@ def test_a_variable_that_a_target_would_drop_is_refused(
             for target in ("reproduce", "study", "report")
         ),
         (("study", f"STUDY={ODD}"), {ODD}),
-        (("trial", "NORM=rmsnorm", "BUDGET=1h"), {"norm=rmsnorm", "budget=1h"}),
+        (
+            ("trial", "NORM=rmsnorm", "BUDGET=1h", "OPTIMIZER=muon"),
+            {"norm=rmsnorm", "budget=1h", "optimizer=muon"},
+        ),
         (("check-norm", "NORM=a:B"), {"norm=a:B"}),
         (
             ("verify", "TASK=rt", "RUNS=a b", "PLACEMENT=final"),
@@ -131,7 +134,8 @@ TARGETS = (
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_variable_of_make_is_never_a_command_of_the_shell(target: str) -> None:
-    names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY LAUNCHER AGAINST BUDGET MODEL SET"
+    names = "NORM NORMS SCALE WHAT SEEDS RUNS INPUT OUTPUT STUDY LAUNCHER BUDGET MODEL SET"
+    names += " OPTIMIZER"
     names += " PLACEMENT" if target not in ("compare", "study", "status", "report") else ""
     variables = [f"{name}=b;touch X" for name in names.split()]
     output = make(

@@ -86,7 +86,8 @@ def _show_all(arguments: Arguments, workers: int) -> None:
         if any(run.left for run in runs.values() if run.on_gpu):
             words.append("GPU")
         left = " + ".join(words) or "-"
-        label = name if len(name) < NAME else f"{name[: NAME - 4]}..."
+        # A longer name has a line of its own.
+        label = name if len(name) < NAME else f"{name}\n{'':<{NAME}}"
         print(f"{label:<{NAME}}{_fields(runs.values())}{left:>{HOURS}}", flush=True)
     show(f"all: {len(all_runs)} runs, those of several studies once: {_counts(all_runs.values())}")
     _show_time_left(all_runs.values(), workers)

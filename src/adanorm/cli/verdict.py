@@ -89,7 +89,7 @@ USAGE = Usage(
     },
     examples=(
         "scores.csv margin=0.5",
-        "losses.csv margin=0.01 better=lower against=layernorm gate=mine format=json",
+        "losses.csv margin=0.01 better=lower gate=mine format=json",
         "detect=0.5 deviation=0.8",
     ),
 )
