@@ -17,7 +17,7 @@ from adanorm.analyses.spec import load_analysis
 from adanorm.cli.command import COMMANDS, OTHER_NAMES, command_name, dispatch
 from adanorm.config.compose import cached_experiment, compose_experiment
 from adanorm.config.data_sections import SPLITS
-from adanorm.config.paths import CONF, PROJECT
+from adanorm.config.paths import CONF, PROJECT, choices
 from adanorm.records import reader
 from adanorm.records.environment import numerics_version
 from adanorm.records.lines import RECORD
@@ -246,6 +246,12 @@ def complete_what_is_needed(command: str, arguments: list[str]) -> None:
 def test_every_command_is_documented() -> None:
     named = {command_name(words[0]) for words in documented_words()}
     assert named == {*COMMANDS, *OTHER_NAMES.values()}
+
+
+def test_every_study_has_a_row_in_the_page_of_studies() -> None:
+    page = (PROJECT / "docs" / "studies.md").read_text()
+    first_cells = "".join(re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE))
+    assert set(re.findall(r"`([^`]+)`", first_cells)) == {*choices("study")}
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
