@@ -231,6 +231,46 @@ def test_outputs_are_kept_as_their_differences_from_the_first_runs(
         reader.record(moved.folder()).outputs()
 
 
+def test_outputs_are_restored_whichever_branch_kept_their_base(
+    run: Experiment, tmp_path: Path
+) -> None:
+    """Two branches kept other records of seed 1, and each a seed with differences from its own."""
+    bases = {"left": [str(n) for n in range(500)], "right": [str(n * n) for n in range(500)]}
+    into = tmp_path / "merged" / "rt"
+    into.mkdir(parents=True)
+    for seed, (branch, base) in enumerate(bases.items(), 2):
+        for entry, outputs in (
+            (run, base),
+            (run.model_copy(update={"seed": seed}), ["x", *base[1:]]),
+        ):
+            record(entry, outputs=outputs, test={"accuracy": 70.0 + seed})
+            keep_run(entry, tmp_path / branch)
+        for name in ("adanorm.jsonl", "adanorm.examples"):
+            with (into / name).open("ab") as merged:
+                merged.write((tmp_path / branch / "rt" / name).read_bytes())
+    first, second, third = reader.records(into.parent)
+    assert first.outputs() == bases["left"]
+    assert second.outputs() == ["x", *bases["left"][1:]]
+    assert third.outputs() == ["x", *bases["right"][1:]]
+
+
+def test_keeping_again_brings_lost_texts_back(run: Experiment, tmp_path: Path) -> None:
+    into = tmp_path / "kept"
+    runs = [run.model_copy(update={"seed": seed}) for seed in (1, 2)]
+    for entry in runs:
+        record(entry, outputs=[str(n) for n in range(500)], test={"accuracy": 75.0})
+        keep_run(entry, into)
+    examples = into / "rt" / "adanorm.examples"
+    kept = examples.read_bytes().split(b"\n")
+    examples.write_bytes(b"\n".join(kept[1:]))
+    lines_before = (into / "rt" / "adanorm.jsonl").read_bytes()
+    assert keep_run(run, into), "its outputs, from which the other's differ, were lost"
+    assert not keep_run(run, into)
+    assert (into / "rt" / "adanorm.jsonl").read_bytes() == lines_before
+    there, here = (reader.records(folder) for folder in (into, tmp_path / "live"))
+    assert [entry.contents() for entry in there] == [entry.contents() for entry in here]
+
+
 def test_keeping_that_was_cut_off_beside_the_record_adds_no_line_twice(
     run: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from adanorm.records.result import AnalysisResult, Ended, Result
 
 
 def keep(record: Record, *, into: Path | None = None) -> bool:
-    """Copy the line of a record to those that are kept; return whether it is new there.
+    """Copy the line of a record to those that are kept; return whether something was added.
 
     `into` is the folder of runs that keeps it (default: the repository's). Raises ValueError if the
     record is no evidence (`evidence_of`), or if another one of its name is kept.

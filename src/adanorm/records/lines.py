@@ -11,6 +11,7 @@ branches.
 
 import bz2
 import gc
+import io
 import json
 import re
 import warnings
@@ -146,12 +147,15 @@ class Line:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether the line fits its checksum: nothing in it has been changed."""
+        """Whether the line fits its checksum, and its long texts their digests in the line."""
         try:
             without_checksum(self.values)
         except ValueError:
             return False
-        return True
+        if self._texts is None:
+            return True  # `text` looks for those with the digests
+        named = {key: self.values[key] for key in TEXTS if self.values.get(key) is not None}
+        return named == {key: text_digest(text) for key, text in self._texts.items()}
 
     def content(self, name: str) -> bytes | None:
         """Return the bytes of a file of the record; None if it has no such file."""
@@ -176,10 +180,7 @@ class Line:
         is_counted_later = key == "counts" and digest is None
         examples = _examples_beside(self.file)
         for example in examples.get((self.run, key), ()):
-            with suppress(ValueError):
-                text = _unpacked(example.content)
-                if example.base:
-                    text = restored(text, _whole_text(examples.get((example.base, key), ())))
+            for text in _texts_of(example, examples):
                 if is_counted_later or text_digest(text) == digest:
                     return text
         return None
@@ -237,7 +238,7 @@ def parse(file: Path, content: bytes) -> Iterator[Line]:
     Raises ValueError naming a line that is no record.
     """
     texts: dict[str, bytes] = {}
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(io.BytesIO(content), 1):
         try:
             values = _object(line)
             if "files" in values:
@@ -387,12 +388,20 @@ def _base(run: str, text: bytes, kept: Examples) -> tuple[str, bytes] | None:
     return None
 
 
-def _whole_text(examples: Sequence[Example]) -> bytes:
-    """Return the text that is kept whole; raises ValueError if there is none."""
-    for example in examples:
-        if not example.base:
-            return _unpacked(example.content)
-    raise ValueError("the outputs from which these have their differences are not kept")
+def _texts_of(example: Example, examples: Examples) -> Iterator[bytes]:
+    """Yield the text of an example; with a base, one for each whole text that the base has.
+
+    Two branches may have kept the base with other outputs. A text that is broken is left out.
+    """
+    if not example.base:
+        with suppress(ValueError):
+            yield _unpacked(example.content)
+        return
+    for base in examples.get((example.base, example.key), ()):
+        if base.base:
+            continue
+        with suppress(ValueError):
+            yield restored(_unpacked(example.content), _unpacked(base.content))
 
 
 def _unpacked(content: bytes) -> bytes:
@@ -414,8 +423,8 @@ def _unpacked(content: bytes) -> bytes:
 def append(file: Path, line: Line) -> bool:
     """Add a line, with its long texts, to the lines that a file keeps.
 
-    Return whether it is new. Raises ValueError if another record of its name is kept. Texts that an
-    older version kept are packed.
+    Return whether something was added: the line, or texts of it that were lost. Raises ValueError if
+    another record of its name is kept. Texts that an older version kept are packed.
     """
     create_folder(file.parent)
     with FileLock(file.with_name(f"{file.name}.lock")):
@@ -424,11 +433,16 @@ def append(file: Path, line: Line) -> bool:
         for path in _older_files(file).values():
             path.unlink(missing_ok=True)
         kept_line = kept_lines(file).get(line.run)
+        kept_examples = _examples_beside(file)
         if kept_line is not None and kept_line.is_whole:
-            if kept_line.contents() != line.contents():
+            contents, kept_contents = line.contents(), kept_line.contents()
+            is_same = {*kept_line.names} == {*line.names}
+            if not is_same or contents | kept_contents != contents:
                 raise ValueError(f"{file.name} has another record of {line.run}")
-            return False
-        for path, content in line.kept_as(file, _examples_beside(file)).items():
+            if kept_contents == contents:
+                return False
+            kept_examples = {}  # lost texts come back whole: others may differ from them
+        for path, content in line.kept_as(file, kept_examples).items():
             _add(path, content)
     return True
 
