@@ -419,6 +419,14 @@ def bodied(edit: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     return edited
 
 
+def with_line(body: bytes, **facts: Any) -> bytes:
+    """Return the lines of a run whose own line, the last, has other values under a true checksum."""
+    *texts, last = body.splitlines(keepends=True)
+    values = {key: value for key, value in json.loads(last).items() if key != "checksum"}
+    line = json.dumps(with_checksum(values | facts), ensure_ascii=False)
+    return b"".join(texts) + line.encode() + b"\n"
+
+
 FILES: Mapping[str, Callable[[bytes], bytes]] = {
     "nothing": lambda text: b"",
     "a file cut short": lambda text: text[:-100],
@@ -431,6 +439,8 @@ FILES: Mapping[str, Callable[[bytes], bytes]] = {
     "a huge line": bodied(lambda body: b'{"x": "' + b"x" * 20_000_000 + b'"}\n' + body),
     "a deep line": bodied(lambda body: b"[" * 500_000 + b"]" * 500_000 + b"\n" + body),
     "lines that are no records": bodied(lambda body: b'{"files": 7, "run": 7}\n[]\nnull\n'),
+    "another digest of its rows": bodied(lambda body: with_line(body, metrics="0" * 64)),
+    "a text that is not there": bodied(lambda body: with_line(body, rows="0" * 64)),
     "a bomb": lambda text: gzip.compress(bytes(300 << 20), 1),
     "a pickle": lambda text: b"\x80\x04cos\nsystem\n(S'id'\ntR.",
     "a newer schema": headed(schema=2),
@@ -501,14 +511,15 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("how", [*RUNS, *FILES, *NAMES])
+@pytest.mark.parametrize("how", [*RUNS, *FILES, *NAMES, "a seed with a zero"])
 def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(
     tmp_path: Path, how: str
 ) -> None:
     (one,) = records_of(run := make_run(tmp_path / "there"))
     make_run(tmp_path / "here", 2)
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
-    named = run.folder().parent / NAMES.get(how, run.folder().name)
+    name = run.folder().name.replace("seed1", "seed01" if how == "a seed with a zero" else "seed1")
+    named = run.folder().parent / NAMES.get(how, name)
     edited = reader.Record(named, lines.line_of(named.name, contents, named))
     text = contribution.packed_runs([edited], MACHINE, {})
     (tmp_path / "file").write_bytes(FILES[how](gzip.decompress(text)) if how in FILES else text)
@@ -517,6 +528,17 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(
         merge(tmp_path / "file", f"runs={tmp_path / 'here'}")
     assert re.fullmatch(".{,400}", str(refused.value))
     assert files_in(tmp_path) == before
+
+
+def test_a_contribution_of_a_million_objects_is_refused_before_they_are_made(
+    tmp_path: Path,
+) -> None:
+    text = gzip.decompress(
+        Path(write(tmp_path / "file", make_run(tmp_path / "there"))).read_bytes()
+    )
+    rows = b'{"run": "x", "rows": [' + b"{}," * 1_000_000 + b"1]}\n"
+    with pytest.raises(ValueError, match=r"^has more than 524,288 objects and lists$"):
+        contribution.parse_contribution(bodied(lambda body: rows + body)(text))
 
 
 @pytest.mark.parametrize(("kind", "updates"), [("best", [10, 30]), ("last", [20, 30])])

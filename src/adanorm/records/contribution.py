@@ -42,6 +42,7 @@ FOREIGN = "is not what `adanorm contribute` writes"
 SCHEMA = 1  # of the file's format
 NORM = re.compile(r"[A-Za-z0-9_+-]{1,100}")  # a norm's name becomes the name of a file
 LONGEST_NAME = 60  # of who contributes
+MOST_OBJECTS = 1 << 19  # and lists, which take much more memory than their text
 HERE = "this repository"  # who makes the runs that no contribution brings
 SHOWN_KEYS = {"commit", "device", "packages", "precision"}  # of an environment
 
@@ -114,6 +115,8 @@ def parse_contribution(content: bytes, runs: str | None = None) -> tuple[Values,
         raise ValueError(message)
     if without_checksum(head)["content"] != hashlib.sha256(body).hexdigest():
         raise ValueError("its lines have been changed")
+    if body.count(b"{") + body.count(b"[") > MOST_OBJECTS:
+        raise ValueError(f"has more than {MOST_OBJECTS:,} objects and lists")
     records = _records_in(body, runs_folder(runs))
     _check_shown(head["environment"])
     for key in ("by", "date"):

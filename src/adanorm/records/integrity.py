@@ -34,7 +34,7 @@ COLUMN = re.compile(r"[a-z][a-z0-9_]{0,60}")  # of a row
 SEED = re.compile(r"^seed: (\d{1,10})$", re.MULTILINE)  # a line of config.yaml
 LARGEST, LONGEST = 1 << 28, 1 << 20  # bytes of an unpacked file, and of one JSON object
 # A run's name: scale, seed, digest.
-NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed([0-9]+)-([0-9a-f]{8})")
+NAME = re.compile(r"(?:dry-)?(?:([a-z]+)-)?seed(0|[1-9][0-9]*)-([0-9a-f]{8})")
 
 
 def check_record(folder: Path, content: Callable[[str], bytes | None], result: Ended) -> None:
