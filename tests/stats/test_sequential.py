@@ -30,6 +30,16 @@ def test_one_look_has_the_whole_level_and_others_are_refused() -> None:
             Looks(after, spending).levels(after[0])
 
 
+@pytest.mark.parametrize("spending", [1e-9, 10.0, 20.0, 1e12])
+@pytest.mark.parametrize("after", [(2, 3), (2, 3, 30)])
+def test_a_look_has_next_to_nothing_or_all_where_the_plan_spends_so(
+    after: tuple[int, ...], spending: float
+) -> None:
+    levels = nominal_levels(after, 0.05, spending)
+    assert all(0 < level <= 0.05 for level in levels)
+    assert levels[-1 if spending > 1 else 0] == pytest.approx(0.05, rel=0.02)
+
+
 @pytest.mark.parametrize(
     "plan", [*map(preregistration().looks_of, ("first", "fresh", "small")), Looks((2, 3, 5), 0.5)]
 )

@@ -106,7 +106,7 @@ def _look(
     from scipy.special import ndtr
 
     spent = np.diff(level * (np.array(looks) / looks[-1]) ** spending, prepend=0.0)
-    error = float(spent[number])
+    error = max(float(spent[number]), NO_LOOK)
     if number == 0:
         _, middles = _bins(looks[0], error)
         # The probability of the paths within all bounds so far, by |r|.
@@ -116,7 +116,9 @@ def _look(
     for seeds in range(looks[number - 1] + 1, looks[number] + 1):
         if seeds == looks[number]:
             facts = (mass, middles, seeds, error)
-            p = float(brentq(_excess, 1e-12, level, args=facts, xtol=1e-10))
+            p = level  # of a look that spends all but what the bins miss
+            if _excess(level, *facts) > 0:
+                p = float(brentq(_excess, 1e-12, level, args=facts, xtol=1e-10))
         edges, next_middles = _bins(seeds, p)
         stays = np.diff(_inside(middles, edges, seeds - 1), axis=1)
         mass = mass @ stays
