@@ -189,8 +189,8 @@ def score_sentence(answers: Answers) -> str:
     for answer in answers:
         if answer.comparison is not None:
             by_score.setdefault(score_name(answer), []).append(title(answer.task))
-    parts = [f"on {listed(names)} {score}" for score, names in by_score.items()]
-    return f"A run's score is {'; '.join(parts)}." if parts else ""
+    parts = [f"{score} ({listed(names)})" for score, names in by_score.items()]
+    return f"The score of a run is {'; '.join(parts)}." if parts else ""
 
 
 def score_name(answer: TaskAnswer) -> str:
