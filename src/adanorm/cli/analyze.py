@@ -24,7 +24,7 @@ USAGE = Usage(
     keys={
         "task": Key("one or more, such as mnist,rt (default: the analysis's own)", also=("tasks",)),
         "norm": Key("one or more, such as layernorm,adanorm", also=("norms",)),
-        "scale": Key("paper, open, small, mini or smoke", "the analysis's own"),
+        "scale": Key("paper, open, small, mini or smoke (default: the analysis's own)"),
         "seeds": Key("such as 1,2,3", also=("seed",)),
         "runs": Key("folder of the records, table and figures (default: results/)"),
     },
