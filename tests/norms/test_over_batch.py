@@ -155,14 +155,7 @@ def steps(norm: nn.Module, rank: int, world: int) -> tuple[list[Tensor], dict[st
     """Return the gradients for a process's share of 20 batches, some with fewer rows than processes."""
     norm = moved(norm.double())
     gradients = []
-    for index, x in enumerate(
-        batches(
-            20,
-            9,
-            4,
-            H,
-        )
-    ):
+    for index, x in enumerate(batches(20, 9, 4, H)):
         count = 3 if index % 5 == 2 else 9
         leaf = x[:count][rank::world].clone().requires_grad_()
         lengths = 3 + (leaf.mean((1, 2)) > 1)[:, None].long()

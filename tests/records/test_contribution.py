@@ -518,7 +518,9 @@ def test_a_hostile_contribution_is_refused_in_one_line_and_adds_nothing(
     (one,) = records_of(run := make_run(tmp_path / "there"))
     make_run(tmp_path / "here", 2)
     contents = RUNS[how](one.contents()) if how in RUNS else one.contents()
-    name = run.folder().name.replace("seed1", "seed01" if how == "a seed with a zero" else "seed1")
+    name = run.folder().name
+    if how == "a seed with a zero":
+        name = name.replace("seed1", "seed01")
     named = run.folder().parent / NAMES.get(how, name)
     edited = reader.Record(named, lines.line_of(named.name, contents, named))
     text = contribution.packed_runs([edited], MACHINE, {})

@@ -212,10 +212,10 @@ def test_the_answer_on_craft_is_a_sentence_from_the_first_look_on(tmp_path: Path
     plan = later_plans().plan("craft", "ptb")
     settings = ("task=ptb", "scale=open", *plan.overrides)
     for seed in range(plan.first, plan.first + 10):
-        for norm, uas in (("layernorm", 88.5), ("adanorm", 88.4)):
+        for norm, uas in (("layernorm", 88.5), ("adanorm", 88.4 + 0.01 * (seed % 3))):
             assert craft_sentence(answers_of("craft", str(tmp_path))) == ""
             run = run_in(tmp_path, *settings, f"norm={norm}", seed=seed)
-            record(run, test={"uas": uas + 0.01 * (seed % 3) * (norm == "adanorm")})
+            record(run, test={"uas": uas})
     sentence = craft_sentence(answers_of("craft", str(tmp_path)))
     assert "AdaNorm is equivalent to LayerNorm: -0.09 UAS (90 %: -0.10" in sentence
     assert sentence.endswith("10 seeds, margin 0.3.")

@@ -81,10 +81,11 @@ def main(arguments: Sequence[str]) -> None:
         from adanorm.runs.auto_scale import resolve_auto
 
         arguments = resolve_auto(arguments)
-    overrides = [argument for argument in arguments if not argument.startswith("-")]
-    flags = [argument for argument in arguments if argument.startswith("-")]
-    sweep = _sweep(overrides) if flags in (["-m"], ["--multirun"]) else {}
-    single = compose_experiment(overrides) if overrides == [*arguments] else None
+    flags = {argument for argument in arguments if argument.startswith("-")}
+    overrides = [argument for argument in arguments if argument not in flags]
+    is_sweep = flags and flags <= {"-m", "--multirun"}  # Hydra refuses a sweep beside another flag
+    sweep = _sweep(overrides) if is_sweep else {}
+    single = None if flags else compose_experiment(overrides)
     if single and _show_if_completed(single):
         return
     if processes > 1:

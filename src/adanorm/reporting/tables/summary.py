@@ -146,25 +146,26 @@ def control_sentence(answers: Sequence[LaterAnswer]) -> str:
     pairs = {answer.norms: answer.pair for answer in answers}
     gate = next(iter(pairs.values()), None)
     asked = pairs.get(later_plans().norms_of_summary)
-    if gate is None or asked is None:
+    if gate is None:
         return ""
     remark = f"; {gate.remark}" if gate.remark else ""
-    bed = f"[positive control]({CONTROL_PAGE}): {title(asked.plan.task)} with a deeper network{remark}"
+    bed = (
+        f"[positive control]({CONTROL_PAGE}): {title(gate.plan.task)} with a deeper network{remark}"
+    )
     return _sentence(f"Where a norm is needed ({bed})", asked)
 
 
 def craft_sentence(answers: Sequence[LaterAnswer]) -> str:
     """Return AdaNorm's answer on CRAFT, by the answers of its plan; empty before the first look."""
-    asked = answers[0].pair
     corpus = f"[CRAFT, the largest free treebank with Penn's tags]({CORPORA_PAGE})"
-    return "" if asked is None else _sentence(f"In parsing {corpus}", asked)
+    return _sentence(f"In parsing {corpus}", answers[0].pair)
 
 
-def _sentence(where: str, asked: Pair) -> str:
+def _sentence(where: str, asked: Pair | None) -> str:
     """Return how AdaNorm does beside LayerNorm by a plan; empty before its first look."""
-    comparison = asked.comparison
-    if comparison is None:
+    if asked is None or asked.comparison is None:
         return ""
+    comparison = asked.comparison
     metric = task_metric(asked.plan.task)
     gap, _, interval = comparison.text.partition(" ")
     return (
