@@ -387,6 +387,17 @@ def test_an_unfinished_or_damaged_record_is_not_kept(
     assert not (tmp_path / "kept").exists()
 
 
+def test_a_link_that_leads_to_itself_is_an_error_that_names_it(
+    run: Experiment, tmp_path: Path
+) -> None:
+    file = tmp_path / "kept" / "rt" / "adanorm.jsonl"
+    file.parent.mkdir(parents=True)
+    file.symlink_to(file.name)
+    with pytest.raises(OSError, match="symbolic links") as refused:
+        keep_run(run, tmp_path / "kept")
+    assert refused.value.filename == str(file)
+
+
 def test_of_a_folder_of_runs_all_that_is_evidence_is_kept(
     run: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import bz2
 import gc
 import io
 import json
+import os
 import re
 import warnings
 from collections import defaultdict
@@ -455,7 +456,9 @@ def _add(file: Path, content: bytes) -> None:
     present = set(before.split(b"\n"))
     new_lines = [line + b"\n" for line in content.split(b"\n") if line not in present]
     if new_lines:
-        write_whole(file.resolve(), before + b"".join(new_lines))
+        # Through a link to its file. Path.resolve raises on a link that leads to itself.
+        target = Path(os.path.realpath(file))
+        write_whole(target, before + b"".join(new_lines))
 
 
 # Bytes that are no UTF-8, such as a patch may have, survive the way to text and back.
