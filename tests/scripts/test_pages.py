@@ -1,6 +1,7 @@
 """This repository's own pages say what the records say."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,21 @@ def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_t
         assert task_league.league.scores == by_seed
         plans = [plan for plan in preregistration().plans_of(task_league.task) if not plan.folds]
         assert task_league.plan.name == plans[-1].name
+
+
+@pytest.mark.records
+def test_a_rule_with_looks_is_read_at_the_last_look_that_its_rows_have_reached() -> None:
+    for name, table in read_tables().items():
+        study = table.study
+        if study.rule is None or not study.rule.looks:
+            continue
+        for task, column in table.columns.items():
+            for rows in chain(*study.rule.families.values()):
+                if not {*rows} <= {*column.cells}:
+                    continue
+                seeds = set.intersection(*({*column.cells[row].by_seed} for row in rows))
+                reached = [look for look in study.rule.looks if look <= len(seeds)]
+                assert max(reached, default=0) <= len(study.seeds), (name, task, rows)
 
 
 def test_the_table_of_translations_marks_gpu_runs_and_has_chrf_beside_bleu() -> None:

@@ -154,7 +154,7 @@ def test_a_prediction_about_a_norm_is_void_where_the_norm_is_worth_nothing(tmp_p
     grid = study_grid(load_study("square"), runs=str(tmp_path))
     scores = {"none": 75.0, "grad-only": 77.0, "layernorm-simple": 75.0, "detachnorm": 74.0}
     for norm, accuracy in scores.items():
-        for seed, run in enumerate(grid[norm, "rt"].runs):
+        for seed, run in enumerate(grid[norm, "rt"].runs[:5]):
             score = accuracy + 0.01 * seed * len(norm)
             record(run, tests=[score], test={"accuracy": score})
     page = predictions_markdown(str(tmp_path))
