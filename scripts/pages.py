@@ -76,11 +76,11 @@ def answer_parts() -> dict[str, str]:
         headline = f"{headline} {MARGIN}"
         points = [
             decided(answers),
+            paper_sentence(over_all, answers),
+            protocol_sentence(task_protocols()),
             control_sentence(answers_of("positive-control")),
             craft_sentence(answers_of("craft")),
-            paper_sentence(over_all, answers),
             repeats_sentence(claim_results()),
-            protocol_sentence(task_protocols()),
             f"{PAGES} {standing(over_all)}",
         ]
     return {

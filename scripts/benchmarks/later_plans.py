@@ -39,6 +39,7 @@ PLANS = (
     Plan("small-fresh", (6, 10, 16), (6, 10, 16), "independent"),
     Plan("regularized", (6, 10, 20), (6, 10, 20), "paired"),
     Plan("positive-control", (6, 10), (6, 10), "independent"),
+    Plan("craft", (10, 20), (10, 20), "paired"),
 )
 
 

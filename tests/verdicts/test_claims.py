@@ -20,7 +20,14 @@ from adanorm.stats.comparison import PaperGap
 from adanorm.stats.sequential import Kind, seeds_looked_at
 from adanorm.stats.variance import TaskVariance
 from adanorm.verdicts.cell import Cell
-from adanorm.verdicts.claims import ClaimResult, claim_evidence, claims_of_the_paper, evaluated
+from adanorm.verdicts.claims import (
+    ClaimResult,
+    claim_evidence,
+    claim_results,
+    claims_of_the_paper,
+    evaluated,
+    submission_results,
+)
 from adanorm.verdicts.evidence import Evidence, evidence, variance_of
 from adanorm.verdicts.pair import Pair, pair, paper_gap, published_gap
 from adanorm.verdicts.preregistration import Claim, first_plan, preregistration
@@ -87,6 +94,18 @@ def ended(
         by_seed=scores,
         unlearned=tuple(unlearned),
     )
+
+
+@pytest.mark.records
+def test_the_submissions_softer_claims_read_the_comparisons_of_the_printed_ones() -> None:
+    printed = {result.claim.id: result for result in claim_results()}
+    softer = submission_results()
+    assert [result.verdict for result in softer] == ["open", "supported"]
+    for result in softer:
+        harder = printed[result.claim.id.removesuffix("-submission")]
+        assert harder.verdict == "open"
+        assert result.ps[0] < harder.ps[0]
+        assert [task.ps for task in result.tasks] == [task.ps for task in harder.tasks]
 
 
 def judged(claim: Claim, folder: Path) -> ClaimResult:

@@ -29,7 +29,12 @@ from adanorm.reporting.tables.plans import plans_markdown
 from adanorm.reporting.tables.protocol import protocol_markdown
 from adanorm.reporting.tables.summary import summary_markdown
 from adanorm.reporting.tables.table import table_of
-from adanorm.verdicts.claims import claim_results, first_plan_results, task_answers
+from adanorm.verdicts.claims import (
+    claim_results,
+    first_plan_results,
+    submission_results,
+    task_answers,
+)
 from adanorm.verdicts.later_answers import later_answers, without_runs
 from adanorm.verdicts.protocol import papers_own_count, same_orders, task_protocols
 from adanorm.verdicts.summary import summary
@@ -86,7 +91,7 @@ def _write_tables_of_no_single_study() -> None:
     answers = task_answers(question())
     texts = {
         "answers.md": answers_markdown(answers, first_plan_results()),
-        "claims.md": claims_markdown(claim_results()),
+        "claims.md": claims_markdown(claim_results(), submission_results()),
         "findings.md": findings_markdown(),
         "league.md": league_markdown(leagues),
         "league.csv": league_csv(leagues),

@@ -20,7 +20,7 @@ from adanorm.verdicts.deciding import (
 from adanorm.verdicts.evidence import Evidence, evidence
 from adanorm.verdicts.pair import Pair, by_own_noise, published_score
 from adanorm.verdicts.plan import Plan, compare_by
-from adanorm.verdicts.preregistration import Claim, preregistration
+from adanorm.verdicts.preregistration import Claim, preregistration, submitted_claims
 from adanorm.verdicts.quantities import Quantity
 
 # `small` is the newest plan of each data set, at the paper's size where a CPU can train it; `paper`
@@ -123,6 +123,11 @@ def claim_results(runs: str | None = None) -> list[ClaimResult]:
         if scale == "small" or any(map(_has_runs_of_its_own, at_scale)):
             results += at_scale
     return results
+
+
+def submission_results(runs: str | None = None) -> list[ClaimResult]:
+    """Return the results of the submission's softer claims, by the plans that decide."""
+    return evaluated(submitted_claims(), "small", runs=runs)
 
 
 def _has_runs_of_its_own(result: ClaimResult) -> bool:

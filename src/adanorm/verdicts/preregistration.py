@@ -188,6 +188,13 @@ def preregistration() -> Preregistration:
     )
 
 
+@cache
+def submitted_claims() -> list[Claim]:
+    """Return the softer claims of conf/claims/submission.yaml, written after the runs were read."""
+    entries = read_yaml_file(CONF / "claims" / "submission.yaml", list)
+    return [Claim.checked(entry, "conf/claims/submission.yaml: ") for entry in entries]
+
+
 def first_plan(task: str, scale: str = "paper", quantity: Quantity = "test") -> Plan:
     """Return the first plan of a task, as it reads the runs of any scale."""
     plan = preregistration().plan(

@@ -68,6 +68,11 @@ class Summary(NamedTuple):
         low, high = self.effects.interval(2 * later_plans().level)
         return low > -1 and high < 1
 
+    def without(self, task: str) -> RandomEffects:
+        """Return the mean over the other data sets, which must be two or more."""
+        effects, errors, _ = _columns([lead for lead in self.leads if lead.task != task])
+        return random_effects(effects, errors)
+
 
 def summary(answers: Sequence[TaskAnswer]) -> Summary | None:
     """Return the summary of answers, each by the newest plan that governs its data set, at its last look.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from adanorm.stats.comparison import Comparison
 from adanorm.stats.conjunction import League, league_of
 from adanorm.stats.variance import Scores, TaskVariance
+from adanorm.verdicts.cell import Cell
 from adanorm.verdicts.deciding import deciding_pair
 from adanorm.verdicts.evidence import evidence
 from adanorm.verdicts.pair import Pair, pair
@@ -25,6 +26,7 @@ class TaskLeague(NamedTuple):
     task: str
     plan: Plan
     league: League
+    cells: Mapping[str, Cell]
     left_out: dict[str, str]
     pairs: Mapping[str, Pair]
 
@@ -78,5 +80,5 @@ def _by_newest_plan(task: str, runs: str | None) -> TaskLeague | None:
                 if norm != BASE and BASE in league.scores:
                     decided = deciding_pair(task, plan.scale, (BASE, norm), runs)
                     pairs[norm] = decided or pair(records, norm, BASE)
-            return TaskLeague(task, plan, league, left_out, pairs)
+            return TaskLeague(task, plan, league, records.norms, left_out, pairs)
     return None

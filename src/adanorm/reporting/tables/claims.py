@@ -11,7 +11,7 @@ from adanorm.config.titles import (
 )
 from adanorm.records import reader
 from adanorm.records.published import UNCONFIRMED
-from adanorm.reporting.tables.table import origin_note
+from adanorm.reporting.tables.table import origin_note, seeds_text
 from adanorm.reporting.text import how_to_read, p_text, page, table_block
 from adanorm.stats.comparison import Comparison
 from adanorm.verdicts.claims import (
@@ -62,8 +62,11 @@ def registered_note() -> str:
     )
 
 
-def claims_markdown(results: Sequence[ClaimResult]) -> str:
-    """Return the claims in Markdown: all verdicts, then a table of comparisons per claim."""
+def claims_markdown(results: Sequence[ClaimResult], submitted: Sequence[ClaimResult] = ()) -> str:
+    """Return the claims in Markdown: all verdicts, then a table of comparisons per claim.
+
+    `submitted` are the softer claims of the paper's submission.
+    """
     blocks = ["# The paper's claims, tested", registered_note(), *origin_note(reader.records(RUNS))]
     rows = []
     for result in results:
@@ -77,6 +80,12 @@ def claims_markdown(results: Sequence[ClaimResult]) -> str:
             ]
         )
     blocks.append(table_block(SUMMARY_COLUMNS, rows))
+    if submitted:
+        blocks += ["## The submission's softer claims", how_to_read("The submission's claims")]
+        rows = []
+        for result in submitted:
+            rows.append([result.claim.text, f"**{result.verdict}**", claim_sentence(result)])
+        blocks.append(table_block(("claim", "verdict", "in words"), rows))
     blocks += ["## How to read the tables", how_to_read("Claims")]
     papers = "The paper's own table"
     blocks += [f"## {papers}, tested as the paper's claims", how_to_read(papers)]
@@ -123,7 +132,7 @@ def claim_row(result: TaskResult) -> list[str]:
             *["-"] * 4,
             answer,
             *["-"] * 2,
-            str(len(pair.seeds)),
+            seeds_text(len(pair.seeds), pair),
             *["-"] * 6,
         ]
     assert prospect is not None, "with a comparison"
@@ -146,7 +155,7 @@ def claim_row(result: TaskResult) -> list[str]:
         answer,
         _by_own_noise(result.by_own_noise),
         p_text(comparison.p),
-        str(comparison.seeds),
+        seeds_text(comparison.seeds, pair),
         *papers,
         _seeds_text(pair, prospect.to_equate),
         _effect_and_half(result.best_epoch),

@@ -74,6 +74,8 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
         add(f"{title(after)} over {title(before)}", [ours for ours, _ in leads])
         if table.shows_paper:
             add("· paper", [papers for _, papers in leads])
+        fresh = [table.fresh_improvement(before, after, task) for task in columns]
+        add("· fresh seeds", fresh)
     add("Trivial baseline", [column.baseline_text for column in columns.values()])
     add("Outside model", [column.anchor_text for column in columns.values()])
     return rows

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from adanorm.config.titles import mean_text, task_metric, title
+from adanorm.reporting.tables.table import with_gpu
 from adanorm.reporting.text import (
     csv_text,
     how_to_read,
@@ -57,7 +58,7 @@ def _row(task_league: TaskLeague, norm: str) -> list[str]:
     return [
         name,
         mean_text(scores, 2),
-        str(len(scores)),
+        with_gpu(str(len(scores)), task_league.cells[norm]),
         league.letters[norm],
         *lead,
     ]

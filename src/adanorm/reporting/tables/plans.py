@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from adanorm.config.titles import METRICS, listed, task_metric, title
 from adanorm.reporting.tables.answers import gain_text
+from adanorm.reporting.tables.table import seeds_text
 from adanorm.reporting.text import how_to_read, page, table_block
 from adanorm.verdicts.later_answers import LaterAnswer
 
@@ -30,11 +31,14 @@ def _row(answer: LaterAnswer) -> list[str]:
         return [*about, "", "", "", "not read: the bed is no positive control yet"]
     comparison = answer.pair.comparison
     if comparison is None:
+        if answer.pair.has_looked:  # at runs that diverged
+            runs = min(len(side.results) for side in answer.pair.sides)
+            seeds = seeds_text(runs, answer.pair)
+            return [*about, seeds, "", "", f"**{answer.pair.answer}**: {answer.pair.remark}"]
         seeds = f"{len(answer.pair.seeds)} of {min(plan.reads or plan.looks.after)}"
-        remark = answer.pair.remark if answer.pair.has_looked else "before its first look"
-        word = answer.pair.answer if answer.pair.has_looked else "not run"
-        return [*about, seeds, "", "", f"{word}: {remark}"]
+        return [*about, seeds, "", "", "not run: before its first look"]
     interval = comparison.margin_interval.text(comparison.digits)
     size = f"{comparison.size}, ±{plan.margin:g} ({interval})"
     bold = f"**{answer.pair.answer}**"
-    return [*about, str(comparison.seeds), gain_text(comparison), size, bold]
+    seeds = seeds_text(comparison.seeds, answer.pair)
+    return [*about, seeds, gain_text(comparison), size, bold]

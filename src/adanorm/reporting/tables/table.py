@@ -1,7 +1,7 @@
 """A study's cells, the paper's numbers, differences between rows, and where runs come from."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -30,7 +30,7 @@ from adanorm.studies.study import (
 )
 from adanorm.verdicts.cell import Cell, cell
 from adanorm.verdicts.evidence import evidence, fresh_cell
-from adanorm.verdicts.pair import published_gap
+from adanorm.verdicts.pair import Pair, published_gap
 from adanorm.verdicts.preregistration import (
     first_plan,
     preregistration,
@@ -145,8 +145,7 @@ class Table:
         elsewhere_made = made_elsewhere(cell.folders)
         if elsewhere_made:
             marks.append(elsewhere_made)
-        if column.mixes_devices:
-            marks += on_gpu(cell)
+        marks += on_gpu(cell)
         return " ".join([cell.text, *(f"[{mark}]" for mark in marks)])
 
     @once
@@ -162,8 +161,7 @@ class Table:
         cell = self.fresh(row, task)
         if cell is None:
             return ""
-        text = f"{cell.text} ({counted(len(cell.scores), 'seed')})"
-        return " ".join([text, *(f"[{mark}]" for mark in on_gpu(cell))])
+        return with_gpu(f"{cell.text} ({counted(len(cell.scores), 'seed')})", cell)
 
     def is_compared(self, row: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
@@ -207,19 +205,27 @@ class Table:
 
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much row `after` is better than `before`, as text: ours, the paper's."""
-        ours = theirs = "-"
-        cells = [self.cells[row, task] for row in (before, after)]
-        means = [fmean(cell.scores) for cell in cells if cell and cell.scores]
-        if len(means) == 2:
-            metric = self.columns[task].metric
-            lead = metric.sign * (means[1] - means[0])
-            ours = f"{lead + 0:+.{metric.decimals(means[0])}f}"
+        theirs = "-"
+        ours = self._lead(self.cells[before, task], self.cells[after, task])
         norms = [self.study.rows[row].norm for row in (after, before)]
         if gap := published_gap(task, *norms):
             numbers = [published(task, norm) for norm in norms]
             digits = max(len(number.text.partition(".")[2]) for number in numbers if number)
             theirs = f"{gap.value + 0:+.{digits}f}"
-        return ours, theirs
+        return ours or "-", theirs
+
+    def fresh_improvement(self, before: str, after: str, task: str) -> str:
+        """Return by how much row `after` is better by fresh seeds, as text; empty without runs."""
+        return self._lead(self.fresh(before, task), self.fresh(after, task))
+
+    def _lead(self, first: Cell | None, second: Cell | None) -> str:
+        """Return by how much the second cell's mean is better, as text; empty without scores."""
+        if not (first and second and first.scores and second.scores):
+            return ""
+        metric = METRICS[first.metric]
+        mean = fmean(first.scores)
+        lead = metric.sign * (fmean(second.scores) - mean)
+        return f"{lead + 0:+.{metric.decimals(mean)}f}"
 
 
 class TaskColumn:
@@ -281,12 +287,6 @@ class TaskColumn:
         """The spread over seeds of all records of the task's registered norms at this scale."""
         plan = first_plan(self.task, self.table.study.scale)
         return evidence(plan, runs=self.table.folder).variance.within
-
-    @cached_property
-    def mixes_devices(self) -> bool:
-        """Whether some runs of the column were made on a GPU and others were not."""
-        marks = [on_gpu(cell) for cell in self.cells.values() if cell.results]
-        return any(marks) and any(mark != ["GPU"] for mark in marks)
 
     @cached_property
     def variance(self) -> TaskVariance:
@@ -360,12 +360,29 @@ def origins(record: reader.Record) -> list[str]:
     return texts
 
 
-def on_gpu(cell: Cell) -> list[str]:
-    """Return how many runs of a cell were made on a GPU, in words; empty if none was."""
-    count = sum("cuda" in reader.record(folder).environment for folder in cell.folders)
+def on_gpu(cell: Cell, seeds: Collection[int] = ()) -> list[str]:
+    """Return how many runs of a cell were made on a GPU, in words; empty if none was.
+
+    Only runs with these seeds count, if any are named.
+    """
+    folders = [run.folder() for run in cell.runs if not seeds or run.seed in seeds]
+    count = sum("cuda" in reader.record(folder).environment for folder in folders)
     if not count:
         return []
-    return ["GPU" if count == len(cell.folders) else f"{count} on GPU"]
+    return ["GPU" if count == len(folders) else f"{count} on GPU"]
+
+
+def with_gpu(text: str, cell: Cell) -> str:
+    """Return a text about a cell, marked if some of its runs were made on a GPU."""
+    return " ".join([text, *(f"[{mark}]" for mark in on_gpu(cell))])
+
+
+def seeds_text(seeds: int, pair: Pair) -> str:
+    """Return the number of seeds compared, and which of their runs were made on a GPU."""
+    marks = []
+    for norm, side in zip(pair.norms, pair.sides, strict=True):
+        marks += [f"{title(norm)}: {mark}" for mark in on_gpu(side, pair.seeds[:seeds])]
+    return f"{seeds} [{', '.join(marks)}]" if marks else str(seeds)
 
 
 def made_elsewhere(folders: Iterable[Path]) -> str:
