@@ -137,6 +137,8 @@ def test_a_preset_for_other_tasks_is_refused_with_the_tasks_that_it_suits() -> N
         ValueError, match=r"^preset=released: choose a task .*: de-en, en-de, en-vi \("
     ):
         compose_experiment(["task=mnist", "preset=released"])
+    with pytest.raises(ValueError, match=r"^preset=craft-3k: choose a task .*: ptb \("):
+        compose_experiment(["task=rt", "scale=mini", "preset=craft-3k"])
     with pytest.raises(ValueError, match=r"^data\.tags='foo'"):
         compose_experiment(["task=ptb", "preset=ud", "data.tags=foo"])
 

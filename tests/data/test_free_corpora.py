@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
+from adanorm.data import fetch as fetching
 from adanorm.data.byte_streams import load_streams
 from adanorm.data.catalogue import SOURCES
 from adanorm.data.fetch import SHIPPED, fetch
@@ -312,6 +313,77 @@ def test_a_damaged_or_missing_file_is_named_in_one_line_and_nothing_is_kept(
         fetch(run.data.source, run.data)
     assert "\n" not in str(refused.value)
     assert not any(kept_files(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("damage", [damaged, Path.unlink])
+def test_a_damaged_or_missing_file_of_the_package_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: object
+) -> None:
+    assert callable(damage)
+    without_network(monkeypatch)
+    shutil.copytree(SHIPPED, tmp_path / "shipped")
+    monkeypatch.setattr(fetching, "SHIPPED", tmp_path / "shipped")
+    damage(tmp_path / "shipped" / "craft-3k" / "train.tsv.xz")
+    places = [f"data.cache={tmp_path / 'c'}", f"runs={tmp_path}", *NOWHERE]
+    run = compose_experiment(resolve_auto(["task=ptb", "seed=999", *places, "scale=auto"]))
+    with pytest.raises(
+        ValueError, match=r"get train\.tsv\.xz: .*It comes with the package: install"
+    ):
+        fetch(run.data.source, run.data)
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "task", ["ptb", "de-en", "en-de", "en-vi", "enwik8", "rt", "sst5", "mnist"]
+)
+def test_every_file_of_an_open_corpus_has_an_address_and_a_checksum(task: str) -> None:
+    source = compose_experiment([f"task={task}", "scale=open"]).data.source
+    for name in SOURCES[source].includes or [source]:
+        entry = SOURCES[name]
+        if not all(file.addresses for file in entry.files):
+            assert entry.instead is not None
+            entry = SOURCES[entry.instead]
+        assert all(file.addresses and file.checksum for file in entry.files)
+        assert entry.license
+        if "CC BY" in entry.license and "TED" not in entry.license and task != "mnist":
+            assert entry.attribution or SOURCES[name].attribution
+
+
+def test_the_talks_are_the_same_from_the_address_of_their_plain_text(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_network(monkeypatch)
+    talks = mirror / "iwslt15-en-vi"
+    plain = tmp_path / "iwslt15-en-vi"
+    plain.mkdir()
+    for archive in talks.glob("*.tgz"):
+        shutil.copy(archive, plain)
+    for side, language in (("src", "en"), ("tgt", "vi")):
+        text = gzip.decompress((talks / f"train-first30k.{language}.gz").read_bytes())
+        (plain / f"{side}-train.txt").write_bytes(text.rstrip(b"\n").replace(b"\n", b"\r\n"))
+    sides = []
+    for folder in (mirror, tmp_path):
+        places = (f"data.mirror={folder}", f"data.cache={tmp_path / 'c'}")
+        first, second = sentences(compose_experiment(["task=en-vi", "scale=mini", *places]))
+        words = [[line.split() for line in side["train"]] for side in (first, second)]
+        sides.append(words)
+    assert sides[0] == sides[1]
+
+
+@pytest.mark.parametrize(
+    ("task", "setting", "other"),
+    [
+        ("en-de", "preset=alt-8k", "vi"),
+        ("en-vi", "preset=tatoeba-30k", "de"),
+        ("en-vi", "data.source=tatoeba-de-en", "de"),
+        ("de-en", "data.source=en-vi-50k", "vi"),
+    ],
+)
+def test_a_corpus_of_other_languages_is_refused(task: str, setting: str, other: str) -> None:
+    data = compose_experiment([f"task={task}", "scale=mini", setting, *NOWHERE]).data
+    assert isinstance(data, ParallelConfig)
+    with pytest.raises(ValueError, match=f"holds en and {other}, not {task.replace('-', ' and ')}"):
+        corpus_files(data)
 
 
 def kept_files(folder: Path) -> Iterable[Path]:

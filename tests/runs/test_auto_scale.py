@@ -50,6 +50,16 @@ def test_a_record_is_shown_where_no_data_can_be_had(
     assert "its record is here" in capsys.readouterr().out
 
 
+def test_a_command_that_needs_data_is_shown_no_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["task=en-de", f"runs={tmp_path}", f"data.cache={tmp_path / 'data'}", *NOWHERE]
+    record(compose_experiment([*chosen, "scale=mini"]), test={"bleu": 30.0})
+    settings = [*chosen, "device=cpu", "scale=auto"]
+    assert "preset=tatoeba-30k" in resolve_auto(settings, needs_data=True)
+    assert "its record is here" not in capsys.readouterr().out
+
+
 def test_the_committed_record_of_a_translation_is_shown_with_its_place(command: Command) -> None:
     done = command(
         "run",

@@ -16,7 +16,7 @@ USAGE = Usage(settings="of a run", examples=("task=rt", "task=enwik8 scale=mini"
 
 def main(arguments: Arguments) -> None:
     """Compute and record the baselines of the data that the command line names."""
-    run = experiment_of(arguments.settings)
+    run = experiment_of(arguments.settings, needs_data=True)
     from adanorm import tasks
 
     task = tasks.build(run)

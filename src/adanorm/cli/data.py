@@ -21,7 +21,7 @@ def main(arguments: Arguments) -> int:
     """Get the data of the task that the command line names, or check their addresses."""
     if true_or_false("check", arguments.keys["check"]):
         return _check(arguments.settings)
-    experiment = experiment_of(arguments.settings)
+    experiment = experiment_of(arguments.settings, needs_data=True)
     from adanorm import tasks
 
     task = tasks.build(experiment)

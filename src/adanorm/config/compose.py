@@ -43,7 +43,8 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
         key = str(error).partition("=")[0]
         if key not in dict(dotted(_values_in(f"preset/{preset}"))):
             raise
-        suitable = [name for name in choices("task") if suits(preset, name)]
+        scale = preset_scale(preset) or "paper"
+        suitable = [name for name in choices("task") if suits(preset, name, scale)]
         if task in suitable or not suitable:
             raise
         message = f"preset={preset}: choose a task that it suits: {', '.join(suitable)} ({error})"
@@ -51,10 +52,11 @@ def compose_experiment(overrides: Sequence[str]) -> Experiment:
 
 
 @cache
-def suits(preset: str, task: str) -> bool:
-    """Return whether a task has the settings that a preset changes."""
+def suits(preset: str, task: str, scale: str = "paper") -> bool:
+    """Return whether a task has, at a scale, the settings that a preset changes."""
+    chosen = (("preset", preset), ("scale", scale), ("task", task))
     with suppress(ValueError):
-        parse_experiment(_copied(_from_files((("preset", preset), ("task", task)))))
+        parse_experiment(_copied(_from_files(chosen)))
         return True
     return False
 

@@ -86,11 +86,12 @@ def _fetch_files(source: str, data: DataConfig) -> dict[str, Path]:
 
 
 def availability(source: str, data: DataConfig) -> str | None:
-    """Return why a source's files cannot be had here, or None (also if it is unlisted).
+    """Return why a source's files cannot be had here, or None (also if unlisted or shipped).
 
     Downloads nothing.
     """
-    if (entry := SOURCES.get(source)) is None:
+    entry = SOURCES.get(source)
+    if entry is None or is_shipped(entry):
         return None
     for included in entry.includes:
         if lacking := availability(included, data):
@@ -147,16 +148,24 @@ def _fetch_file(entry: Source, file: File, data: DataConfig) -> tuple[Path, str 
                 raise  # a full or read-only disk here is not the address's fault
             from adanorm.data.download import reason  # its imports take half a second
 
-            problems.append(without_password(f"{address}: {reason(error)}"))
+            place = address if path is None else path
+            problems.append(without_password(f"{place}: {reason(error)}"))
     choices = []
     for preset in filter(None, (edition.preset for edition in editions_of(entry))):
         scale = preset_scale(preset)  # the only one that it is for
         choices.append(f"scale={scale} preset={preset}" if scale else f"preset={preset}")
     editions = f"; other editions: {', '.join(choices)}" if choices else ""
-    raise ValueError(
-        f"cannot get {file.name}: {'; '.join(problems)}. Without a network, put it into"
-        f" {entry.folder}/ of a mirror folder and name that with ADANORM_MIRROR or data.mirror"
-        f"{editions}"
+    tried = "; ".join(problems) or "no address has it"
+    raise ValueError(f"cannot get {file.name}: {tried}. {_remedy(entry)}{editions}")
+
+
+def _remedy(entry: Source) -> str:
+    """Return what to do where a file of a source cannot be had."""
+    if is_shipped(entry):
+        return "It comes with the package: install that again"
+    return (
+        f"Without a network, put it into {entry.folder}/ of a mirror folder and name that with"
+        " ADANORM_MIRROR or data.mirror"
     )
 
 

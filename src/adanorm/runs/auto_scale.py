@@ -17,42 +17,45 @@ from adanorm.runs.duration import on_cuda
 SMALLER = ("open", "small", "mini")  # scales that need less than the paper's, the best first
 
 
-def experiment_of(settings: Sequence[str]) -> Experiment:
+def experiment_of(settings: Sequence[str], *, needs_data: bool = False) -> Experiment:
     """Return the one run that a command line names, with scale=auto resolved for this machine.
 
     Raises ValueError for impossible settings.
     """
-    return compose_experiment(resolve_auto(settings))
+    return compose_experiment(resolve_auto(settings, needs_data=needs_data))
 
 
-def resolve_auto(overrides: Sequence[str]) -> list[str]:
+def resolve_auto(overrides: Sequence[str], *, needs_data: bool = False) -> list[str]:
     """Return the overrides with scale=auto replaced, where it stands, by a scale; print it and why.
 
     The scale is `paper` if this machine finishes a run within hours and can have the data; if not,
     the best of SMALLER at which the runs are on record, which needs no data; if none is, `mini`.
     Where the data of `mini` cannot be had either, it is read of what comes with the package, whose
     preset is added. In a sweep the first run decides, since the scales of one table must not
-    differ. Raises ValueError if the data of neither scale can be had.
+    differ. With `needs_data` no record counts. Raises ValueError if the data of neither scale can
+    be had.
     """
     if "scale=auto" not in overrides:
         return list(overrides)
     place = overrides.index("scale=auto")
     before, after = overrides[:place], overrides[place + 1 :]
-    chosen = _chosen([*before, *after])
+    chosen = _chosen([*before, *after], needs_data=needs_data)
     return [*before, *chosen, *after]
 
 
-def _chosen(kept: Sequence[str]) -> list[str]:
+def _chosen(kept: Sequence[str], *, needs_data: bool) -> list[str]:
     """Return what scale=auto stands for beside other overrides: a scale and perhaps a preset."""
     # Neither flags nor their values, such as --cfg job.
     settings = [entry for entry in kept if entry.startswith("~") or "=" in entry]
     first = _runs_of(settings)[0]
     paper = compose_experiment([*first, "scale=paper"])
     is_affordable = on_cuda(paper) or not paper.cost.needs_gpu
-    if reader.is_complete(paper.folder()):
-        print("scale paper: its record is here", flush=True)
-        return ["scale=paper"]
-    recorded = [scale for scale in SMALLER if _is_on_record(settings, scale)]
+    recorded = []
+    if not needs_data:
+        if reader.is_complete(paper.folder()):
+            print("scale paper: its record is here", flush=True)
+            return ["scale=paper"]
+        recorded = [scale for scale in SMALLER if _is_on_record(settings, scale)]
     # No other edition of the data is chosen if the command line names its data, or sweeps over
     # tasks.
     own_data = any(entry.startswith(("preset=", "data.")) for entry in kept if not _is_place(entry))
@@ -167,7 +170,8 @@ def _edition_at_hand(run: Experiment) -> list[str]:
     if entry is None or not missing_files(entry, run.data):
         return []
     for other in editions_of(entry):
-        if other.preset and not missing_files(other, run.data):
+        is_here = is_shipped(other) or not missing_files(other, run.data)
+        if other.preset and is_here:
             return [f"preset={other.preset}"]
     return []
 

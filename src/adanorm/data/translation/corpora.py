@@ -11,9 +11,11 @@ from typing import NamedTuple
 from adanorm.config.data_sections import FULL_SIZE, SPLITS, ParallelConfig
 from adanorm.data import packed, synthetic
 from adanorm.data.fetch import fetch
-from adanorm.data.translation.free_corpora import Pair, talks_and_news, tatoeba
+from adanorm.data.translation.free_corpora import Pair, name_in, talks_and_news, tatoeba
 
 TOGETHER = 1000  # lines decoded at once: a third of the time of one by one
+# The sources of English and Vietnamese; all others are of English and German.
+VIETNAMESE = ("iwslt15-en-vi", "iwslt15-en-vi-30k", "en-vi-50k", "alt-8k")
 
 
 class Text(NamedTuple):
@@ -95,7 +97,7 @@ Recipe = dict[str, list[Part]]  # the parts of each split
 def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     """Return the verified files of the configured corpus by name.
 
-    Raises ValueError where one cannot be had.
+    Raises ValueError where one cannot be had, or the corpus is of other languages.
     """
     if files := data.own_files():
         return files
@@ -104,6 +106,10 @@ def corpus_files(data: ParallelConfig) -> dict[str, Path]:
     if data.source not in (*RECIPES, *IN_MEMORY):
         sources = ", ".join(sorted([*RECIPES, *IN_MEMORY, "synthetic"]))
         raise ValueError(f"data.source={data.source!r}: pairs of sentences come from {sources}")
+    other = "vi" if data.source in VIETNAMESE else "de"
+    if {*data.languages} != {"en", other}:
+        languages = " and ".join(data.languages)
+        raise ValueError(f"data.source={data.source}: holds en and {other}, not {languages}")
     return fetch(data.source, data)
 
 
@@ -177,7 +183,7 @@ def _text(
 ) -> Text:
     """Return one side of a part, which is read from its file on iteration."""
     language = languages[side]
-    file = part.file.format(language)
+    file = name_in(paths, part.file.format(language))
     path, checksum = paths[file], checksums.get(file)
     member = None
     if part.member is not None:

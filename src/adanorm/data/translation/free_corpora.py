@@ -13,8 +13,12 @@ from adanorm.data.inspection import folded, without_copies
 HELD_OUT = 2000  # pairs of validation, and of the test
 TALKS = ("en", "vi")
 DEV, TEST = "dev-2012-en-vi.tgz", "test-2013-en-vi.tgz"
-TALKS_TRAIN = ("train-first30k.en.gz", "train-first30k.vi.gz")
-OF_TALKS = (*TALKS_TRAIN, DEV, TEST)
+# The files of the training pairs, each with the plain text of the same lines.
+TALKS_TRAIN = {
+    "train-first30k.en.gz": "src-train.txt",
+    "train-first30k.vi.gz": "tgt-train.txt",
+}
+OF_TALKS = (*TALKS_TRAIN, *TALKS_TRAIN.values(), DEV, TEST)
 Pair = tuple[str, str]
 
 
@@ -81,7 +85,7 @@ def talks_and_news(paths: Mapping[str, Path]) -> dict[str, list[Pair]]:
     The treebank's sentences become words as Moses splits them, with its entities for apostrophes
     and quotes, as in the talks of validation (tst2012) and test (tst2013).
     """
-    talks = pairs_of(paths[name] for name in TALKS_TRAIN)
+    talks = pairs_of(paths[name_in(paths, name)] for name in TALKS_TRAIN)
     news = pairs_of(paths[name] for name in paths if name not in OF_TALKS)
     splits = {
         "train": [*talks, *_tokenized(news)],
@@ -89,6 +93,11 @@ def talks_and_news(paths: Mapping[str, Path]) -> dict[str, list[Pair]]:
         "test": _talks_of(paths[TEST], "tst2013"),
     }
     return without_copies("en-vi-50k", splits, sides_of)
+
+
+def name_in(paths: Mapping[str, Path], name: str) -> str:
+    """Return the name of a file, or of the plain text of the same lines if that is there instead."""
+    return name if name in paths else TALKS_TRAIN[name]
 
 
 def _talks_of(archive: Path, name: str) -> list[Pair]:
@@ -123,6 +132,7 @@ def pairs_of(paths: Iterable[Path]) -> list[Pair]:
     sides = []
     for path in paths:
         content, _ = packed.content(path)
-        sides.append(packed.text_lines(content, path.name))
+        lines = packed.text_lines(content, path.name)
+        sides.append([line.rstrip("\r") for line in lines])
     first, second = sides
     return [*zip(first, second, strict=True)]
