@@ -87,6 +87,9 @@ def _chosen(kept: Sequence[str], *, needs_data: bool) -> list[str]:
     if lack is not None and not shipped:
         raise ValueError(f"{paper.task.name}: {lack}; {_remedy(mini.data.source)}")
     remark = f"a run takes {_span(mini)}"
+    entry = SOURCES.get(mini.data.source)
+    if entry and is_shipped(entry):
+        remark = f"{mini.data.source} comes with the package, {remark}"
     if shipped:
         edition_run = compose_experiment([*first, *shipped, "scale=mini"])
         remark = f"{lack}: {shipped[0]} takes what comes with the package, {_span(edition_run)}"
