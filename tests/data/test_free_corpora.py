@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from adanorm.config.compose import compose_experiment
 from adanorm.config.data_sections import ByteTextConfig, ParallelConfig, TreebankConfig
 from adanorm.config.experiment import Experiment
+from adanorm.config.titles import title
 from adanorm.data import fetch as fetching
 from adanorm.data.byte_streams import load_streams
 from adanorm.data.catalogue import SOURCES
@@ -333,9 +334,17 @@ def test_a_damaged_or_missing_file_of_the_package_is_named_with_what_to_do(
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize(
-    "task", ["ptb", "de-en", "en-de", "en-vi", "enwik8", "rt", "sst5", "mnist"]
-)
+OPEN_TASKS = ("ptb", "de-en", "en-de", "en-vi", "enwik8", "rt", "sst5", "mnist")
+
+
+@pytest.mark.parametrize("task", OPEN_TASKS)
+def test_tables_call_an_open_corpus_by_its_own_name(task: str) -> None:
+    runs = [compose_experiment([f"task={task}", f"scale={scale}"]) for scale in ("open", "paper")]
+    is_another = runs[0].data.source != runs[1].data.source
+    assert (title(task, "open") != title(task)) == is_another
+
+
+@pytest.mark.parametrize("task", OPEN_TASKS)
 def test_every_file_of_an_open_corpus_has_an_address_and_a_checksum(task: str) -> None:
     source = compose_experiment([f"task={task}", "scale=open"]).data.source
     for name in SOURCES[source].includes or [source]:

@@ -73,8 +73,8 @@ def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tupl
     if not (name and label and column):
         raise ValueError(f"{address!r}: name a cell as STUDY/NORM/TASK, such as table4/AdaNorm/RT")
     study = load_study(name)
-    row = _named(label, list(study.rows), "row")
-    task = _named(column, study.columns, "task")
+    row = _named(label, list(study.rows), "row", study.scale)
+    task = _named(column, study.columns, "task", study.scale)
     study = study.model_copy(update={"rows": {row: study.rows[row]}, "columns": [task]})
     table = Table(study, study_grid(study, runs=runs))
     if (cell := table.cells[row, task]) is None:
@@ -82,9 +82,13 @@ def table_cell(address: str, runs: str | None = None) -> tuple[Table, Cell, tupl
     return table, cell, (row, task)
 
 
-def _named(name: str, entries: Sequence[str], kind: str) -> str:
+def _named(name: str, entries: Sequence[str], kind: str, scale: str) -> str:
     """Return the entry that a name means, written as in the configuration or as in a table."""
-    matches = [entry for entry in entries if name.lower() in (entry.lower(), title(entry).lower())]
+    matches = []
+    for entry in entries:
+        spellings = [entry, title(entry), title(entry, scale)]
+        if name.lower() in map(str.lower, spellings):
+            matches.append(entry)
     if not matches:
         raise ValueError(f"no {kind} {name!r} in this study: choose from {', '.join(entries)}")
     return name if name in entries else matches[0]

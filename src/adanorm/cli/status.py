@@ -59,7 +59,7 @@ def main(arguments: Arguments) -> None:
     for task in study.columns:
         cells = {row: grid[row, task].runs for row in study.rows if grid[row, task].runs}
         if cells:
-            print(f"{title(task):<{LABEL}}{HEADS}")
+            print(f"{title(task, study.scale):<{LABEL}}{HEADS}")
         for row, runs in cells.items():
             label = textwrap.shorten(
                 title(row),

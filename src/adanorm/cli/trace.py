@@ -43,7 +43,7 @@ def trace(address: str, runs: str | None = None) -> list[str]:
         return _answer(name, runs)
     table, cell, (row, task) = table_cell(address, runs)
     study = table.study
-    lines = [f"{study.title}: {title(row)}, {title(task)}"]
+    lines = [f"{study.title}: {title(row)}, {title(task, study.scale)}"]
     number = table.published(row, task)
     paper = f"; the paper has {number.text}: {table.verdict(row, task)}" if number else ""
     lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")

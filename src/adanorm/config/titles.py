@@ -147,10 +147,18 @@ QUANTITIES = {  # titles of what claims compare
 
 
 @cache
-def title(name: str) -> str:
-    """Return the title of a norm or task from its YAML; any other name is returned unchanged."""
+def title(name: str, scale: str = "paper") -> str:
+    """Return the title of a norm or task from its YAML; any other name is returned unchanged.
+
+    A corpus that a task has at one scale alone may have a title there.
+    """
     from adanorm.config.values import read_yaml_file
 
+    if f"{name}_{scale}" in choices("task_scale"):
+        sized = read_yaml_file(CONF / "task_scale" / f"{name}_{scale}.yaml")
+        corpus = sized.get("task", {}).get("title")
+        if corpus:
+            return str(corpus)
     group = next((group for group in ("task", "norm") if name in choices(group)), None)
     section = read_yaml_file(CONF / group / f"{name}.yaml") if group else {}
     return str(section.get("task", section).get("title", name))

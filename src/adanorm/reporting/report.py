@@ -128,8 +128,8 @@ class RunGroups:
         if not runs.folders or runs.folders[0] in self._anchors:
             return
         folder = runs.folders[0]
-        task = title(runs.runs[0].task.name)
         scale = table.study.scale
+        task = title(runs.runs[0].task.name, scale)
         anchor = f"runs-{folder.name.rpartition('-')[2]}"
         self._anchors |= dict.fromkeys(runs.folders, anchor)
         self.counts.update(result.status for result in runs.results)

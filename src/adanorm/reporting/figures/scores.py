@@ -181,9 +181,9 @@ def _best(table: Table) -> str:
     without = []
     for column in table.begun:
         if column.best is None:
-            without.append(title(column.task))
+            without.append(column.name)
         else:
-            parts.append(f"{title(column.best)} is the best on {title(column.task)}")
+            parts.append(f"{title(column.best)} is the best on {column.name}")
     if without:
         parts.append(f"no row beats all others on {listed(without)}")
     return f"{table.study.title}: {'; '.join(parts)}"
@@ -204,7 +204,7 @@ def _caption(
     about = f"{listed(quantities)} at {study.scale} scale, {seeds(by_cell)}"
     sentences = [f"{study.title}: {about}.", *more]
     tasks = {task for task, _ in drawn}
-    missing = [title(task) for task in study.columns if task not in tasks]
+    missing = [title(task, study.scale) for task in study.columns if task not in tasks]
     if missing:
         sentences.append(f"Not run yet: {', '.join(missing)}.")
     if not table.comparable:

@@ -229,7 +229,7 @@ def table_latex(table: Table) -> str:
 
     LaTeX needs the package booktabs.
     """
-    header = ["Model", *(latex(title(task)) for task in table.columns)]
+    header = ["Model", *(latex(column.name) for column in table.columns.values())]
     rows = [header, *_grid(table, latex, bold=r"\textbf{{{}}}")]
     head, *body = [" & ".join(fields) + r" \\" for fields in rows]
     lines = [
@@ -270,7 +270,7 @@ def table_text(table: Table) -> str:
                 WIDTH,
                 subsequent_indent="    ",
             )
-    empty = [title(task) for task, column in table.columns.items() if not column.begun]
+    empty = [column.name for column in table.columns.values() if not column.begun]
     if empty:
         lines.append(f"no runs yet: {', '.join(empty)}")
     return "\n".join(lines)

@@ -61,7 +61,8 @@ def _seeds(table: Table) -> str:
     more = []
     for (row, task), cell in table.cells.items():
         if cell and len(cell.scores) > len(planned):
-            more.append(f"{_name(row)} on {_name(task)} {len(cell.scores)}")
+            corpus = markdown(table.columns[task].name)
+            more.append(f"{_name(row)} on {corpus} {len(cell.scores)}")
     text = f"{', '.join(map(str, planned))}."
     if more:
         text += f" These cells have more: {', '.join(more)}."
@@ -140,11 +141,11 @@ def _choice(table: Table) -> list[str]:
 def _arithmetics(table: Table) -> list[str]:
     """Return the columns whose runs differ in arithmetic, each with the number of kinds."""
     mixed = []
-    for task, column in table.columns.items():
+    for column in table.columns.values():
         folders = [folder for cell in column.cells.values() for folder in cell.folders]
         kinds = {reader.record(folder).arithmetic for folder in folders} - {None}
         if len(kinds) > 1:
-            mixed.append(f"{_name(task)} {len(kinds)} kinds")
+            mixed.append(f"{markdown(column.name)} {len(kinds)} kinds")
     return [f"Runs of one column differ in arithmetic: {', '.join(mixed)}."] if mixed else []
 
 

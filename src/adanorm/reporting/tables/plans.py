@@ -26,7 +26,7 @@ def _row(answer: LaterAnswer) -> list[str]:
     plan = answer.plan
     metric = METRICS["chrf"] if plan.quantity == "chrf" else task_metric(plan.task)
     worse, better = map(title, answer.norms)
-    about = [plan.name, title(plan.task), metric.label, f"{better} with {worse}"]
+    about = [plan.name, title(plan.task, plan.scale), metric.label, f"{better} with {worse}"]
     if answer.pair is None:
         return [*about, "", "", "", "not read: the bed is no positive control yet"]
     comparison = answer.pair.comparison

@@ -264,12 +264,17 @@ class TaskColumn:
         asked = self.table.metric
         return METRICS[asked if asked in names else names[0]]
 
+    @property
+    def name(self) -> str:
+        """The title of the task, or of its corpus at the study's scale."""
+        return title(self.task, self.table.study.scale)
+
     @cached_property
     def title(self) -> str:
-        """The task, and the settings of the column's runs that no row names."""
+        """The name, and the settings of the column's runs that no row names."""
         study = self.table.study
         changes = study.column_overrides.get(self.task, ())
-        return ", ".join([title(self.task), *study.overrides, *changes])
+        return ", ".join([self.name, *study.overrides, *changes])
 
     @property
     def label(self) -> str:
