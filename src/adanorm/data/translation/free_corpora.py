@@ -85,7 +85,10 @@ def talks_and_news(paths: Mapping[str, Path]) -> dict[str, list[Pair]]:
     The treebank's sentences become words as Moses splits them, with its entities for apostrophes
     and quotes, as in the talks of validation (tst2012) and test (tst2013).
     """
-    talks = pairs_of(paths[name_in(paths, name)] for name in TALKS_TRAIN)
+    talks = []
+    for pair in pairs_of(paths[name_in(paths, name)] for name in TALKS_TRAIN):
+        english, vietnamese = (line.rstrip("\r") for line in pair)
+        talks.append((english, vietnamese))
     news = pairs_of(paths[name] for name in paths if name not in OF_TALKS)
     splits = {
         "train": [*talks, *_tokenized(news)],
@@ -132,7 +135,6 @@ def pairs_of(paths: Iterable[Path]) -> list[Pair]:
     sides = []
     for path in paths:
         content, _ = packed.content(path)
-        lines = packed.text_lines(content, path.name)
-        sides.append([line.rstrip("\r") for line in lines])
+        sides.append(packed.text_lines(content, path.name))
     first, second = sides
     return [*zip(first, second, strict=True)]
