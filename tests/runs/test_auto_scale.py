@@ -125,6 +125,8 @@ def test_auto_is_mini_where_the_papers_data_cannot_be_had_or_says_what_to_do(
     assert "mnist-5k comes with the package, a run takes" in line
     with pytest.raises(ValueError, match=r"rt-polarity.all.train cannot be had .*ADANORM_MIRROR"):
         resolve_auto(["task=rt", *others])
+    with pytest.raises(ValueError, match=r"or take scale=mini preset=tatoeba-30k from the package"):
+        resolve_auto(["task=de-en", "data.bpe_merges=1000", *others])
 
 
 def test_a_range_of_seeds_is_a_sweep() -> None:

@@ -116,14 +116,16 @@ def tasks_without_network() -> list[str]:
 
 
 def _remedy(source: str) -> str:
-    """Return where a source's files are to be had, and what to set."""
+    """Return where a source's files are to be had, and what to set; or what the package has."""
     entry = SOURCES[source]
+    shipped = [other.preset for other in editions_of(entry) if is_shipped(other)]
+    choice = f"; or take scale=mini preset={shipped[0]} from the package" if shipped else ""
     names = ", ".join(file.name for file in entry.files)
     folders = {address.rpartition("/")[0]: None for address in entry.files[0].addresses}
     origin = f" from {' or '.join(folders)}" if folders else ""
     return (
         f"get {names}{origin}, put it into {entry.folder}/ of a mirror folder and name that with"
-        " ADANORM_MIRROR or data.mirror"
+        f" ADANORM_MIRROR or data.mirror{choice}"
     )
 
 
