@@ -98,8 +98,7 @@ def _of_table(table: Table, norm: str) -> dict[str, str]:
         cell = table.columns[task].cells.get(norm)
         if cell is None or not cell.results:
             continue
-        fresh = table.fresh(norm, task)
-        lines[task] = fresh.text if fresh else table.ours(norm, task)
+        lines[task] = table.ours(norm, task)
         if norm == BASELINE:
             continue
         decided = None
@@ -142,6 +141,7 @@ def _pair(table: Table, norm: str, task: str) -> Pair | None:
 def guide(tables: Mapping[str, Table]) -> str:
     """Return docs/norms.md with each norm's facts from tables, benchmark and analyses."""
     chosen = [table for table in tables.values() if "norm-guide" in table.study.roles]
+    chosen.sort(key=lambda table: not table.reads_newest)  # a norm's line is the first table's
     costs = PROJECT / "results" / "bench" / "norms.csv"
     analysis = load_analysis("invariance")
     unseen = {}

@@ -109,25 +109,24 @@ def summary_table(table: Table) -> str:
 def _seeds(table: Table, tasks: Sequence[str]) -> str:
     """Return sentences on the seeds per cell: the usual number, other numbers, and which plan's."""
     usual, exceptions = len(table.study.seeds), []
-    fresh = [table.fresh(norm, task) for norm, task in table.cells]
-    if any(fresh):
-        usual = mode(len(cell.scores) for cell in fresh if cell)
+    fresh = [cell for address, cell in table.cells.items() if cell and address in table.beside]
+    if fresh:
+        usual = mode(len(cell.scores) for cell in fresh)
     of_first_plan = []
     for task in tasks:
         unusual = []
-        for norm, planned in table.columns[task].cells.items():
-            cell = table.fresh(norm, task)
-            if planned.results and cell is None:
+        for norm, cell in table.columns[task].cells.items():
+            if cell.results and (norm, task) not in table.beside:
                 of_first_plan.append(title(norm))
-            seeds = len((cell or planned).scores)
+            seeds = len(cell.scores)
             if seeds not in (0, usual):
-                marks = [f" ({mark})" for mark in on_gpu(cell or planned)]
+                marks = [f" ({mark})" for mark in on_gpu(cell)]
                 unusual.append("".join([f"{title(norm)} {seeds}", *marks]))
         if unusual:
             exceptions.append(f"on {title(task)}: {', '.join(unusual)}")
     text = f"Seeds: {usual} per cell"
     text += f", except {'; '.join(exceptions)}." if exceptions else "."
-    if any(fresh):
+    if fresh:
         text += " They are those of the newest plan, 41 and up"
         names = listed(list(dict.fromkeys(of_first_plan)))
         text += f"; *{names}* has run with the first plan's only." if names else "."
@@ -135,8 +134,9 @@ def _seeds(table: Table, tasks: Sequence[str]) -> str:
 
 
 def _cell(table: Table, norm: str, task: str) -> str:
-    paper, fresh = table.paper(norm, task), table.fresh(norm, task)
-    ours = fresh.text if fresh else table.ours(norm, task)
+    paper, cell = table.paper(norm, task), table.cells[norm, task]
+    is_fresh = (norm, task) in table.beside
+    ours = cell.text if cell and is_fresh else table.ours(norm, task)
     return markdown(ours) + (f" [{paper}]" if paper else "")
 
 

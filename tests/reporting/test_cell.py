@@ -356,6 +356,53 @@ def test_the_csv_holds_every_cell_unrounded_with_the_seeds_of_its_scores(
     assert "| AdaNorm | 1.00, 1.05 |" in table_markdown(Table(table.study, table.grid))
 
 
+def test_a_cell_has_the_newest_plans_seeds_and_the_first_plans_stand_beside(
+    tmp_path: Path,
+) -> None:
+    first = [99.0, 99.1, 99.2]
+    table = scored("table4", tmp_path, {("layernorm", "mnist"): first, ("adanorm", "mnist"): first})
+    assert not table.beside
+    of_norms = {"layernorm": (99.3, 99.4, 99.5, 99.6), "adanorm": (99.4, 99.5, 99.6, 99.7)}
+    for norm, fresh in of_norms.items():
+        for seed, accuracy in enumerate(fresh, 41):
+            run = table.grid[norm, "mnist"].runs[0].model_copy(update={"seed": seed})
+            record(run, **score(accuracy))
+    rows = rows_of(table_csv(Table(table.study, table.grid)))
+    (row,) = [row for row in rows if (row["task"], row["norm"]) == ("mnist", "adanorm")]
+    assert (row["seeds"], row["mean"]) == ("41 42 43 44", "99.5500")
+    assert row["first_plan"] == "99.0000 99.1000 99.2000"
+    after = Table(table.study, table.grid)
+    assert after.ours("layernorm", "mnist") == "99.45 ± 0.13 (4 seeds)"
+    assert after.text_beside("layernorm", "mnist").startswith("99.10 ± 0.10 (3 seeds): ")
+    assert after.verdict("layernorm", "mnist") != table.verdict("layernorm", "mnist")
+    assert after.improvement("layernorm", "adanorm", "mnist") == ("+0.10", "+0.22")
+    assert after.improvement_beside("layernorm", "adanorm", "mnist") == "+0.00"
+    text = table_markdown(after)
+    assert "· first plan" in text
+    assert "· fresh seeds" not in text
+
+
+def test_a_norm_without_fresh_seeds_is_compared_by_the_first_plan(tmp_path: Path) -> None:
+    first = {"layernorm": (99.0, 99.1, 99.2), "adanorm": (99.1, 99.2, 99.3)}
+    table = scored("table4", tmp_path, {(norm, "mnist"): of for norm, of in first.items()})
+    run = table.grid["layernorm", "mnist"].runs[0].model_copy(update={"seed": 41})
+    record(run, **score(97.0))
+    after = Table(table.study, table.grid)
+    assert after.improvement("layernorm", "adanorm", "mnist")[0] == "+0.10"
+    assert after.improvement_beside("layernorm", "adanorm", "mnist") == ""
+
+
+def test_a_study_with_a_rule_shows_its_own_seeds_and_fresh_ones_beside(tmp_path: Path) -> None:
+    scores = [75.0, 75.5, 76.0]
+    table = scored("k-paper", tmp_path, {("k=0.1", "rt"): scores})
+    run = table.grid["k=0.1", "rt"].runs[0].model_copy(update={"seed": 41})
+    record(run, **score(70.0))
+    after = Table(table.study, table.grid)
+    assert after.ours("k=0.1", "rt") == "75.50 ± 0.50"
+    assert after.text_beside("k=0.1", "rt") == "70.00 (1 seed)"
+    assert "· fresh seeds" in table_markdown(after)
+
+
 def test_only_the_significantly_best_norm_is_bold(
     tmp_path: Path,
 ) -> None:

@@ -49,18 +49,19 @@ def trace(address: str, runs: str | None = None) -> list[str]:
     lines.append(f"test {cell.metric} {table.ours(row, task)}{paper}")
     command = shlex.join(["adanorm", "run", *table.lines[row, task]])
     results = _by_seed(cell)
-    for seed in sorted({*study.seeds, *results}):
+    beside = table.beside.get((row, task))
+    planned = () if beside and table.reads_newest else study.seeds
+    for seed in sorted({*planned, *results}):
         lines.append("")
         if seed in results:
             lines += _lines(*results[seed], cell.metric, f"{command} seed={seed}")
         else:
             of_runs = f" runs={shlex.quote(runs)}" if runs else ""
             lines += [f"seed {seed}: not run", f"  {command} seed={seed}{of_runs}"]
-    fresh = table.fresh(row, task)
-    if fresh is not None:
-        lines += ["", f"fresh seeds, which the newest plan reads: {table.fresh_text(row, task)}"]
-        for seed, (folder, result) in _by_seed(fresh).items():
-            lines += ["", *_lines(folder, result, fresh.metric, f"{command} seed={seed}")]
+    if beside:
+        lines += ["", f"{table.label_beside}: {table.text_beside(row, task) or 'not run'}"]
+        for seed, (folder, result) in _by_seed(beside).items():
+            lines += ["", *_lines(folder, result, beside.metric, f"{command} seed={seed}")]
     return lines
 
 

@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment
@@ -94,7 +95,7 @@ class RunGroups:
         self._anchors: dict[Path, str] = {}  # of a run's group, by the run's folder
         self._first_groups: dict[tuple[str, str], Values] = {}  # by task and scale
         for table in tables:
-            for (row, task), shown in table.cells.items():
+            for (row, task), shown in chain(table.cells.items(), table.beside.items()):
                 if shown is not None:
                     self._add(
                         table,

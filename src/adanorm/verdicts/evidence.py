@@ -85,17 +85,22 @@ def variance_of(norms: Mapping[str, Cell], quantity: Quantity = "test") -> TaskV
     return TaskVariance(scores, preregistration().prior_df_at_most, step)
 
 
+def fresh_plan(run: Experiment) -> Plan | None:
+    """Return the first of the plans that read fresh seeds of a run's task and scale; None without."""
+    plans = []
+    for plan in preregistration().plans_of(run.task.name):
+        if plan.scale == run.scale and seed_series(plan.first) > seed_series(run.seed):
+            plans.append(plan)
+    return min(plans, key=lambda plan: plan.first, default=None)
+
+
 def fresh_cell(run: Experiment) -> Cell | None:
     """Return the cell of fresh seeds in the settings of a run of the first plan; None without runs.
 
     Later plans of the same task and scale read these seeds, all of which the cell has.
     """
-    first_seeds = []
-    for plan in preregistration().plans_of(run.task.name):
-        if plan.scale == run.scale and seed_series(plan.first) > seed_series(run.seed):
-            first_seeds.append(plan.first)
-    if not first_seeds:
+    plan = fresh_plan(run)
+    if plan is None:
         return None
-    first = run.model_copy(update={"seed": min(first_seeds)})
-    cell = cell_on_record(first)
+    cell = cell_on_record(run.model_copy(update={"seed": plan.first}))
     return cell if cell.results else None

@@ -66,7 +66,7 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
         for label, text in (
             ("· paper", table.paper),
             ("· verdict", table.verdict),
-            ("· fresh seeds", table.fresh_text),
+            (f"· {table.label_beside}", table.text_beside),
         ):
             add(label, [text(row, task) for task in columns])
     for before, after in table.study.improvements:
@@ -74,8 +74,8 @@ def _grid(table: Table, escape: Callable[[str], str], *, bold: str) -> list[list
         add(f"{title(after)} over {title(before)}", [ours for ours, _ in leads])
         if table.shows_paper:
             add("· paper", [papers for _, papers in leads])
-        fresh = [table.fresh_improvement(before, after, task) for task in columns]
-        add("· fresh seeds", fresh)
+        beside = [table.improvement_beside(before, after, task) for task in columns]
+        add(f"· {table.label_beside}", beside)
     add("Trivial baseline", [column.baseline_text for column in columns.values()])
     add("Outside model", [column.anchor_text for column in columns.values()])
     return rows
@@ -187,6 +187,11 @@ def table_csv(table: Table) -> str:
         header.append("chosen")
         for address, fields in rows.items():
             fields.append(table.chosen.get(address, ""))
+    if table.reads_newest and table.beside:
+        header.append("first_plan")
+        for address, fields in rows.items():
+            first = table.beside.get(address, Cell(""))
+            fields.append(_scores(first))
     return csv_text(header, rows.values())
 
 
@@ -211,7 +216,7 @@ def _csv_row(table: Table, row: str, task: str) -> list[str]:
         row,
         label,
         table.study.scale,
-        " ".join(f"{score:.4f}" for score in cell.scores),
+        _scores(cell),
         f"{fmean(cell.scores):.4f}" if cell.scores else "",
         str(cell.count("diverged")),
         str(cell.count("failed")),
@@ -222,6 +227,10 @@ def _csv_row(table: Table, row: str, task: str) -> list[str]:
         f"{column.baseline.score:.4f}" if column.baseline else "",
         *([f"{score:.4f}" for score in valid] or ["", ""]),
     ]
+
+
+def _scores(cell: Cell) -> str:
+    return " ".join(f"{score:.4f}" for score in cell.scores)
 
 
 def table_latex(table: Table) -> str:

@@ -47,7 +47,8 @@ def notes(table: Table) -> list[str]:
         _paper,
     ):
         lines += part(table)
-    folders = [folder for cell in table.cells.values() if cell for folder in cell.folders]
+    cells = [*table.cells.values(), *table.beside.values()]
+    folders = [folder for cell in cells if cell for folder in cell.folders]
     return [*lines, *origin_note(map(reader.record, folders))]
 
 
@@ -59,7 +60,8 @@ def _seeds(table: Table) -> str:
     """Return the planned seeds, and the cells that have more."""
     planned = table.study.seeds
     more = []
-    for (row, task), cell in table.cells.items():
+    first_cells = {**table.cells, **table.beside} if table.reads_newest else table.cells
+    for (row, task), cell in first_cells.items():
         if cell and len(cell.scores) > len(planned):
             corpus = markdown(table.columns[task].name)
             more.append(f"{_name(row)} on {corpus} {len(cell.scores)}")
@@ -68,10 +70,16 @@ def _seeds(table: Table) -> str:
         text += f" These cells have more: {', '.join(more)}."
         if table.study.rule:
             text += " The study's rule reads only the planned ones."
-    if any(table.fresh_text(*address) for address in table.cells):
+    if table.beside and table.reads_newest:
+        text += (
+            " Cells with a row *first plan* have the fresh seeds of later plans, 41 and up, which"
+            " govern the norms; the verdicts and the tables below are theirs. The row *first plan*"
+            " has the planned seeds."
+        )
+    elif table.beside:
         text += (
             " *Fresh seeds*, 41 and up, are those of a later plan, which governs the norms; the"
-            " verdicts and the tables below are of the planned ones."
+            " tables below are of the planned ones."
         )
     return text
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -29,8 +30,9 @@ from adanorm.studies.study import (
     study_grid,
 )
 from adanorm.verdicts.cell import Cell, cell
-from adanorm.verdicts.evidence import evidence, fresh_cell
+from adanorm.verdicts.evidence import evidence, fresh_cell, fresh_plan
 from adanorm.verdicts.pair import Pair, published_gap
+from adanorm.verdicts.plan import Plan
 from adanorm.verdicts.preregistration import (
     first_plan,
     preregistration,
@@ -44,6 +46,9 @@ Address: TypeAlias = tuple[str, str]  # a row and a task, or a row and a setting
 
 class Table:
     """The cells of a study by (row, task); a row's name is its label, or else its norm.
+
+    A cell has the seeds of the newest plan, and `beside` those of the first plan. A study with a rule
+    reads its own seeds, and `beside` has fresh ones.
 
     If the study has a budget of settings, a cell shows the best by validation, named in `chosen`.
     `metric`, such as another kind of BLEU, replaces the task's own metric where runs have it.
@@ -63,7 +68,9 @@ class Table:
         self.comparable = study.scale == "paper" and not study.varies and metric is None
         # The paper's numbers may be shown but not compared with ours.
         self.shows_paper = self.comparable or (study.quote is not None and metric is None)
+        self.reads_newest = study.rule is None
         self.cells: dict[Address, Cell | None] = dict.fromkeys(grid)
+        self.beside: dict[Address, Cell] = {}
         self.tried: dict[Address, list[Tried]] = {}
         self.chosen: dict[Address, str] = {}
         self.lines: dict[Address, Sequence[str]] = {}  # overrides of a cell, without seed
@@ -83,7 +90,14 @@ class Table:
 
     def _show(self, address: Address, candidate: Candidate) -> None:
         """Set the cell of an address to the runs of one of its settings."""
-        shown = self.cells[address] = cell(candidate.runs, metric=self.metric)
+        shown = cell(candidate.runs, metric=self.metric)
+        fresh = None if self.metric else fresh_cell(candidate.runs[0])
+        if fresh is not None and self.reads_newest:
+            self.beside[address] = shown
+            shown = replace(fresh, paper=shown.paper)
+        elif fresh is not None:
+            self.beside[address] = fresh
+        self.cells[address] = shown
         self.lines[address] = candidate.overrides
         if candidate.setting is None or not shown.results:
             return
@@ -131,6 +145,9 @@ class Table:
         column = self.columns[task]
         if cell is None:
             return "-"
+        text = cell.text
+        if self.reads_newest and (row, task) in self.beside:
+            text = _with_seeds(cell)
         marks = []
         label = METRICS[cell.metric].label
         if label != column.metric.label:
@@ -146,22 +163,22 @@ class Table:
         if elsewhere_made:
             marks.append(elsewhere_made)
         marks += on_gpu(cell)
-        return " ".join([cell.text, *(f"[{mark}]" for mark in marks)])
+        return " ".join([text, *(f"[{mark}]" for mark in marks)])
 
-    @once
-    def fresh(self, row: str, task: str) -> Cell | None:
-        """Return the cell of a later plan's seeds in the settings of a cell; None without runs."""
-        cell = self.cells[row, task]
-        if self.metric or cell is None or not cell.runs:
-            return None
-        return fresh_cell(cell.runs[0])
+    @property
+    def label_beside(self) -> str:
+        """Which seeds the cells beside have."""
+        return "first plan" if self.reads_newest else "fresh seeds"
 
-    def fresh_text(self, row: str, task: str) -> str:
-        """Return the text of a cell of fresh seeds, with their number; empty without runs."""
-        cell = self.fresh(row, task)
-        if cell is None:
+    def text_beside(self, row: str, task: str) -> str:
+        """Return the text of the cell beside, with its seeds and its verdict; empty without runs."""
+        cell = self.beside.get((row, task))
+        if cell is None or not cell.results:
             return ""
-        return with_gpu(f"{cell.text} ({counted(len(cell.scores), 'seed')})", cell)
+        text = with_gpu(_with_seeds(cell), cell)
+        if self.reads_newest and self.is_compared(row, task):
+            text += f": {cell.verdict(self.columns[task].first_spread)}"
+        return text
 
     def is_compared(self, row: str, task: str) -> bool:
         """Return whether a cell is compared with the paper's number."""
@@ -206,7 +223,12 @@ class Table:
     def improvement(self, before: str, after: str, task: str) -> tuple[str, str]:
         """Return by how much row `after` is better than `before`, as text: ours, the paper's."""
         theirs = "-"
-        ours = self._lead(self.cells[before, task], self.cells[after, task])
+        rows = before, after
+        cells = [self.cells[row, task] for row in rows]
+        beside = [self.beside.get((row, task)) for row in rows]
+        if self.reads_newest and None in beside:  # only the first plan has both
+            cells = [first or cell for first, cell in zip(beside, cells, strict=True)]
+        ours = self._lead(*cells)
         norms = [self.study.rows[row].norm for row in (after, before)]
         if gap := published_gap(task, *norms):
             numbers = [published(task, norm) for norm in norms]
@@ -214,9 +236,9 @@ class Table:
             theirs = f"{gap.value + 0:+.{digits}f}"
         return ours or "-", theirs
 
-    def fresh_improvement(self, before: str, after: str, task: str) -> str:
-        """Return by how much row `after` is better by fresh seeds, as text; empty without runs."""
-        return self._lead(self.fresh(before, task), self.fresh(after, task))
+    def improvement_beside(self, before: str, after: str, task: str) -> str:
+        """Return by how much row `after` is better in the cells beside, as text; empty without."""
+        return self._lead(self.beside.get((before, task)), self.beside.get((after, task)))
 
     def _lead(self, first: Cell | None, second: Cell | None) -> str:
         """Return by how much the second cell's mean is better, as text; empty without scores."""
@@ -288,9 +310,20 @@ class TaskColumn:
         return f"{self.title} ({METRICS[self.run.task.selection_metric].label})"
 
     @cached_property
+    def first_spread(self) -> Spread | None:
+        """The spread over seeds of the first plan's records of the task's norms at this scale."""
+        return self._spread(first_plan(self.task, self.table.study.scale))
+
+    @cached_property
     def spread(self) -> Spread | None:
-        """The spread over seeds of all records of the task's registered norms at this scale."""
-        plan = first_plan(self.task, self.table.study.scale)
+        """The spread over the seeds that the cells have, of all records of the task's norms."""
+        is_newest = self.table.reads_newest and any(
+            task == self.task for _, task in self.table.beside
+        )
+        plan = fresh_plan(self.run) if is_newest and self.run else None
+        return self._spread(plan) if plan else self.first_spread
+
+    def _spread(self, plan: Plan) -> Spread | None:
         return evidence(plan, runs=self.table.folder).variance.within
 
     @cached_property
@@ -375,6 +408,10 @@ def on_gpu(cell: Cell, seeds: Collection[int] = ()) -> list[str]:
     if not count:
         return []
     return ["GPU" if count == len(folders) else f"{count} on GPU"]
+
+
+def _with_seeds(cell: Cell) -> str:
+    return f"{cell.text} ({counted(len(cell.scores), 'seed')})"
 
 
 def with_gpu(text: str, cell: Cell) -> str:
