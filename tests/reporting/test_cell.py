@@ -40,7 +40,7 @@ from adanorm.reporting.tables.table import Table
 from adanorm.stats.variance import Spread
 from adanorm.studies.study import Study, load_study, study_grid
 from adanorm.verdicts.cell import cell
-from adanorm.verdicts.claims import claim_results
+from adanorm.verdicts.claims import claim_results, submission_results
 from adanorm.verdicts.preregistration import preregistration
 from tests.reporting.records import (
     record,
@@ -719,7 +719,8 @@ def test_the_committed_tables_are_of_the_committed_records(
         str(committed_runs),
         PROJECT / "results" / "tables",
     )
-    (tmp_path / "claims.md").write_text(claims_markdown(claim_results(runs)))
+    claims = claims_markdown(claim_results(runs), submission_results(runs))
+    (tmp_path / "claims.md").write_text(claims)
     (tmp_path / "findings.md").write_text(findings_markdown(runs))
     (tmp_path / "predictions.md").write_text(predictions_markdown(runs))
     for name, table in read_tables(runs).items():

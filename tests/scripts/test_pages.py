@@ -64,14 +64,15 @@ def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_t
 
 
 @pytest.mark.records
-def test_a_rule_with_looks_is_read_at_the_last_look_that_its_rows_have_reached() -> None:
+def test_a_rule_with_looks_is_read_at_the_last_look_that_a_family_has_reached() -> None:
     for name, table in read_tables().items():
         study = table.study
         if study.rule is None or not study.rule.looks:
             continue
         for task, column in table.columns.items():
-            for rows in chain(*study.rule.families.values()):
-                if not {*rows} <= {*column.cells}:
+            for family in study.rule.families.values():
+                rows = {*chain(*family)}
+                if not rows <= {*column.cells}:
                     continue
                 seeds = set.intersection(*({*column.cells[row].by_seed} for row in rows))
                 reached = [look for look in study.rule.looks if look <= len(seeds)]
