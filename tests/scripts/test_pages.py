@@ -45,6 +45,7 @@ def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_t
     None
 ):
     readme = README.read_text("utf-8").partition("<!-- overview")[2].partition("<!-- /")[0]
+    report = (PROJECT / "results" / "report" / "index.html").read_text("utf-8")
     tables = read_tables()
     for task in ("rt", "sst5", "mnist"):
         plan = preregistration().plan("fresh", task)
@@ -55,7 +56,10 @@ def test_no_page_prints_a_cell_of_fewer_seeds_than_the_newest_plan_has_without_t
             for name in ("overview", "table1", "table2", "table3", "table4"):
                 if norm in tables[name].study.rows:
                     page = (PROJECT / "results" / "tables" / f"{name}.md").read_text("utf-8")
-                    assert f"{printed} ({len(cell.scores)} seeds)" in page, (name, task, norm)
+                    newest = f"{printed} ({len(cell.scores)} seeds)"
+                    assert newest in page, (name, task, norm)
+                    assert tables[name].ours(norm, task).startswith(newest)
+                    assert f"first plan {tables[name].text_beside(norm, task)}" in report
     for task_league in task_leagues():
         by_seed = evidence(task_league.plan).variance.scores
         assert task_league.league.scores == by_seed
